@@ -317,6 +317,5 @@ def rates_kept(classifier: Any) -> RateTable | None:
 
 def json_lines(table: RateTable) -> list[dict[str, Any]]:
     """Return the lines of a table for JSON, which has no NaN."""
-    return [
-        {key: None if value != value else value for key, value in line.items()} for line in table.to_dicts()
-    ]
+    lines: list[dict[str, Any]] = table.to_dict()["lines"]
+    return lines

@@ -103,19 +103,10 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None = None) -> Any:
     """Make the learner of a name, with its default parameters.
 
-    Parameters
-    ----------
-    name : {"erm", "tree", "stump", "forest", "extra", "xgboost", "lightgbm", "catboost"}
-        `HistBoostClassifier`, `HistTreeClassifier`, `StumpClassifier`, scikit-learn's
-        ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and what the last three projects call theirs.
-    parameter : str
-        Whose value it is, for the message.
-    n_jobs : int, optional
-        Threads, of the learners that take them.
-
-    Returns
-    -------
-    classifier
+    Names are "erm" for `HistBoostClassifier`, "tree" for `HistTreeClassifier`, "stump" for `StumpClassifier`,
+    "forest" and "extra" for scikit-learn's ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and
+    "xgboost", "lightgbm" and "catboost" for what these projects call theirs. ``parameter`` is whose value it
+    is, for the message.
 
     Raises
     ------

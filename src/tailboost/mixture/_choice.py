@@ -24,10 +24,11 @@ from tailboost.classifiers.input import (
     rows_given,
 )
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.limit import Wrong
+from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
@@ -38,13 +39,13 @@ from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied, sources
-from tailboost.rates import GAP, Largest, Rate, Spread, error
+from tailboost.rates import GAP, RATIO, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
-from tailboost.statements.units import UnitTable
-from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
+from tailboost.statements.two_fold import TwoFoldEstimate
+from tailboost.statements.units import UnitErrors
+from tailboost.thresholds import ROUNDING, RateTable, below_noise
 
 # By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
 DEAR = 0.1
@@ -172,13 +173,24 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = self.limits_met_ = None
         if aim.over_units:
-            rows = self.combiner_.pool.ledger.rows
-            self.units_ = aim.units.names.tolist()
-            self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
-            self.bound_met_ = aim.met(self.unit_errors_)
-            if self.combiner_.excess > 0:
-                self.bound_met_ = False
-            self.limits_met_ = self.bound_met_
+            found = self._reached
+            self.units_, self.unit_errors_ = found.names, found.errors["predict"]
+            if aim.allowed is not None:
+                self.limits_met_ = self.bound_met_ = bool(found.keeps().all() and self.combiner_.excess == 0)
+
+    @property
+    def _reached(self) -> UnitErrors:
+        """What `predict` and the rule that draws reach on the units."""
+        aim, ledger, ensemble = self._aim, self.combiner_.pool.ledger, self.ensemble_
+        return UnitErrors.of(
+            aim.units.kind,
+            aim.units.names.tolist(),
+            ledger.rows,
+            aim.index(ledger.rows),
+            predict=self._wrong(ensemble, np.ones(len(ledger.rows.y), bool)),
+            drawn=ledger.pool().combine(ensemble.weights),
+            allowed=aim.allowed,
+        )
 
     def _settle_by_rates(
         self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
@@ -278,10 +290,11 @@ class ProbabilityMixture(MixtureAnswers):
         for line in table:
             seen = line.value if np.isnan(line.estimate) else line.estimate
             noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
-                    f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
+                    f"{self._rated.words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
 
@@ -303,7 +316,7 @@ class ProbabilityMixture(MixtureAnswers):
         assert self.unit_errors_ is not None
         # The estimates take another two choices, and are asked for only where they say more.
         estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
-        self._aim.warn_of_missed(self.unit_errors_, estimates, self.combiner_)
+        warn_of_missed(self._reached, self.combiner_, estimates=estimates)
 
     def _ledger(self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]) -> tuple[Ledger, list[Any]]:
         """Return the losses of all members, by line with the units as groups or by row, and the members."""
@@ -601,7 +614,10 @@ class ProbabilityMixture(MixtureAnswers):
                 self.members_,
                 elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
+            units = None
+            if self._aim.over_units:
+                units = self._reached.table(elsewhere, self._aim.index(self.combiner_.pool.ledger.rows))
+            self._guarantee = replace(found, units=units, groups=group_uses(self))
         return self._guarantee
 
     @property
@@ -615,27 +631,6 @@ class ProbabilityMixture(MixtureAnswers):
         lines, whole = self._lines, np.ones(len(self._lines.line), dtype=np.bool_)
         return lambda ensemble, judged: lines.means(of_rows(ensemble, whole))[judged]
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
-        aim, ledger = self._aim, self.combiner_.pool.ledger
-        errors = self.unit_errors_
-        if not aim.over_units or errors is None:
-            return None
-        index, m = aim.index(ledger.rows), len(aim.units.names)
-        drawn = ledger.rows.means(index, m, ledger.pool().combine(self.estimator_weights_))
-        return UnitTable.of(
-            aim.units.kind,
-            ledger.rows.words,
-            aim.units.names.tolist(),
-            index,
-            randomised=drawn,
-            predict=errors,
-            allowed=aim.allowed,
-            met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
-            estimates=UnitEstimates.of(elsewhere, index, m),
-            draws=self.ensemble_.draws,
-            counts=ledger.rows.counts(index, m),
-        )
-
     @property
     def rates_(self) -> RateTable | None:
         """Where rates were stated, each by unit; None without any."""
@@ -647,30 +642,19 @@ class ProbabilityMixture(MixtureAnswers):
             return replace(chosen, notes=tuple(map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
-        if table is None:
-            return None
-        rate, lines = error(by=self._aim.units.kind), []
-        for line in table.lines:
-            value, estimate = (np.nan if x is None else x for x in (line.predict, line.predict_elsewhere))
-            low, high = line.predict_interval or (np.nan, np.nan)
-            limit = None if line.allowed is None else rate <= line.allowed
-            bound, said = (np.nan, "") if limit is None else (float(limit.bound), str(limit))
-            met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
-            found = (value, estimate, low, high, float(line.rows), said, bound, met, likely)
-            lines.append(RateLine(str(rate), line.name, *found, "" if limit is None else "≤"))
-        return RateTable(tuple(lines), table.measured_on)
+        return None if table is None else table.of_rule("predict")
 
     @property
     def unit_estimates_(self) -> Floats | None:
         """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
         table = self.guarantee_.units
-        return None if table is None else table.column("predict_elsewhere")
+        return None if table is None else table.column("estimate")
 
     @property
     def unit_intervals_(self) -> Floats | None:
         """Intervals about `unit_estimates_`, shape (m, 2)."""
         table = self.guarantee_.units
-        return None if table is None else table.column("predict_interval")
+        return None if table is None else table.intervals()
 
 
 def _used(X: Any, rows: Rows) -> Any:

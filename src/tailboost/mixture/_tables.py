@@ -18,7 +18,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost._warn import warn_user
 from tailboost.combiners.ensemble import wrong_answers
-from tailboost.combiners.limit import Wrong
+from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
 from tailboost.mixture._order import better_order

@@ -252,19 +252,9 @@ def _enter(
 
 
 def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
-    """One group per row from several columns: the combinations of their values.
+    """One group per row from several columns: their values, as "sex=female, age_band=30-39".
 
-    Parameters
-    ----------
-    groups : DataFrame or mapping of str to array-like, shape (n,) each
-        At least one column.
-    min_share : float, default=0.01
-        Combinations with fewer than this share of the rows are too small to train on: pooled as "other".
-
-    Returns
-    -------
-    ndarray of str, shape (n,)
-        Such as "sex=female, age_band=30-39".
+    Combinations with fewer than ``min_share`` of the rows are too small to train on: pooled as "other".
     """
     parts = [[f"{name}={value}" for value in groups[name]] for name in groups]
     joint = np.array([", ".join(row) for row in zip(*parts, strict=True)])

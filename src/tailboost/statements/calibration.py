@@ -378,11 +378,11 @@ def _refuse_looking_again(
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield the classifiers along a mixture's trade-off, from the safest to the cheapest.
+    """Yield the classifiers along a fitted mixture's trade-off, from the safest to the cheapest.
 
     The trade-off is between the mean error and the largest error beyond its target; of a
     `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
-    between the mean error and what the model was fitted for. Targets are as from `targets_of`.
+    between the mean error and what the model was fitted for.
     """
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])

@@ -51,14 +51,7 @@ class ResubstitutionWarning(UserWarning):
 def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
     """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
 
-    Parameters
-    ----------
-    seen : Sketch
-        Of the rows that were fitted on.
-    X, rows
-        The rows, and what is known of them.
-    instead : str
-        What λ is chosen on where none are given.
+    ``seen`` are those that were fitted on, ``instead`` what λ is chosen on where none are given.
     """
     hashes = hash_rounded_rows(X)
     if not seen.beyond_chance(hashes):
@@ -130,27 +123,6 @@ class KnownRows:
         hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
         return self.seen_rows_.share(hashes)
 
-    def check_unseen(self, X: Any, name: str = "X") -> None:
-        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
-
-        That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
-        or rows that members were judged on: ``X_val``, and rows given to ``reweight``, to ``predicted`` of a
-        trade-off before its point was taken, or to `tailboost.calibrate`. Rows are known as in `seen_share`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        name : str, default="X"
-            What to call them.
-
-        Raises
-        ------
-        SeenRowsError
-            Names the share of the rows.
-        """
-        self.refuse_seen(self.count_known(X), name=name)
-
     def count_known(self, X: Any) -> Ints:
         """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
 
@@ -169,13 +141,7 @@ class KnownRows:
         return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
 
     def refuse_seen(
-        self,
-        counts: Ints,
-        X: Any = None,
-        y: Ints | None = None,
-        *,
-        equal_rows: EqualRows = "copies",
-        name: str = "X",
+        self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
     ) -> None:
         """Raise if more rows had a part in making this classifier than may equal some by chance.
 
@@ -186,12 +152,10 @@ class KnownRows:
         X, y : optional
             The rows and their class numbers, where they are at hand.
         equal_rows : {"copies", "natural"}, default="copies"
-            Copies are refused where they are more than one in twenty, as in `check_unseen`. Rows that are
+            Copies are refused where they are more than one in twenty, by three standard errors. Rows that are
             said to equal others by nature are where they do so more often, by four standard errors, than the
             rows of the fit (or of the choice) equal one another; or where their labels agree with those of
             equal rows that are kept with the classifier more than in 999 of 1,000 draws.
-        name : str, default="X"
-            What to call the rows.
 
         Raises
         ------
@@ -203,14 +167,14 @@ class KnownRows:
             if equal_rows == "copies" and too_many(known, sampled):
                 why = "the combination was chosen on" if j else "members were fitted on"
                 raise SeenRowsError(
-                    f"{name}: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
+                    f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
                     "errors there are smaller than on new rows: give rows that had no part in making the "
                     "classifier (where features take so few values that fresh rows equal others, and nobody "
                     "copied a row, say equal_rows='natural')"
                 )
             if equal_rows == "natural" and sketch.unnatural(known, sampled):
                 raise SeenRowsError(
-                    f"{name}: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that "
+                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that "
                     f"the classifier was made on, of which only {sketch.repeated:.0%} equal one another: "
                     "rows that repeat by nature do so everywhere, so that some of these are copies"
                 )
@@ -220,7 +184,7 @@ class KnownRows:
         contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
         if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
             raise SeenRowsError(
-                f"{name}: equal_rows='natural', but these rows have the labels of the equal rows that the "
+                "X: equal_rows='natural', but these rows have the labels of the equal rows that the "
                 "classifier was made on more often than independent rows have (in 999 of 1,000 draws): they "
                 "are copies"
             )

@@ -284,10 +284,10 @@ def rate_bounds(
     """Bound rates on new rows; all bounds hold together with a probability of at least 1 − δ.
 
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so
-    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. A gap
-    or a ratio follows from bounds on both sides of each unit. The level is shared evenly among all these
-    bounds. Of a rate both sides are bounded, of a limit that which it is about, of an objective the upper
-    one.
+    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. Of a
+    rate both sides are bounded, of a limit that which it is about, of an objective the upper one. A gap or a
+    ratio follows from bounds on both sides of each unit. The level is shared evenly among all these bounds.
+    The rows are independent draws, and had no part in the making of the rule that answered them.
     """
     return shared_bounds([RateFamily.of(one, judged) for one in stated], delta)
 

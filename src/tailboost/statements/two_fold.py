@@ -9,10 +9,8 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.limit import Wrong
-from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.mixture import Mixture, Wrong
 from tailboost.combiners.objective import Objective, WorstUnit
-from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 
@@ -35,16 +33,11 @@ class TwoFoldEstimate:
     wrong: Floats | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, wrong: Wrong | None = None) -> Self | None:
+    def of(cls, combiner: Mixture, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
-        Parameters
-        ----------
-        combiner : Mixture or Vote
-            The members and how they are combined.
-        wrong : callable, optional
-            ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
-            ensemble is wrong; by default by the answers that are kept with the pool.
+        ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
+        ensemble is wrong; by default by the answers that are kept with the pool.
         """
         ledger = combiner.pool.ledger
         half = ledger.rows.halves()
@@ -69,18 +62,8 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
     Of units it is the highest end of the intervals of `UnitEstimates`: that it is below a number is shown
     only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the
     CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a row that
-    was not seen may be 1.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is estimated.
-    rows : Rows
-        The rows.
-    drawn : ndarray of shape (n,)
-        Their losses.
-    half : ndarray of bool, shape (n,), optional
-        The halves that were judged by the choice on each other, where there was a choice.
+    was not seen may be 1. ``half`` marks the halves that were judged by the choice on each other, where there
+    was a choice.
     """
     if isinstance(objective, WorstUnit):
         index = objective.index(rows)
@@ -89,7 +72,6 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
         found = UnitEstimates.of(
             TwoFoldEstimate(rows, whole if half is None else half, drawn, None), index, m
         )
-        assert found is not None
         return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
     if objective.alpha is None:
         return 1.0
@@ -135,10 +117,8 @@ class UnitEstimates:
     predict_interval: Floats | None = None
 
     @classmethod
-    def of(cls, elsewhere: TwoFoldEstimate | None, index: Ints, n_units: int) -> Self | None:
+    def of(cls, elsewhere: TwoFoldEstimate, index: Ints, n_units: int) -> Self:
         """Return the estimates of units, of which each row is in those that ``index`` names."""
-        if elsewhere is None:
-            return None
         rows, half = elsewhere.rows, elsewhere.half
 
         def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
@@ -153,31 +133,22 @@ class UnitEstimates:
         of_predict = () if elsewhere.wrong is None else estimate(elsewhere.wrong)
         return cls(*estimate(elsewhere.drawn), *of_predict)
 
+    @property
+    def by_rule(self) -> dict[str, Floats]:
+        """Each estimate with the ends of its interval, shape (m, 3), by rule."""
+        found = {"randomised": np.column_stack([self.drawn, self.drawn_interval])}
+        if self.predict is not None and self.predict_interval is not None:
+            found["predict"] = np.column_stack([self.predict, self.predict_interval])
+        return {rule: np.where(np.isnan(each[:, :1]), np.nan, each) for rule, each in found.items()}
+
 
 def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> float:
     """Return ρ: how alike the losses of a unit's rows are that one model was judged on, over all units.
 
     Models of different folds err differently on a unit, beyond chance, where little decides which side of a
-    threshold it falls: the variance of an error e measured on the n rows of a fold is
-    ``e(1 − e)(1/n + ρ(1 − 1/n))``.
-    Estimated by moments from the sum of Pearson's statistics of the units; 0 where they vary no more than by
-    chance.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows, with their folds.
-    index : ndarray of shape (n,) or (n, c)
-        Their units, −1 for none.
-    n_units : int
-        m.
-    losses : ndarray of shape (n,)
-        In [0, 1].
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    threshold it falls: the variance of an error e measured on the n rows of a fold is ``e(1 − e)(1/n + ρ(1 −
+    1/n))``. ρ in [0, 1] is estimated by moments from the sum of Pearson's statistics of the units; 0 where
+    they vary no more than by chance. Losses are in [0, 1], units of shape (n,) or (n, c), −1 for none.
     """
     assert rows.fold is not None
     row, unit = memberships(index)

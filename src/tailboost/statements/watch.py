@@ -470,7 +470,7 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[Certif
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
-    """Return the columns that are compared without labels: the features, the scores and the answers."""
+    """Return the columns that are compared without labels: features, a classifier's scores and answers."""
     columns = columns_of(X)
     given = told(last_step(model), groups)
     model, rows = (model, X) if not given else final_step(model, X)

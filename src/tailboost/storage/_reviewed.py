@@ -254,7 +254,6 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
@@ -284,8 +283,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitLine", "UnitTable"),
-    **_names("tailboost.combiners.vote", "Tally", "Vote"),
+    **_names("tailboost.statements.units", "UnitErrors"),
     # -- rules
     **_names("tailboost.rules.adaboost", "AdaBoost"),
     **_names("tailboost.rules.additive", "AdditiveState"),
