@@ -9,7 +9,8 @@ from test_engine import atoms, best_mixture, value_of
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.thresholds import Pool, Program, Table, charges, decide, grow, shared, single
+from tailboost.thresholds import Member, Pool, Program, Table, charges, decide, grow, shared, single
+from tailboost.thresholds._choice import _better
 from tailboost.thresholds._scan import Line
 
 
@@ -114,6 +115,29 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     )
     assert growth.solved.value == pytest.approx(found.fun, abs=2e-4)
     assert growth.solved.value >= found.fun - 1e-8
+
+
+def test_a_rule_that_is_found_is_taken_beyond_chance_or_where_the_other_breaks_a_limit():
+    table, p, y, g = told(2)
+    pool, growth, reading = of(table, rates.error(), [rates.selected("b", by="sex") <= 0.62])
+    cuts = (0.2, 0.48, 0.5, 0.52, 0.6, 0.8)
+    rules = [Member.of(0, np.repeat([[0.0, c], [0.0, c - 1]], 2, axis=0)) for c in cuts]
+    answers = [p >= c for c in cuts]
+    kept = [max(a[g == k].mean() for k in (0, 1)) <= 0.62 for a in answers]
+    assert not kept[0]
+    taken = []
+    for i, one in enumerate(rules):
+        np.testing.assert_array_equal(table.answers(one), answers[i])
+        for j, other in enumerate(rules):
+            if i == j or not kept[j]:
+                continue
+            wrong = (answers[j] != y).astype(float) - (answers[i] != y)
+            beyond = -wrong.sum() > np.sqrt((wrong**2).sum())
+            found = _better(pool, growth, reading, pool.add(one), other)
+            assert found == (beyond or not kept[i])
+            taken.append((kept[i], -wrong.sum() > 0, found))
+    assert (True, True, False) in taken  # fewer errors, and not beyond chance
+    assert (True, True, True) in taken
 
 
 def test_a_line_counts_as_its_rules_do():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth
@@ -86,6 +87,7 @@ def shared(pool: Pool, growth: Growth, reading: Reading) -> Choice:
     return Choice(numbers, of, value, value, excesses, excesses)
 
 
+@one_blas_thread
 def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True) -> Choice:
     """Return the one member that does best, a violation of a limit being charged.
 
@@ -260,17 +262,19 @@ def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: 
 
 
 def _better(pool: Pool, growth: Growth, reading: Reading, chosen: int, found: Member) -> bool:
-    """Whether a member is better than another; where both break limits, by more than chance.
+    """Whether a member is better than another, and where both keep the limits or both do not beyond chance.
 
-    That is by more than a standard error of the difference in what the other breaks most.
+    That is by more than a standard error of the difference: in what is made small, where all limits are kept,
+    else in the limit that the other breaks most.
     """
     program, judge = growth.program, _judge(growth.program, growth, reading)
     before, after = (reading.of(pool.tallies[i]) for i in (chosen, pool.add(found)))
-    if judge(after) >= judge(before):
-        return False
-    rules = pool.members[chosen], found
-    broken, left = program.excesses(before[1]), program.excesses(after[1])
-    if min(broken.max(initial=0.0), left.max(initial=0.0)) <= SLIGHT:
-        return True
-    rows = program.matrix[program.of == int(broken.argmax())]
-    return bool(broken.max() - left.max() > _noise(pool.table, rows, *rules))
+    gain = float(judge(before) - judge(after))
+    broken, left = (program.excesses(each[1]) for each in (before, after))
+    kept = [each.max(initial=0.0) <= SLIGHT for each in (broken, left)]
+    if gain <= 0 or kept == [False, True]:
+        return gain > 0
+    rows = program.cost[None] if all(kept) else program.matrix[program.of == int(broken.argmax())]
+    if not all(kept):
+        gain = float(broken.max() - left.max())
+    return gain > _noise(pool.table, rows, pool.members[chosen], found)

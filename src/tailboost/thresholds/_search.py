@@ -67,7 +67,7 @@ def searched(
             idle += 1
             action = int(rng.integers(prices.shape[1]))
             direction = _direction(prices, ends, action, rng)
-            moved = direction @ belief
+            moved = charges(belief, whole(direction[:, None]))[0]
             places, tallies = Line(table, charged, action, moved).tallies()
             found = judge(np.stack([tallies, tallies]))
             place = places[int(found.argmin())]
@@ -184,7 +184,7 @@ class _Group:
         rows, strata = table.apart[g]
         plain = contrasts(error().terms(table.strata).linear[0][: len(table.strata.mass)])[strata, 0]
         prices = plain / max(float(np.abs(plain).max()), 1e-300)
-        charged = (prices @ table.beliefs[source][np.ix_(strata, rows)])[None].astype(np.float64)
+        charged = charges(table.beliefs[source][np.ix_(strata, rows)], whole(prices[:, None]))
         places, tallies = Line(table, charged, 0, np.ones(len(rows)), rows).tallies(THRESHOLDS)
         flat = tallies.reshape(len(tallies), -1)
         in_rows = flat @ program.matrix.T
