@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from tailboost._typing import Floats, Ints
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._search import LINES, Judge, by_thresholds, searched
-from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges
+from tailboost.thresholds._search import LINES, Judge, Steady, by_thresholds, searched
+from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, decide
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -35,6 +36,9 @@ ROUNDING = 1e-12
 STARTS, SHORT = 4, 5e-4
 # Rows that it is looked for on, and lines then on all of more.
 SEARCH_ROWS, LAST_LINES = 50_000, 16
+# Powers of beliefs, as much surer and less sure as models of other rows may be, at which a rule may break a
+# limit by so much; and how many of the best rules are asked.
+SURER, BRITTLE, ASKED = (0.95, 1.05), 0.05, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,9 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
                 pool.add(_filled(pool.table, program, pool.members[number]))
         keys += [key(tally) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
-        chosen = int(np.argmin(keys))
+        steady = _steadiness(pool, program)
+        order = np.argsort(keys, kind="stable")[:ASKED].tolist()
+        chosen = next((number for number in order if steady(pool.members[number])), order[0])
         broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0)) > SLIGHT
         # Where a largest rate is limited in nothing, what is counted better nearby is so by chance.
         short = bool(program.limits) and not program.objective.worst
@@ -131,7 +137,7 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
             largest = best.numbers[np.argsort(-best.weights, kind="stable")[:2]].tolist()
             largest = largest if pool.members[chosen].is_constant else []
             starts = dict.fromkeys([*between[:1], *largest, *np.argsort(keys).tolist()])
-            found = _nearby(pool, growth, reading, best, list(starts)[:STARTS])
+            found = _nearby(pool, growth, reading, best, list(starts)[:STARTS], steady)
             number = pool.add(found)
             if _better(pool, growth, reading, chosen, found) and key(pool.tallies[number]) <= keys[chosen]:
                 chosen = number
@@ -234,7 +240,33 @@ def _judge(
     return judge
 
 
-def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: Sequence[int]) -> Member:
+def _steadiness(pool: Pool, program: Program) -> Steady:
+    """Return which rules keep limits about as well where beliefs are a little surer or less sure.
+
+    Where groups are inferred, a rule may weigh what is left of a group's probability in rows that are surely
+    of another: on the rows of the choice it keeps a gap, and breaks it where another model is surer.
+    """
+    small = pool.thinned(SEARCH_ROWS).table
+    if small.apart or not program.limits:
+        return lambda member: True
+    over = program if small is pool.table else program.over(small.strata)
+    shifted: dict[tuple[int, float], Any] = {}
+
+    def steady(member: Member) -> bool:
+        for power in SURER:
+            if (member.source, power) not in shifted:
+                shifted[member.source, power] = small.beliefs[member.source] ** np.float32(power)
+            answers = decide(charges(shifted[member.source, power], member.prices))
+            if over.excesses(small.counted(answers).sum(axis=0)).max() > BRITTLE:
+                return False
+        return True
+
+    return steady
+
+
+def _nearby(
+    pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: Sequence[int], steady: Steady
+) -> Member:
     """Return the best member that a search finds from some others: on fewer rows, if there are many.
 
     First at the charge by which members are compared, for their size alone: where violations cost more, a
@@ -250,13 +282,13 @@ def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: 
         near = [small.add(joined), *near[:-1]]
     towards = [small.add(pool.members[i]) for i in best.numbers]
     enough, lines = best.value / program.scale + SHORT / 2, LINES
-    found = searched(small, near, towards, _judge(over, growth, reading, kept=0.0), enough, lines)
+    found = searched(small, near, towards, _judge(over, growth, reading, kept=0.0), steady, enough, lines)
     if small is not pool:
         lines = LAST_LINES
-        found = searched(pool, [pool.add(found)], (), judge, enough, lines)
+        found = searched(pool, [pool.add(found)], (), judge, steady, enough, lines)
     number = pool.add(found)
     if program.excesses(reading.of(pool.tallies[number])[1]).max(initial=0.0) > SLIGHT:
-        mended = pool.add(searched(pool, [number], best.numbers.tolist(), strict, enough, lines))
+        mended = pool.add(searched(pool, [number], best.numbers.tolist(), strict, steady, enough, lines))
         number = min((mended, number), key=lambda i: float(judge(reading.of(pool.tallies[i]))))
     return pool.members[number]
 
