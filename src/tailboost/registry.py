@@ -103,19 +103,9 @@ class Method:
         return self.factory(**params)
 
     def shares(self, model: Any, X: Any, classes: Any) -> Floats:
-        """Return the share of the answers that goes to each class; all goes to one if nothing is randomised.
+        """Return the share of a fitted model's answers that goes to each of the sorted classes, shape (n, K).
 
-        Parameters
-        ----------
-        model : estimator
-            A fitted one of this method.
-        X : array-like or data frame of n rows
-        classes : array-like of shape (K,)
-            The classes, sorted.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
+        All goes to one if nothing is randomised.
         """
         if self.randomized:
             return label_shares(model, X)

@@ -15,7 +15,7 @@ from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.mixture import MixtureClassifier
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
-from tailboost.combiners import Vote, WorstRow
+from tailboost.combiners import Mixture, WorstRow
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
@@ -145,7 +145,8 @@ class OCOBoostClassifier(MixtureClassifier):
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)
         rule = Hedge(eta_for(self.eta, units.count, self._rounds(units)), self.outlier_fraction)
-        vote = Vote(WorstRow(), problem.n_classes, outlier_fraction=self.outlier_fraction)
+        fraction = self.outlier_fraction
+        vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:

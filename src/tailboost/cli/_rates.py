@@ -56,7 +56,7 @@ def read_limited(option: str, text: str) -> Any:
 
 def rate_of(given: Any) -> Any:
     """Return the rate that an objective or a limit is about; None of an objective by name."""
-    return given if isinstance(given, rates.Rate) else getattr(given, "rate", None)
+    return getattr(given, "rate", None)
 
 
 def _read(option: str, text: str) -> Stated:
@@ -317,6 +317,5 @@ def rates_kept(classifier: Any) -> RateTable | None:
 
 def json_lines(table: RateTable) -> list[dict[str, Any]]:
     """Return the lines of a table for JSON, which has no NaN."""
-    return [
-        {key: None if value != value else value for key, value in line.items()} for line in table.to_dicts()
-    ]
+    lines: list[dict[str, Any]] = table.to_dict()["lines"]
+    return lines

@@ -152,7 +152,7 @@ def stated_targets(classifier: Any) -> dict[str, float]:
             _unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)
         }
     table = classifier.guarantee_.units
-    return {} if table is None else {_unit_name(line.name): line.allowed for line in table.lines}
+    return {} if table is None else {_unit_name(line.unit): line.bound for line in table.of_rule("predict")}
 
 
 def _unit_name(unit: Any) -> str:
@@ -173,18 +173,13 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         return None
     rows = pool.ledger.rows
     if getattr(classifier, "unit_errors_", None) is not None:
-        units, errors = classifier.units_, classifier.unit_errors_
-        kind = classifier.guarantee_.units.kind
-        counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
-        targets = stated_targets(classifier)
+        kind, targets = classifier.guarantee_.units.kind, stated_targets(classifier)
         found = []
-        for u, e, n, line in zip(units, errors, counts, classifier.guarantee_.units.lines, strict=True):
-            name, error = _unit_name(u), None if np.isnan(e) else float(e)
-            low, high = line.predict_interval or (None, None)
+        for line in classifier.guarantee_.units.of_rule("predict"):
+            name, numbers = _unit_name(line.unit), (line.value, line.low, line.high, line.estimate)
+            error, low, high, estimate = (None if np.isnan(x) else x for x in numbers)
             found.append(
-                UnitError(
-                    kind, name, int(n), error, targets.get(name), low, high, estimate=line.predict_elsewhere
-                )
+                UnitError(kind, name, int(line.rows), error, targets.get(name), low, high, estimate=estimate)
             )
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)

@@ -91,14 +91,8 @@ def fit_whole(model: Any, X: Any, y: Ints, params: dict[str, Any]) -> Iterator[A
 def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
     """Yield an unfitted classifier after every stage of its growth, itself each time.
 
-    Parameters
-    ----------
-    model : classifier
-        One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
-    X, y : table with n rows, ndarray of shape (n,)
-        The rows, labels as numbers.
-    weights : dict
-        What ``fit`` gets: the sample weights under their name, or nothing.
+    One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
+    ``weights`` is what ``fit`` gets: the sample weights under their name, or nothing.
     """
     if isinstance(model, Pipeline):
         (name, last), head = model.steps[-1], model[:-1]

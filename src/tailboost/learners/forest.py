@@ -185,27 +185,12 @@ class ForestSession:
     cross-fit takes one forest instead of six, at the price that the answers out of fold come from a fifth of
     the trees, a third with three folds.
 
-    Parameters
-    ----------
-    template : TableForest
-        Trees, of which every part is left out by its share; what a leaf is, threads, seed.
-    opened : OpenTable
-        The rows.
-    y : ndarray of int, shape (n,)
-        What the trees tell apart, from 0.
-    classes : ndarray of int, shape (n,), optional
-        Classes that weigh the same in every tree. Without them weights are taken as they are.
+    The template says what a leaf is, threads and seed, and has trees of which every part is left out by its
+    share.
     """
 
-    def __init__(
-        self,
-        template: TableForest,
-        opened: OpenTable,
-        y: Ints,
-        classes: Ints | None = None,
-    ) -> None:
-        self.template, self.opened, self.reader = template, opened, opened.reader
-        self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
+    def __init__(self, template: TableForest, opened: OpenTable, y: Ints) -> None:
+        self.template, self.opened, self.reader, self.y = template, opened, opened.reader, np.asarray(y)
         self.part: Ints | None = None
         self.grown: dict[int, list[Any]] = {}
         self.grown_for: bytes = b""
@@ -264,18 +249,15 @@ class ForestSession:
         stratum, place, size = self._places
         most = _quota(size, MOST_ROWS)
         n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
-        strata = stratum if self.classes is None else self.classes
-        mass = np.bincount(strata[kept], weights=weight[kept]).astype(np.float64)
-        if self.classes is not None:
-            mass = np.where(mass > 0.0, mass.sum() / np.count_nonzero(mass), 0.0)
+        mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []
         for b, n in enumerate(_evenly(n_trees, n_batches)):
             # Windows of the places one after the other: samples have as few rows in common as can be.
             offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
             index = kept if n_batches == 1 else kept[(offset < most[stratum])[kept]]
             own = weight[index]
-            if n_batches > 1 or self.classes is not None:
-                own = reweighed(own, strata[index], mass)
+            if n_batches > 1:
+                own = reweighed(own, stratum[index], mass)
             batches += self._batch(index, own, n, (number, b))
         return batches
 
@@ -308,8 +290,7 @@ class ForestSession:
 
         Places are by content, so that a row has one at any position, and all its repetitions the same.
         """
-        stratum = self.y if self.classes is None else self.classes
-        hashes = self.opened.hashes
+        stratum, hashes = self.y, self.opened.hashes
         order = np.lexsort((hashes, stratum))
         another = np.empty(len(order), dtype=bool)
         another[:1] = True

@@ -26,21 +26,11 @@ LEAST_BANDWIDTH = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Judged rows that are alike in class, groups, half and fold, taken together.
+    """Judged rows that are alike in class, groups, half and fold, taken together."""
 
-    Parameters
-    ----------
-    rows : Rows
-        The lines, each of which stands for several rows.
-    line : ndarray of int, shape (n,)
-        That of each row.
-    share : ndarray of shape (n,)
-        Weight of each row in its line.
-    """
-
-    rows: Rows
-    line: Ints
-    share: Floats
+    rows: Rows  # the lines, each of which stands for several rows
+    line: Ints  # shape (n,): that of each row
+    share: Floats  # shape (n,): weight of each row in its line
 
     @classmethod
     def of(cls, rows: Rows, table: Table) -> Lines:

@@ -30,21 +30,11 @@ MOST_WEIGHTS = 10
 
 @dataclass(frozen=True)
 class Tempered:
-    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``.
+    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
 
-    Parameters
-    ----------
-    table_ : Models
-        The models, shared by all members.
-    source : tuple of int
-        Which of them; the logarithms of several are averaged.
-    power : float > 0
-        β; 1 draws from the probabilities themselves.
-    """
-
-    table_: Models
-    source: Source
-    power: float
+    table_: Models  # the models, shared by all members
+    source: Source  # which of them; the logarithms of several are averaged
+    power: float  # > 0: β; 1 draws from the probabilities themselves
     draws: ClassVar[bool] = True
 
     def predict_table(self, table: LogTable) -> Floats:

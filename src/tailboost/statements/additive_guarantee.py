@@ -14,7 +14,8 @@ from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.units import UnitTable
+from tailboost.statements.units import UnitErrors
+from tailboost.thresholds import RateTable
 
 ON_TRAINING = "error of predict on the rows fitted on"
 TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"
@@ -66,7 +67,7 @@ class AdditiveGuarantee:
     upper : float or None
         The upper end of the 95 % Clopper–Pearson interval about ``error``; None where members were fitted on
         these rows.
-    units : UnitTable
+    units : RateTable
         Error of each class on these rows.
     symbols : dict
         Names and values of all symbols printed.
@@ -86,7 +87,7 @@ class AdditiveGuarantee:
     gap: float
     coin: float
     upper: float | None
-    units: UnitTable
+    units: RateTable
     symbols: dict[str, str]
 
     @property
@@ -115,9 +116,8 @@ class AdditiveGuarantee:
                 return text
             return f"{text}, always answering {self.constant!r} on {self.constant_error:.4g}"
         text, constant = f"predict errs on {self.error:.4g} of {self.judged_on}", f"{self.constant_error:.4g}"
-        measured = [line for line in self.units.lines if line.predict is not None]
-        worst = max(measured, key=lambda line: line.predict or 0.0)
-        of_class = f"its largest error is {worst.predict:.4g}, on class {worst.name!r}"
+        worst, largest = (self.units.worst or (None, 0.0))[:2]
+        of_class = f"its largest error is {largest:.4g}, on class {worst!r}"
         if self.error >= self.constant_error:
             return f"{text}, no less than always answering {self.constant!r} ({constant}); {of_class}"
         return f"{text}, always answering {self.constant!r} on {constant}; {of_class}"
@@ -132,7 +132,7 @@ class AdditiveGuarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
+        return asdict(self) | {"units": self.units.to_dict(), "verdict": self.verdict}
 
     @property
     def standing(self) -> str:
@@ -186,20 +186,10 @@ class AdditiveGuarantee:
 def additive_guarantee(
     combiner: Additive, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
 ) -> AdditiveGuarantee:
-    """Return what an additive classifier promised and achieved.
+    """Return what an additive classifier promised and achieved, once its combiner has settled on one.
 
-    Parameters
-    ----------
-    combiner : Additive
-        Has settled on a classifier.
-    cost : Cost
-        What its steps make small; of no meaning where a constant answers.
-    gap : float
-        Largest optimality gap of any solve.
-    classes : sequence of K labels
-        What the class numbers stand for.
-    fitted : bool
-        Whether members were fitted on the judged rows.
+    ``cost`` is what its steps make small, of no meaning where a constant answers; ``gap`` the largest
+    optimality gap of any solve; ``fitted`` tells whether members were fitted on the judged rows.
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
     wrong, boosted = rows.wrong(answers), not combiner.constant_alone
@@ -209,7 +199,6 @@ def additive_guarantee(
         )
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     decided = () if fitted else combiner.decided
-    fresh = not fitted and not decided
     error = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
     return AdditiveGuarantee(
@@ -227,7 +216,14 @@ def additive_guarantee(
         gap=gap,
         coin=1.0 - 1.0 / K,
         upper=None if fitted else float(clopper_pearson_interval(error, n)[1]),
-        units=UnitTable.of("class", words.rstrip(","), classes, rows.y, predict=by_class, fresh=fresh),
+        units=UnitErrors(
+            "class",
+            classes,
+            rows.counts(rows.y, K),
+            words.rstrip(","),
+            {"predict": by_class},
+            fresh=not (fitted or decided),
+        ).table(),
         symbols=cost.symbols if boosted else {},
     )
 

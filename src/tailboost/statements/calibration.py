@@ -115,15 +115,7 @@ class NotCertifiedError(ValueError):
 
 
 def level_of(attempt: int, confidence: float) -> float:
-    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k.
-
-    Parameters
-    ----------
-    attempt : int
-        k, from 1.
-    confidence : float in (0, 1)
-        Of all attempts together.
-    """
+    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k ≥ 1."""
     return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 
@@ -433,18 +425,11 @@ def _refuse_looking_again(
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield the classifiers along a mixture's trade-off, from the safest to the cheapest.
+    """Yield the classifiers along a fitted mixture's trade-off, from the safest to the cheapest.
 
     The trade-off is between the mean error and the largest error beyond its target; of a
     `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
     between the mean error and what the model was fitted for.
-
-    Parameters
-    ----------
-    model : fitted mixture classifier
-        With ``tradeoff()``.
-    targets : dict
-        Error allowed by (kind, name), as from `tailboost.statements.certificates.targets_of`.
     """
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])

@@ -63,19 +63,9 @@ class Reference:
         return cls(found)
 
     def drift(self, columns: Mapping[str, Any], level: float) -> list[Drift]:
-        """Compare a batch.
+        """Compare a batch with the reference, in its order; columns that only one of them has are left alone.
 
-        Parameters
-        ----------
-        columns : mapping of str to array of shape (n,)
-            Those of the reference; others are left alone.
-        level : float in (0, 1)
-            Probability, about, that any column of it is called moved without a change.
-
-        Returns
-        -------
-        list of Drift
-            In the order of the reference, without columns that are not there.
+        ``level`` is the probability, about, that any column is called moved without a change.
         """
         shared = [name for name in self.columns if name in columns]
         found = []

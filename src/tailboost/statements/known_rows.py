@@ -51,14 +51,7 @@ class ResubstitutionWarning(UserWarning):
 def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
     """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
 
-    Parameters
-    ----------
-    seen : Sketch
-        Of the rows that were fitted on.
-    X, rows
-        The rows, and what is known of them.
-    instead : str
-        What λ is chosen on where none are given.
+    ``seen`` are those that were fitted on, ``instead`` what λ is chosen on where none are given.
     """
     hashes = hash_rounded_rows(X)
     if not seen.beyond_chance(hashes):
@@ -130,7 +123,7 @@ class KnownRows:
         hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
         return self.seen_rows_.share(hashes)
 
-    def check_unseen(self, X: Any, name: str = "X") -> None:
+    def check_unseen(self, X: Any) -> None:
         """Raise if some rows had a part in making this classifier, so that its errors there prove little.
 
         That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
@@ -141,15 +134,13 @@ class KnownRows:
         ----------
         X : array-like of shape (n, d)
             The rows.
-        name : str, default="X"
-            What to call them.
 
         Raises
         ------
         SeenRowsError
             Names the share of the rows.
         """
-        self.refuse_known(self.count_known(X), name)
+        self.refuse_known(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
         """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
@@ -209,15 +200,13 @@ class KnownRows:
                 "are copies"
             )
 
-    def refuse_known(self, counts: Ints, name: str = "X") -> None:
+    def refuse_known(self, counts: Ints) -> None:
         """Raise if the counts of `count_known` are above one in twenty.
 
         Parameters
         ----------
         counts : ndarray of shape (m, 2)
             Of all rows.
-        name : str, default="X"
-            What to call the rows.
 
         Raises
         ------
@@ -228,7 +217,7 @@ class KnownRows:
         for why, (known, sampled) in zip(words, counts.tolist(), strict=True):
             if too_many(known, sampled):
                 raise SeenRowsError(
-                    f"{name}: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
+                    f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
                     "errors there are smaller than on new rows: give rows that had no part in making the "
                     "classifier (where features take so few values that fresh rows equal others, and nobody "
                     "copied a row, say equal_rows='natural')"

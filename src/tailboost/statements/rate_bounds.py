@@ -11,13 +11,12 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates import Answered, Limit, Objective, Rate, Sample
+from tailboost.rates import ABOVE, BELOW, Answered, Limit, Objective, Rate, Sample
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
 __all__ = ["RateBound", "limit_bounds", "rate_bounds"]
 
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
-ABOVE, BELOW = "above", "below"
 # Ratios of a rule that draws are bounded at so many levels.
 LEVELS = 1000
 
@@ -141,22 +140,10 @@ def rate_bounds(
     """Bound rates on new rows; all bounds hold together with a probability of at least 1 − δ.
 
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so
-    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. A gap
-    or a ratio follows from bounds on both sides of each unit. The level is shared evenly among all these
-    bounds.
-
-    Parameters
-    ----------
-    stated : sequence of Rate, Limit or Objective
-        Of a rate both sides are bounded, of a limit that which it is about, of an objective the upper one.
-    answered : Answered
-        Rows, independent draws, which had no part in the making of the rule that answered them.
-    delta : float in (0, 1)
-        Probability that any of the bounds fails.
-
-    Returns
-    -------
-    list of RateBound
+    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. Of a
+    rate both sides are bounded, of a limit that which it is about, of an objective the upper one. A gap or a
+    ratio follows from bounds on both sides of each unit. The level is shared evenly among all these bounds.
+    The rows are independent draws, and had no part in the making of the rule that answered them.
     """
     families = [_family(one, answered) for one in stated]
     needed = list(dict.fromkeys(need for family in families for need in family.needs))
@@ -165,17 +152,11 @@ def rate_bounds(
 
 
 def _family(one: Rate | Limit | Objective, answered: Answered) -> _Family:
-    if isinstance(one, Limit):
-        sides = (ABOVE, BELOW) if one.compares else (ABOVE,) if one.from_above else (BELOW,)
-        rate, limit = one.rate, one
-    elif isinstance(one, Objective):
-        rate, limit, sides = one.rate, None, (ABOVE,)
-    else:
-        rate, limit, sides = one, None, (ABOVE, BELOW)
+    rate = one.rate
     low, high = rate.range(answered.strata)
     counted = None if rate.needs_costs else rate.tables(answered.strata)[0]
     exact = counted is not None and not answered.draws and set(np.unique(counted)) <= {low, high}
-    return _Family(rate, limit, sides, answered.samples(rate), exact)
+    return _Family(rate, one.limit, one.sides, answered.samples(rate), exact)
 
 
 def family_bounds(family: _Family, level: float) -> list[RateBound]:
@@ -266,20 +247,7 @@ def limit_bounds(limits: Iterable[Limit], answered: Answered, delta: float) -> l
 
     Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
     hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
-    takes two bounds, of half the level.
-
-    Parameters
-    ----------
-    limits : iterable of Limit
-        The limits.
-    answered : Answered
-        Rows as in `rate_bounds`.
-    delta : float in (0, 1)
-        The level.
-
-    Returns
-    -------
-    list of RateBound
+    takes two bounds, of half the level. Rows are as in `rate_bounds`.
     """
     found: list[RateBound] = []
     for limit in limits:

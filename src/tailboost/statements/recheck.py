@@ -55,14 +55,10 @@ class Claim:
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
 
-        A rate of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by
-        some pair of units: rows of one are put beside blocks of rows of the other, so that the difference of
-        each row and its block is a draw with the mean of the difference of the rates.
-
-        Parameters
-        ----------
-        samples : list of Sample
-            Of each unit the rows of a batch, in an order that nobody chose by what they contribute.
+        The rows of a batch, of each unit, are in an order that nobody chose by what they contribute. A rate
+        of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by some
+        pair of units: rows of one are put beside blocks of rows of the other, so that the difference of each
+        row and its block is a draw with the mean of the difference of the rates.
         """
         if self.form == "mean":
             (sample,) = samples

@@ -489,17 +489,7 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBo
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
-    """Return the columns that are compared without labels: the features, the scores and the answers.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Whose answers these are.
-    X : array-like of shape (n, d)
-        Rows.
-    groups : optional
-        As in `Watch.add`.
-    """
+    """Return the columns that are compared without labels: features, a classifier's scores and answers."""
     columns = columns_of(X)
     given = told(last_step(model), groups)
     model, rows = (model, X) if not given else final_step(model, X)

@@ -209,18 +209,10 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 class Reader:
-    """Builds a model from its parts.
+    """Builds a model from its parts, which may be forged.
 
-    Parameters
-    ----------
-    structure : dict
-        From `Writer.finished`, but possibly forged.
-    arrays : bytes
-        The block of arrays.
-    max_bytes : int
-        Bytes, and entries, that all arrays together may have.
-    trusted : collection of str
-        Full names of classes and functions that the caller allows beside the list.
+    All arrays together may have ``max_bytes`` bytes and entries. ``trusted`` are full names of classes and
+    functions that the caller allows beside the list.
     """
 
     def __init__(

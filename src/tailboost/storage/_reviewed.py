@@ -254,7 +254,6 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
@@ -276,7 +275,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
+    **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
@@ -284,8 +283,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitLine", "UnitTable"),
-    **_names("tailboost.combiners.vote", "Tally", "Vote"),
+    **_names("tailboost.statements.units", "UnitErrors"),
     # -- rules
     **_names("tailboost.rules.adaboost", "AdaBoost"),
     **_names("tailboost.rules.additive", "AdditiveState"),
@@ -304,7 +302,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._lines", "Lines"),
     **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
-    **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
+    **_names("tailboost.mixture._tables", "Judged", "Models"),
     # -- baselines
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),

@@ -43,29 +43,14 @@ SURER, BRITTLE, ASKED = (0.95, 1.05), 0.05, 40
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Members of a pool with their shares.
+    """Members of a pool with their shares."""
 
-    Parameters
-    ----------
-    numbers : ndarray of int
-        Members with a share.
-    weights : ndarray
-        The shares; they sum to 1.
-    value : float
-        What is made small, as read from blended tallies.
-    bound : float
-        The least value that shares of the pool's members reach within the limits.
-    excesses : ndarray of shape (n_limits,)
-        By how much limits are broken on the rows of the choice.
-    drawn : ndarray of shape (n_limits,)
-        By how much the best shares break them: 0 where a draw keeps what one member cannot.
-    """
-
-    numbers: Ints
-    weights: Floats
-    value: float
-    bound: float
-    excesses: Floats
+    numbers: Ints  # members with a share
+    weights: Floats  # the shares; they sum to 1
+    value: float  # what is made small, as read from blended tallies
+    bound: float  # the least value that shares of the pool's members reach within the limits
+    excesses: Floats  # shape (n_limits,): by how much limits are broken on the rows of the choice
+    # Shape (n_limits,): by how much the best shares break them: 0 where a draw keeps what one member cannot.
     drawn: Floats
 
     @property

@@ -38,28 +38,15 @@ SEED_ROUNDS, SEED_PRICES = 20, (0.0, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What growth of a pool found.
+    """What growth of a pool found."""
 
-    Parameters
-    ----------
-    program : Program
-        The program, with a limit on the mean error where there is a budget.
-    solved : Solved
-        The last solution; ``weights`` are of the members ``numbers``.
-    numbers : list of int
-        Members of the pool in the program.
-    bound : float
-        No mixture of rules of the sources is below, where tallies are the expected ones; −∞ where they are
-        counted.
-    contradicting : ndarray of bool, shape (n_limits,)
-        Which limits contradict each other; none where all can be kept.
-    """
-
-    program: Program
-    solved: Solved
-    numbers: list[int]
+    program: Program  # the program, with a limit on the mean error where there is a budget
+    solved: Solved  # the last solution; ``weights`` are of the members ``numbers``
+    numbers: list[int]  # members of the pool in the program
+    # No mixture of rules of the sources is below, where tallies are the expected ones; −∞ where they are
+    # counted.
     bound: float
-    contradicting: Mask
+    contradicting: Mask  # shape (n_limits,): which limits contradict each other; none where all can be kept
 
     @property
     def feasible(self) -> bool:

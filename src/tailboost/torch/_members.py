@@ -101,10 +101,7 @@ class TorchMember:
     def keep(self, members_dir: Any = None) -> None:
         """Move the state to its folder, or see that it is there already; without a folder, do nothing.
 
-        Parameters
-        ----------
-        members_dir : path, optional
-            Folder for a member without one of its own, or to which its folder was moved.
+        ``members_dir`` is for a member without a folder of its own, or where its folder was moved to.
 
         Raises
         ------

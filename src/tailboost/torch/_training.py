@@ -111,20 +111,10 @@ class Start:
 class Training:
     """A net, its optimiser and its random numbers.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    loss : callable
-        (logits, y) -> mean loss, or one per row; a parameter ``features`` gets the input of the last linear
-        layer.
-    seed : int
-        Of the first weights (unless there is a start), of the rows drawn, of dropout and augmentation.
-    index, weight : ndarray of shape (m,)
-        The rows to draw from and their weights, at least one positive.
-    start : Start or None
-        Where to start; without it, from new weights.
-    milestones : tuple of int
-        Steps after which the step size falls to a tenth.
+    ``loss(logits, y)`` is a mean loss, or one per row; a parameter ``features`` gets the input of the last
+    linear layer. The seed is that of the first weights (unless there is a ``start``), of the rows drawn from
+    ``index`` by ``weight``, of dropout and augmentation. ``milestones`` are steps after which the step size
+    falls to a tenth.
     """
 
     def __init__(
