@@ -55,7 +55,7 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     curve = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(answers != scheme.judged.y)))
+        curve.append(np.nan_to_num(units.errors(scheme.judged.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
