@@ -213,10 +213,6 @@ class RandomizedDecision:
         groups : array-like of shape (n,), optional
             Group of each row, for a model whose answers depend on it (``by_group=True``).
 
-        Returns
-        -------
-        Decisions
-
         Raises
         ------
         TypeError, ValueError
