@@ -894,7 +894,7 @@ def answered_rows(
     ValueError
         If rates speak of groups or costs that were not given, or costs lie outside their range.
     """
-    rates = [one if isinstance(one, Rate) else one.rate for one in stated]
+    rates = [one.rate for one in stated]
     for rate in rates:
         if rate.needs_groups and groups is None:
             raise ValueError(f"{rate!r} needs groups; rates=() bounds errors by class instead")

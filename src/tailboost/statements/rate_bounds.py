@@ -11,13 +11,12 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates import Answered, Limit, Objective, Rate, Sample
+from tailboost.rates import ABOVE, BELOW, Answered, Limit, Objective, Rate, Sample
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
 __all__ = ["RateBound", "limit_bounds", "rate_bounds"]
 
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
-ABOVE, BELOW = "above", "below"
 # Ratios of a rule that draws are bounded at so many levels.
 LEVELS = 1000
 
@@ -153,17 +152,11 @@ def rate_bounds(
 
 
 def _family(one: Rate | Limit | Objective, answered: Answered) -> _Family:
-    if isinstance(one, Limit):
-        sides = (ABOVE, BELOW) if one.compares else (ABOVE,) if one.from_above else (BELOW,)
-        rate, limit = one.rate, one
-    elif isinstance(one, Objective):
-        rate, limit, sides = one.rate, None, (ABOVE,)
-    else:
-        rate, limit, sides = one, None, (ABOVE, BELOW)
+    rate = one.rate
     low, high = rate.range(answered.strata)
     counted = None if rate.needs_costs else rate.tables(answered.strata)[0]
     exact = counted is not None and not answered.draws and set(np.unique(counted)) <= {low, high}
-    return _Family(rate, limit, sides, answered.samples(rate), exact)
+    return _Family(rate, one.limit, one.sides, answered.samples(rate), exact)
 
 
 def family_bounds(family: _Family, level: float) -> list[RateBound]:
