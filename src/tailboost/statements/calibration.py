@@ -16,7 +16,7 @@ from tailboost._rows import Sketch, fingerprint
 from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
-from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
@@ -203,15 +203,12 @@ def calibrate(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
     before = attempts_of(previous)
-    stated: list[Any] = []
+    stated: list[Limit] = []
     if max_error is None:
-        stated = rates_asked((getattr(model, "limits", None) or ()) if limits is None else limits)
+        given = (getattr(model, "limits", None) or ()) if limits is None else limits
+        stated = list(checked_limits(rates_asked(given)))
         if not stated:
             raise ValueError("max_error or limits: say what is to be certified")
-        if not all(isinstance(limit, Limit) for limit in stated):
-            raise TypeError(
-                f"limits: rates are compared with numbers, as rates.error() <= 0.3; got {stated!r}"
-            )
         if not hasattr(model, "limits"):
             raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
     elif limits is not None:

@@ -169,7 +169,7 @@ class RecheckedBound:
 
     Attributes
     ----------
-    bound : CertifiedBound or RateBound
+    bound : CertifiedBound
         The bound.
     n : int
         New rows behind the answer, of all batches; of units that are compared those of the smallest.
@@ -194,7 +194,7 @@ class Recheck:
 
     Attributes
     ----------
-    tested : list of CertifiedBound or RateBound
+    tested : list of CertifiedBound
         The bounds on means, of all rows, classes, groups and cells; or those on rates.
     evidence : tuple of Bets
         What was found on each.
