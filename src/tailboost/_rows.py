@@ -279,12 +279,14 @@ class Sketch:
         return cls.of(hash_rounded_rows(X))
 
     @classmethod
-    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT) -> Self:
-        """Return the sketch of all rows from the different `short_hashes` of parts, and their counts.
+    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> Self:
+        """Return the sketch of all rows from what `shortest` gives of parts.
 
-        Where a part gives the smallest ``most`` + 1 only, how many rows repeat others is estimated by these.
+        Of large ones these are the smallest fingerprints, by which is estimated how many rows repeat others.
         """
-        return cls.counted(*together(parts, most), most)
+        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts])).astype(np.intp)
+        return cls.counted(short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1])
 
     @classmethod
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
@@ -373,19 +375,10 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
     return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
 
 
-def together(
-    parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT
-) -> tuple[NDArray[np.uint32], Ints]:
-    """Return the smallest different `short_hashes` of all parts, and how many rows have each."""
-    short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-    counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
-    return short[: most + 1], counts[: most + 1].astype(np.intp)
-
-
-def shortest(hashes: Hashes, most: int = MOST_KEPT) -> tuple[NDArray[np.uint32], Ints]:
+def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
     """Return what `Sketch.merged` needs of a part of the rows: the smallest fingerprints and their counts."""
     short, counts = np.unique(short_hashes(hashes), return_counts=True)
-    return short[: most + 1], counts[: most + 1]
+    return short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1]
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:

@@ -62,13 +62,6 @@ class TargetUnits(Units):
         """Error R_k of each unit as measured, NaN where none was."""
         return np.where(self.measured, self.means(row_losses), np.nan)
 
-    def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
-        """Whether an excess over the allowed errors counts as meeting the target.
-
-        The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
-        """
-        return is_kept(beyond, self.indicator)
-
     @property
     def differ(self) -> bool:
         """Whether units are allowed different errors."""
@@ -83,7 +76,7 @@ class TargetUnits(Units):
         """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""
         R, known = self.means(row_losses), self.measured
         if self.indicator:
-            return (~self.met(R - self.allowed)).astype(np.float64)
+            return (~is_kept(R - self.allowed, strict=True)).astype(np.float64)
         losses = (R + self.penalty) / (1.0 + self.penalty.max())
         if self.shrinkage is not None:
             losses[known] = shrunk(losses[known], self.shrinkage[known])
@@ -163,11 +156,6 @@ class Pools:
                 small = np.append(small, others[size[others].argmin()])
             of[small] = small.min()
         return cls(np.unique(of, return_inverse=True)[1], size, least)
-
-    @property
-    def each(self) -> Pools:
-        """The same units without pooling."""
-        return replace(self, of=np.arange(len(self.of)))
 
     @property
     def numbers(self) -> tuple[int, ...] | None:

@@ -47,11 +47,11 @@ SIGNIFICANT_BITS = 16
 NEGLIGIBLE = 2.0**-32
 
 
-def round_significant(x: Floats, bits: int = SIGNIFICANT_BITS) -> Floats:
-    """Round to ``bits`` significant bits, so that equal rows get equal weights in any order of summation."""
+def round_significant(x: Floats) -> Floats:
+    """Round to so many significant bits that equal rows get equal weights in any order of summation."""
     x = np.where(x < NEGLIGIBLE, 0.0, x)
     mantissa, exponent = np.frexp(x)
-    scale = float(2**bits)
+    scale = float(2**SIGNIFICANT_BITS)
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
 
 

@@ -468,7 +468,7 @@ def test_calibrated_targets(mixture, rule, tmp_path):
         assert again.certificate_ == cert
         assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
         with pytest.raises(tb.SeenRowsError):
-            again.refuse_seen(again.count_known(X[FRESH]))
+            again.check_unseen(X[FRESH])
 
 
 def test_the_walk_is_the_fixed_sequence(mixture):

@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates, fold_correlation
+from tailboost.statements.two_fold import TwoFoldEstimate, fold_correlation
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -116,7 +116,7 @@ def test_a_half_chooses_by_its_own_rows_alone(fitted):
     assert own.pool.ledger.rows.y.tolist() == rows.y[half].tolist()
     chosen = own.stage(n).weights
     # No better choice was to be had there (by what the choice goes by: errors drawn towards their mean).
-    if not own.even:
+    if not own.voting:
         steering = own.objective.steering_losses(own.pool.ledger)
         if own.mean_budget is None:
             assert (chosen @ steering).max() <= steering.max(axis=1).min() + 1e-9
@@ -238,10 +238,8 @@ def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
             np.zeros(len(twice), int), weight, None, "rows", lots[twice], fold=fold[twice].astype(np.uint8)
         )
         seen = wrong[twice]
-        estimate = UnitEstimates.of(
-            TwoFoldEstimate(rows, half[twice], seen.astype(float), seen), unit[twice], m
-        )
-        return np.column_stack([estimate.predict, estimate.predict_interval])
+        estimate = TwoFoldEstimate(rows, half[twice], seen.astype(float), seen)
+        return estimate.of_units(unit[twice], m)["predict"]
 
     once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
     heavier = np.where(once < 50, 2.0, 1.0)
@@ -261,10 +259,8 @@ def test_intervals_cover_the_error_of_another_model_like_those_measured():
             if rho:
                 p = rng.beta(0.2 * (1 / rho - 1), 0.8 * (1 / rho - 1), size=(m, 6))
             wrong = rng.random(n) < p[unit, fold]
-            found = UnitEstimates.of(
-                TwoFoldEstimate(rows_of(n, fold), half, wrong.astype(float), wrong), unit, m
-            )
-            ends = found.predict_interval
+            found = TwoFoldEstimate(rows_of(n, fold), half, wrong.astype(float), wrong)
+            ends = found.of_units(unit, m)["predict"][:, 1:]
             covered[rho] += ((ends[:, 0] <= p[:, 5]) & (p[:, 5] <= ends[:, 1])).sum()
     assert covered[0.0] / (m * n_draws) >= 0.95
     # The distribution of a model's error is no binomial's: by a normal one it would be 95 % as well.

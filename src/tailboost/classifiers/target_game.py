@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,8 +139,7 @@ def warn_of_missed(
 
 def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) -> None:
     """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
-    objective, ledger = combiner.objective, combiner.pool.ledger
-    assert isinstance(objective, WorstUnit)
+    objective, ledger = cast("WorstUnit", combiner.objective), combiner.pool.ledger
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
     ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.errs, None
     drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from sklearn.model_selection import train_test_split
@@ -19,13 +18,13 @@ from tailboost.cli._shared import (
     INTERRUPTED,
     BadInput,
     bad_input,
-    bar_console,
     command_line,
     console,
     fail,
     is_quiet,
     make_folder,
     printable,
+    progress,
     refuse_overwriting,
     say,
     tell,
@@ -88,15 +87,15 @@ def demo(
         taken = _drawn(taken, table.target.loc[taken], rows, seed)
         say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
         results = _compare(
+            out / folder,
             table.data.loc[taken],
             table.target_names[table.target.loc[taken]],
             None if groups is None else groups.loc[taken],
             methods=methods,
             alphas=(0.1, 0.3, 0.5),
             repeats=repeats,
-            out=out / folder,
-            seed=seed,
-            jobs=jobs,
+            random_state=seed,
+            n_jobs=jobs,
             data_name=name,
             command=command,
         )
@@ -147,16 +146,16 @@ def compare_methods(
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
     results = _compare(
+        out,
         table.data.loc[taken],
         table.target[taken],
         table.groups.loc[taken] if group else None,
-        whose=repeated_ids(data, identity, taken, sep),
+        split_by=repeated_ids(data, identity, taken, sep),
         methods=chosen,
         alphas=alphas,
         repeats=repeats,
-        out=out,
-        seed=seed,
-        jobs=jobs,
+        random_state=seed,
+        n_jobs=jobs,
         data_name=printable(data.name),
         command=command_line(
             "compare",
@@ -220,49 +219,22 @@ def _alphas(text: str) -> list[float]:
         return checked_alphas("--alpha", numbers)
 
 
-def _compare(
-    X: Any,
-    y: Any,
-    groups: Any,
-    *,
-    methods: Sequence[str | Method] | None,
-    alphas: Sequence[float],
-    repeats: int,
-    out: Path,
-    seed: int,
-    jobs: int,
-    data_name: str,
-    command: str,
-    whose: Any = None,
-) -> Results:
+def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results:
+    """Compare methods on a table, with settings of `tailboost.compare`; write and print what came of it."""
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = console(stderr=True)
-    hidden = is_quiet() or not terminal.is_terminal
-    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
-        task = progress.add_task("starting")
+    with progress(*columns) as bar:
+        task = bar.add_task("starting")
 
         def keep(results: Results, done: int, total: int, what: str) -> None:
             results.save(results_file)
-            progress.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=what)
             if done < total and not terminal.is_terminal and not is_quiet():
                 terminal.print(Text(f"{done + 1}/{total} {what}"))
 
         with bad_input():
-            results = compare(
-                X,
-                y,
-                groups,
-                methods=methods,
-                alphas=alphas,
-                repeats=repeats,
-                split_by=whose,
-                random_state=seed,
-                n_jobs=jobs,
-                data_name=data_name,
-                command=command,
-                on_progress=keep,
-            )
+            results = compare(X, y, groups, on_progress=keep, **settings)
     write_out(report_file, render(results))
     _print_results(results)
     say(f"Numbers: {results_file}\nReport:  {report_file}")

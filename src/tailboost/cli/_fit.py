@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
@@ -40,11 +40,11 @@ from tailboost.cli._rates import (
 from tailboost.cli._shared import (
     BadInput,
     bad_input,
-    bar_console,
     check_output,
     console,
     is_quiet,
     printable,
+    progress,
     say,
     warn,
     warnings_as_lines,
@@ -352,14 +352,13 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
         return
     terminal = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    hidden = not terminal.is_terminal
-    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
-        task = progress.add_task(f"fitting {method.title}", total=None)
+    with progress(*columns) as bar:
+        task = bar.add_task(f"fitting {method.title}", total=None)
         last = -np.inf
 
         def show(line: str) -> None:
             nonlocal last
-            progress.update(task, description=line)
+            bar.update(task, description=line)
             if not terminal.is_terminal and time.monotonic() - last >= BETWEEN_LINES:
                 terminal.print(Text(line), soft_wrap=True)
                 last = time.monotonic()

@@ -56,7 +56,7 @@ def read_limited(option: str, text: str) -> Any:
 
 def rate_of(given: Any) -> Any:
     """Return the rate that an objective or a limit is about; None of an objective by name."""
-    return given if isinstance(given, rates.Rate) else getattr(given, "rate", None)
+    return getattr(given, "rate", None)
 
 
 def _read(option: str, text: str) -> Stated:

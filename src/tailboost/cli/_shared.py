@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -162,9 +163,13 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
 
 
-def bar_console(*, hidden: bool) -> Console:
-    """Return where a bar of progress is drawn: older versions of rich end a hidden bar with an empty line."""
-    return Console(file=io.StringIO()) if hidden else console(stderr=True)
+def progress(*columns: ProgressColumn) -> Progress:
+    """Return a line of progress on standard error: only a terminal shows it, unless the command is quiet."""
+    terminal = console(stderr=True)
+    hidden = is_quiet() or not terminal.is_terminal
+    # Older versions of rich end a hidden line with an empty one.
+    shown = Console(file=io.StringIO()) if hidden else terminal
+    return Progress(*columns, console=shown, transient=True, disable=hidden)
 
 
 def tell(line: str) -> None:

@@ -40,56 +40,36 @@ CLEARLY = 2.0
 
 @dataclass
 class Mixture:
-    """Combine by the λ that makes an objective smallest, or evenly.
+    """Combine by the λ that makes an objective smallest, or evenly."""
 
-    Parameters
-    ----------
-    objective : Objective
-        What λ minimises and what the mixture is judged by.
-    n_classes : int
-        K.
-    even : bool
-        Whether λ is 1/T on the boosted hypotheses instead of a solution.
-    voting : bool
-        Whether an even λ is that of the first rounds alone, as many as have the least objective of the
-        majority's losses (or one within ``limit``), then the least mean loss, then the fewest.
-    with_erm, with_constants : bool
-        Whether plain ERM (and other members beside the game) and the K constants join the pool.
-    runners_up : bool
-        Whether the next likely classes by the models of the first round join too, where these know them.
-    outlier_fraction : float
-        Mass of the rows with the highest cumulative loss that the CVaR leaves out.
-    keep_answers : bool
-        Whether the members' answers on the judged rows are kept beside their losses.
-    mean_budget : float, optional
-        What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
-        What is no more above it than a member that is not told from the best is always within, see
-        `Ledger.tie`.
-    randomized : bool
-        Whether members may share λ; else one member gets all of it, for an objective over units: the one of
-        least `WorstUnit.expected_worst`.
-    limit : float, optional
-        What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
-        mean loss is taken, and where none does the one that is least beyond it (see `Mixture.cheapest`).
-    ceiling : float, optional
-        What λ's own measure may be so that the limit is kept; found when the mixture is settled.
-    excess : float
-        How far beyond its limit the mixture is by the estimate it was chosen by, where none keeps it.
-    """
-
-    objective: Objective
-    n_classes: int
-    even: bool = False
+    objective: Objective  # what λ minimises and what the mixture is judged by
+    n_classes: int  # K
+    even: bool = False  # whether λ is 1/T on the boosted hypotheses instead of a solution
+    # Whether an even λ is that of the first rounds alone, as many as have the least objective of the
+    # majority's losses (or one within ``limit``), then the least mean loss, then the fewest.
     voting: bool = False
+    # with_erm, with_constants: whether plain ERM (and other members beside the game) and the K constants join
+    # the pool.
     with_erm: bool = False
     with_constants: bool = False
+    # Whether the next likely classes by the models of the first round join too, where these know them.
     runners_up: bool = False
+    # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     outlier_fraction: float = 0.0
-    keep_answers: bool = False
+    keep_answers: bool = False  # whether the members' answers on the judged rows are kept beside their losses
+    # What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
+    # What is no more above it than a member that is not told from the best is always within, see
+    # `Ledger.tie`.
     mean_budget: float | None = None
+    # Whether members may share λ; else one member gets all of it, for an objective over units: the one of
+    # least `WorstUnit.expected_worst`.
     randomized: bool = True
+    # What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
+    # mean loss is taken, and where none does the one that is least beyond it (see `Mixture.cheapest`).
     limit: float | None = None
+    # What λ's own measure may be so that the limit is kept; found when the mixture is settled.
     ceiling: float | None = None
+    # How far beyond its limit the mixture is by the estimate it was chosen by, where none keeps it.
     excess: float = 0.0
     pool: Pool = field(init=False)
     # Of a vote: the votes for each class on the judged rows with the number of rounds that are counted, and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -22,24 +22,12 @@ FEW_ROWS = 10  # units with fewer are named in a warning
 
 @dataclass(frozen=True)
 class Aim:
-    """An objective with its units and their targets.
+    """An objective with its units and their targets."""
 
-    Parameters
-    ----------
-    objective : CVaR or WorstUnit
-        What λ minimises.
-    units : NamedUnits
-        The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
-    allowed : ndarray of shape (m,), optional
-        Error allowed to each unit.
-    limit : float, optional
-        What the objective may be where there are targets.
-    """
-
-    objective: CVaR | WorstUnit
-    units: NamedUnits
-    allowed: Floats | None = None
-    limit: float | None = None
+    objective: CVaR | WorstUnit  # what λ minimises
+    units: NamedUnits  # the classes, groups or cells; for a CVaR the classes, which steer the thresholds
+    allowed: Floats | None = None  # (m,), error allowed to each unit
+    limit: float | None = None  # what the objective may be where there are targets
 
     @classmethod
     def of(
@@ -69,29 +57,21 @@ class Aim:
     @property
     def over_units(self) -> bool:
         """Whether errors of units are made small, rather than a CVaR."""
-        return isinstance(self.objective, WorstUnit)
+        return self.objective.unit is not None
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows with the units as groups; classes need none."""
         return rows if self.units.kind == "class" else self.units.number(rows)
 
-    def index(self, rows: Rows) -> Ints:
-        """Return the units of rows that have them as groups, shape (n,) or (n, c)."""
-        if self.units.kind == "class":
-            return rows.y
-        assert rows.groups is not None
-        return rows.groups
-
-    def warn_of_small(self, rows: Rows) -> None:
+    def warn_of_small(self, rows: Rows, index: Ints) -> None:
         """Name the units with few rows."""
-        assert isinstance(self.objective, WorstUnit)
-        names, pseudo = self.units.names.tolist(), self.objective.shrinkage
+        names, pseudo = self.units.names.tolist(), cast("WorstUnit", self.objective).shrinkage
         rule = "their errors are estimated on so few" + (
             f", and λ follows values drawn towards the mean over all units by {pseudo:g} pseudo-rows"
             if pseudo
             else ", and λ believes them: shrinkage=0"
         )
-        size = rows.sizes(self.index(rows), len(names))
+        size = rows.sizes(index, len(names))
         warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
 

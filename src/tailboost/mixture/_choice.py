@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import group_uses, unit_name
 from tailboost._warn import warn_user
 from tailboost.classifiers.input import (
@@ -26,7 +26,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
-from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners import Ledger, Mixture, WorstUnit
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
@@ -38,8 +38,8 @@ from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
-from tailboost.mixture._tables import Judged, Models, Tallied, sources
-from tailboost.rates import GAP, RATIO, Largest, Rate, Spread, error
+from tailboost.mixture._tables import Judged, Models, sources
+from tailboost.rates import GAP, RATIO, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
@@ -49,6 +49,8 @@ from tailboost.thresholds import ROUNDING, RateTable, below_noise
 
 # By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
 DEAR = 0.1
+# What share of the rows is answered alike where a dear rule is said to do so.
+ALIKE = 0.95
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -151,7 +153,7 @@ class ProbabilityMixture(MixtureAnswers):
         )
 
     def _settle(
-        self, judged: Judged | Tallied, same: Mixture | None = None, limited: bool = True, X: Any = None
+        self, judged: Judged, same: Mixture | None = None, limited: bool = True, X: Any = None
     ) -> None:
         """Make the pool, unless one of the same units on these rows is given, and choose λ.
 
@@ -160,7 +162,6 @@ class ProbabilityMixture(MixtureAnswers):
         """
         aim = self._aimed(judged.rows)
         if same is None:
-            assert isinstance(judged, Judged)
             rated, numbers = self._members(aim, judged, X)
             judged = replace(judged, said=rated.said)
             self.combiner_ = self._mixture(aim, *self._ledger(aim, judged, rated, numbers))
@@ -169,7 +170,7 @@ class ProbabilityMixture(MixtureAnswers):
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
         self._judged, self._aim, self._outcome = judged, aim, None
         # Of one member the losses kept are those of `predict`.
-        self.combiner_.keep_limit(self._wrong if self._sharing else None)
+        self.combiner_.keep_limit(self._wrong if self._sharing and aim.over_units else None)
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = self.limits_met_ = None
         if aim.over_units:
@@ -179,6 +180,11 @@ class ProbabilityMixture(MixtureAnswers):
                 self.limits_met_ = self.bound_met_ = bool(found.keeps().all() and self.combiner_.excess == 0)
 
     @property
+    def _unit_index(self) -> Ints:
+        """The unit or units of each row, or line of rows, of the ledger."""
+        return cast("WorstUnit", self._aim.objective).index(self.combiner_.pool.ledger.rows)
+
+    @property
     def _reached(self) -> UnitErrors:
         """What `predict` and the rule that draws reach on the units."""
         aim, ledger, ensemble = self._aim, self.combiner_.pool.ledger, self.ensemble_
@@ -186,7 +192,7 @@ class ProbabilityMixture(MixtureAnswers):
             aim.units.kind,
             aim.units.names.tolist(),
             ledger.rows,
-            aim.index(ledger.rows),
+            self._unit_index,
             predict=self._wrong(ensemble, np.ones(len(ledger.rows.y), bool)),
             drawn=ledger.pool().combine(ensemble.weights),
             allowed=aim.allowed,
@@ -265,10 +271,10 @@ class ProbabilityMixture(MixtureAnswers):
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
-            constant = self._rated.pool.members[int(choice.numbers[0])].is_constant
+            most = outcome.tally[: len(outcome.program.strata.mass)].sum(axis=0).max()
             warn_user(
                 f"the best rule found that keeps the limits on {self._rated.words} "
-                f"{'answers all rows alike and ' if constant else ''}has "
+                f"{f'answers {most:.1%} of the rows alike and ' if most > ALIKE else ''}has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )
@@ -308,7 +314,7 @@ class ProbabilityMixture(MixtureAnswers):
         aim = self._aim
         if self.unit_errors_ is None:
             return
-        aim.warn_of_small(self.combiner_.pool.ledger.rows)
+        aim.warn_of_small(self.combiner_.pool.ledger.rows, self._unit_index)
         if self.bound_met_ is False:
             self._warn_of_missed()
 
@@ -544,9 +550,9 @@ class ProbabilityMixture(MixtureAnswers):
         check_is_fitted(self)
         if budgets is None and objective is None and self._outcome is not None:
             budgets, objective = stated_pair(self._outcome.program.objective, self._stated)
-        if isinstance(objective, Spread) and isinstance(budgets, (Rate, Largest)):
+        if getattr(objective, "compares", False) and hasattr(budgets, "rate"):
             budgets, objective = objective, budgets
-        if isinstance(budgets, (Rate, Largest, Spread)):
+        if hasattr(budgets, "rate"):
             if passed_on is not None:
                 return deferral_curves(
                     self, budgets, error() if objective is None else objective, n_points, passed_on
@@ -616,16 +622,17 @@ class ProbabilityMixture(MixtureAnswers):
             )
             units = None
             if self._aim.over_units:
-                units = self._reached.table(elsewhere, self._aim.index(self.combiner_.pool.ledger.rows))
+                units = self._reached.table(elsewhere, self._unit_index)
             self._guarantee = replace(found, units=units, groups=group_uses(self))
         return self._guarantee
 
     @property
     def _wrong(self) -> Wrong:
         """What says how often `predict` of an ensemble errs in some rows, or lines of rows, of the ledger."""
-        pool, of_rows = self.combiner_.pool, self._judged.wrong(self.combiner_.pool)
+        pool = self.combiner_.pool
         if not self._sharing:  # as the one member that answers does
             return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)
+        of_rows = self._judged.kept().wrong(pool)
         if not self._aim.over_units:
             return of_rows
         lines, whole = self._lines, np.ones(len(self._lines.line), dtype=np.bool_)

@@ -386,8 +386,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        rule, units, answers = self.game_.rule, self._run.plan.units, self.combiner_.pool.answers
-        assert isinstance(rule, Hedge)
+        rule: Any = self.game_.rule
+        units, answers = self._run.plan.units, self.combiner_.pool.answers
         assert isinstance(units, TargetUnits)
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights

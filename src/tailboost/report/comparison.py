@@ -275,10 +275,8 @@ class _Split:
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
     joint_test: NDArray[Any] | None
-    columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
-    feature_names: list[str]
 
 
 def _split(
@@ -294,10 +292,8 @@ def _split(
         with warnings.catch_warnings():  # held-out rows may have unseen categories
             warnings.simplefilter("ignore", TableChangedWarning)
             X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
-        names = [str(name) for name in encoder.get_feature_names_out()]
     else:
         X_train, X_test = X[train], X[test]
-        names = [f"column {j}" for j in range(X.shape[1])]
     return _Split(
         X_train,
         X_test,
@@ -305,10 +301,8 @@ def _split(
         y[test],
         None if fit_groups is None else fit_groups[train],
         None if fit_groups is None else fit_groups[test],
-        {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
-        names,
     )
 
 

@@ -74,7 +74,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:
-    """Mean and 95 % Student t interval of a number measured in n ≥ 1 repeats; of one without ends."""
+    """Mean and 95 % Student t interval of a number over n ≥ 1 repeats; it has no ends where n = 1."""
     sample = np.asarray(values, dtype=np.float64)
     mean, low, high = float(sample.mean()), None, None
     if sample.size > 1:

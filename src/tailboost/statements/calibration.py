@@ -16,12 +16,11 @@ from tailboost._rows import Sketch, fingerprint
 from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
-from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
 from tailboost.statements.rate_bounds import (
-    BELOW,
     CertifiedBound,
     Kind,
     RateFamily,

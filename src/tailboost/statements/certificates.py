@@ -26,7 +26,6 @@ from tailboost.statements.rate_bounds import (
     Kind,
     RateFamily,
     rate_bounds,
-    rate_of,
     shared_bounds,
     words_of,
 )
@@ -333,7 +332,7 @@ def certify(
         X,
         y,
         groups,
-        [rate_of(one) for one in stated],
+        [one.rate for one in stated],
         () if stated else None,
         equal_rows=equal_rows,
         units=units,

@@ -123,6 +123,25 @@ class KnownRows:
         hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
         return self.seen_rows_.share(hashes)
 
+    def check_unseen(self, X: Any) -> None:
+        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
+
+        That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
+        or rows that members were judged on: ``X_val``, and rows given to ``reweight``, to ``predicted`` of a
+        trade-off before its point was taken, or to `tailboost.calibrate`. Rows are known as in `seen_share`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        self.refuse_seen(self.count_known(X))
+
     def count_known(self, X: Any) -> Ints:
         """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
 

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates import Limit, Objective, Rate, Sample
+from tailboost.rates import ABOVE, BELOW, Limit, Objective, Rate, Sample
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
@@ -20,7 +20,6 @@ __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
-ABOVE, BELOW = "above", "below"
 # Ratios of a rule that draws are bounded at so many levels.
 LEVELS = 1000
 
@@ -167,12 +166,6 @@ def words_of(unit: Any) -> str:
 # -- units of a rate ---------------------------------------------------------------------------------------
 
 
-def rate_of(asked: Any) -> Rate:
-    """Return the rate that is asked for, limited or made small."""
-    rate: Rate = getattr(asked, "rate", asked)
-    return rate
-
-
 @dataclass(frozen=True)
 class RateFamily:
     """A rate with its rows by unit, and what is asked of it."""
@@ -188,16 +181,11 @@ class RateFamily:
     @classmethod
     def of(cls, asked: Rate | Limit | Objective, judged: JudgedRows) -> RateFamily:
         """Return the family of a rate, bounded from both sides, or those that a limit or objective needs."""
-        rate = rate_of(asked)
-        limit = asked if isinstance(asked, Limit) else None
-        if limit is None:
-            sides: tuple[str, ...] = (ABOVE, BELOW) if rate is asked else (ABOVE,)
-        else:
-            sides = (ABOVE, BELOW) if limit.compares else (ABOVE,) if limit.from_above else (BELOW,)
+        rate = asked.rate
         strata = judged.answered.strata
         exact = not rate.needs_costs and not judged.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
-        return cls(rate, limit, sides, judged.samples(rate), exact)
+        return cls(rate, asked.limit, asked.sides, judged.samples(rate), exact)
 
     @classmethod
     def of_errors(

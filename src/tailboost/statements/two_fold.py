@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -55,24 +55,48 @@ class TwoFoldEstimate:
                 found[judged] = wrong(ensemble, judged)
         return cls(ledger.rows, half, drawn, None if wrong is None else found)
 
+    def of_units(self, index: Ints, n_units: int) -> dict[str, Floats]:
+        """Return the error of each unit with its interval, shape (m, 3), by rule; NaN without rows.
+
+        Each row is in the unit or units that ``index`` names. An interval is about the error of the final
+        members. It reaches from the lowest to the highest end of the 95 % Clopper–Pearson intervals about
+        three errors: on each half, under the choice made on the other, and on both. So it is wider where the
+        choice changes with the rows. Where losses are out of fold the members are siblings of those that were
+        measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n is Kish's effective number,
+        F that of the folds and ρ the intraclass correlation of the losses of a unit within a fold, one for
+        all units (see `fold_correlation`).
+        """
+        rows, half, found = self.rows, self.half, dict[str, Floats]()
+        for rule, losses in (("randomised", self.drawn), ("predict", self.wrong)):
+            if losses is None:
+                continue
+            both = rows.means(index, n_units, losses)
+            each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
+            # A half without rows of a unit says nothing of its own.
+            errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
+            low, high = clopper_pearson_interval(errors, effective_sizes(rows, index, n_units, losses))
+            ends = np.column_stack([both, low.min(axis=0), high.max(axis=0)])
+            found[rule] = np.where(np.isnan(both)[:, None], np.nan, ends)
+        return found
+
 
 def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None = None) -> float:
     """Return the upper end of a 95 % interval about an objective, by losses that it was not chosen on.
 
-    Of units it is the highest end of the intervals of `UnitEstimates`: that it is below a number is shown
-    only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the
-    CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a row that
-    was not seen may be 1. ``half`` marks the halves that were judged by the choice on each other, where there
-    was a choice.
+    Of units it is the highest end of the intervals of `TwoFoldEstimate.of_units`: that it is below a number
+    is shown only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less
+    than the CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a
+    row that was not seen may be 1. ``half`` marks the halves that were judged by the choice on each other,
+    where there was a choice.
     """
-    if isinstance(objective, WorstUnit):
+    if objective.unit is not None:
+        objective = cast("WorstUnit", objective)
         index = objective.index(rows)
         m = int(index.max()) + 1
         whole = np.ones(len(drawn), dtype=np.bool_)
-        found = UnitEstimates.of(
-            TwoFoldEstimate(rows, whole if half is None else half, drawn, None), index, m
-        )
-        return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
+        half = whole if half is None else half
+        found = TwoFoldEstimate(rows, half, drawn, None).of_units(index, m)["randomised"]
+        return objective.largest_beyond(found[:, 2], ~np.isnan(found[:, 0]))
     if objective.alpha is None:
         return 1.0
     one = np.zeros(len(drawn), dtype=np.intp)
@@ -94,52 +118,6 @@ def effective_sizes(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask
     rho = fold_correlation(rows, index, n_units, losses)
     n: Floats = sizes / (1.0 + sizes * rho * (1.0 + 1.0 / (1.0 + rows.fold.max())))
     return n
-
-
-@dataclass(frozen=True)
-class UnitEstimates:
-    """Errors of classes, groups or cells on rows that the choice was not made on, with intervals.
-
-    An interval is about the error of the final members. It reaches from the lowest to the highest end of the
-    95 % Clopper–Pearson intervals about three errors: on each half, under the choice made on the other, and
-    on both. So it is wider where the choice changes with the rows. Where losses are out of fold the members
-    are siblings of those that were measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n
-    is Kish's effective number, F that of the folds and ρ the intraclass correlation of the losses of a unit
-    within a fold, one for all units (see `fold_correlation`).
-    """
-
-    # drawn, predict: shape (m,): error of the rule that draws a member, and of `predict`; NaN for a unit
-    # without a row.
-    drawn: Floats
-    # drawn_interval, predict_interval: shape (m, 2): intervals; [0, 1] without a row.
-    drawn_interval: Floats
-    predict: Floats | None = None
-    predict_interval: Floats | None = None
-
-    @classmethod
-    def of(cls, elsewhere: TwoFoldEstimate, index: Ints, n_units: int) -> Self:
-        """Return the estimates of units, of which each row is in those that ``index`` names."""
-        rows, half = elsewhere.rows, elsewhere.half
-
-        def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
-            both = rows.means(index, n_units, losses)
-            each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
-            # A half without rows of a unit says nothing of its own.
-            errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
-            n = effective_sizes(rows, index, n_units, losses)
-            low, high = clopper_pearson_interval(errors, n)
-            return both, np.column_stack([low.min(axis=0), high.max(axis=0)])
-
-        of_predict = () if elsewhere.wrong is None else estimate(elsewhere.wrong)
-        return cls(*estimate(elsewhere.drawn), *of_predict)
-
-    @property
-    def by_rule(self) -> dict[str, Floats]:
-        """Each estimate with the ends of its interval, shape (m, 3), by rule."""
-        found = {"randomised": np.column_stack([self.drawn, self.drawn_interval])}
-        if self.predict is not None and self.predict_interval is not None:
-            found["predict"] = np.column_stack([self.predict, self.predict_interval])
-        return {rule: np.where(np.isnan(each[:, :1]), np.nan, each) for rule, each in found.items()}
 
 
 def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> float:

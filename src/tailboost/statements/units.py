@@ -12,7 +12,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.data import Rows
 from tailboost.rates import error
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
+from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.targets import is_kept
 from tailboost.thresholds import RateLine, RateTable
 
@@ -90,7 +90,7 @@ class UnitErrors:
         """
         errors, estimates = self.errors, dict[str, Floats]()
         if elsewhere is not None and index is not None:
-            estimates = UnitEstimates.of(elsewhere, index, len(self.names)).by_rule
+            estimates = elsewhere.of_units(index, len(self.names))
         same = [len(of) > 1 and _alike(of["predict"], of["randomised"]) for of in (errors, estimates) if of]
         if all(same):  # what is drawn is what predict answers
             errors = {"predict": errors["predict"]}

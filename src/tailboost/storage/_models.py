@@ -80,7 +80,7 @@ def save_model(
     training table: each column is drawn by itself, so that no row of a person is stored, though single values
     are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
     them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by
-    which ``seen_share`` and `tailboost.certify` know a row again that somebody already has.
+    which ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
 
     Parameters
     ----------

@@ -275,7 +275,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.rate_bounds", "CertifiedBound", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
+    **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
@@ -302,7 +302,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._lines", "Lines"),
     **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
-    **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
+    **_names("tailboost.mixture._tables", "Judged", "Models"),
     # -- baselines
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),

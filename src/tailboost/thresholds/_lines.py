@@ -143,9 +143,8 @@ class RateTable:
         words : str
             What rows these are.
         """
-        pairs = [(one.rate, one) if isinstance(one, Limit) else (one, None) for one in stated]
         strata, tally = answered.strata, answered.tally
-        lines = [line for rate, limit in pairs for line in rate_lines(rate, limit, strata, tally, None)]
+        lines = [line for one in stated for line in rate_lines(one.rate, one.limit, strata, tally, None)]
         return cls(tuple(lines), words)
 
     def of_rule(self, rule: str) -> RateTable:
