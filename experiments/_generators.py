@@ -1,4 +1,8 @@
-"""Artificial data of the papers, drawn from known densities."""
+"""Artificial data of the papers, drawn from known densities.
+
+Each generator takes a positive number of rows and a seed, and returns features of shape (n, d) and classes,
+integers from 0, of shape (n,).
+"""
 
 from __future__ import annotations
 
@@ -17,30 +21,12 @@ _GAUSSIAN_SHIFT = 2.0 / np.sqrt(_GAUSSIAN_DIM)
 
 
 def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
-    """Draw five overlapping squares [1]_ (2 features, 5 classes of equal size).
+    """Draw five overlapping squares [1]_: 2 features, 5 classes of ``n_samples`` rows each, ordered by class.
 
     Each class is uniform in a square of side 2 standing on a corner, centred at (0, 1.4), (1.4, 1.4), (2.8,
     1.4), (1.4, 2.8), (1.4, 0); the square of class 1 overlaps the other four. The coordinates are as drawn;
-    [1]_ scales them to [0, 1] (use the range of the training rows for the test rows too).
-
-    Parameters
-    ----------
-    n_samples : int, default=100
-        Rows **per class**, at least 1 ([1]_: 100 to train, 100,000 to test).
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    X : float64 ndarray of shape (5 * n_samples, 2)
-        Points, ordered by class.
-    y : int64 ndarray of shape (5 * n_samples,)
-        Class 0 to 4, in the order of the centres above.
-
-    Raises
-    ------
-    ValueError
-        ``n_samples`` is not a positive integer.
+    [1]_ scales them to [0, 1] (use the range of the training rows for the test rows too), and draws 100 of
+    each class to train, 100,000 to test.
 
     References
     ----------
@@ -56,31 +42,11 @@ def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
 
 
 def make_discs(n_min: int = 100, *, ratio: int = 10, random_state: Any = None) -> Sample:
-    """Draw four overlapping discs [1]_ (2 features, 3 large classes and a small one).
+    """Draw four overlapping discs [1]_: 2 features, 3 large classes and a small one, ordered by class.
 
     Each class is uniform in a disc of radius 1. Classes 0, 1, 2 are centred at (0, 0), (0, 1), (1, 1) and
-    have ``ratio * n_min`` rows, class 3 at (1, 0) has ``n_min``.
-
-    Parameters
-    ----------
-    n_min : int, default=100
-        Rows of the small class, at least 1 ([1]_: 10, 50 or 100 to train, 10,000 to test).
-    ratio : int, default=10
-        How many times larger the other classes are, at least 1 ([1]_: 10).
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    X : float64 ndarray of shape ((3 * ratio + 1) * n_min, 2)
-        Points, ordered by class.
-    y : int64 ndarray of shape ((3 * ratio + 1) * n_min,)
-        Class 0 to 3; class 3 is the small one.
-
-    Raises
-    ------
-    ValueError
-        ``n_min`` or ``ratio`` is not a positive integer.
+    have ``ratio * n_min`` rows, class 3 at (1, 0) has ``n_min`` ([1]_: ratio 10; 10, 50 or 100
+    to train, 10,000 to test).
 
     References
     ----------
@@ -102,25 +68,6 @@ def make_twonorm(n_samples: int = 300, *, random_state: Any = None) -> Sample:
     Class 0 is N(a·1, I), class 1 is N(−a·1, I), a = 2/√20, equally likely. The best possible error is
     Φ(−2) = 2.28 %, by the sign of the sum of the features.
 
-    Parameters
-    ----------
-    n_samples : int, default=300
-        Rows in all, at least 1.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    X : float64 ndarray of shape (n_samples, 20)
-        Features.
-    y : int64 ndarray of shape (n_samples,)
-        Class 0 or 1.
-
-    Raises
-    ------
-    ValueError
-        ``n_samples`` is not a positive integer.
-
     References
     ----------
     .. [1] L. Breiman, "Bias, variance, and arcing classifiers", Technical Report 460, UC Berkeley, 1996.
@@ -137,25 +84,6 @@ def make_ringnorm(n_samples: int = 300, *, random_state: Any = None) -> Sample:
 
     Class 0 is N(0, 4·I), class 1 is N(a·1, I), a = 2/√20, equally likely. The best possible error is about
     1.2 % ([1]_ prints 1.3 %). Some libraries take a = 1/√20, where it is about 1.5 %.
-
-    Parameters
-    ----------
-    n_samples : int, default=300
-        Rows in all, at least 1.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    X : float64 ndarray of shape (n_samples, 20)
-        Features.
-    y : int64 ndarray of shape (n_samples,)
-        Class 0 or 1.
-
-    Raises
-    ------
-    ValueError
-        ``n_samples`` is not a positive integer.
 
     References
     ----------
@@ -175,28 +103,8 @@ def make_waveform(n_samples: int = 300, *, binary: bool = False, random_state: A
     With the triangular waves ``h₁(j) = max(6 − |j − 11|, 0)``, h₂(j) = h₁(j − 4), h₃(j) = h₁(j + 4),
     j = 1…21, a row of class 0, 1, 2 is u·h₁ + (1 − u)·h₂, u·h₁ + (1 − u)·h₃, u·h₂ + (1 − u)·h₃ with u uniform
     in [0, 1], plus standard normal noise. Classes are equally likely; the best possible error is about 14 %.
-
-    Parameters
-    ----------
-    n_samples : int, default=300
-        Rows in all, at least 1.
-    binary : bool, default=False
-        Two classes: 1 for class 0 above, 0 for the other two together. Papers that use a binary waveform
-        seldom say how they made it.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    X : float64 ndarray of shape (n_samples, 21)
-        Features.
-    y : int64 ndarray of shape (n_samples,)
-        Class 0, 1 or 2 (with ``binary``: 0 or 1).
-
-    Raises
-    ------
-    ValueError
-        ``n_samples`` is not a positive integer.
+    With ``binary``: 1 for class 0, 0 for the other two together. Papers that use a binary waveform seldom say
+    how they made it.
 
     References
     ----------

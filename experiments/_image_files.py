@@ -1,4 +1,8 @@
-"""Image data sets from a path, in their published formats: rows are height × width × channels, bytes."""
+"""Image data sets from a path, in their published formats: rows are height × width × channels, bytes.
+
+All loaders return a Bunch as `load_image_npz` does, or with ``return_X_y`` its data and target, and raise
+ValueError where files are missing or damaged.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,6 @@ def load_image_npz(path: str | Path, *, subset: Subset = "train", return_X_y: bo
         ``x_train, y_train`` (such as ``mnist.npz``), and likewise ``val`` and ``test``.
     subset : {"train", "validation", "test"}, default="train"
         Which arrays to read.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
@@ -81,18 +83,6 @@ def load_mnist(path: str | Path, *, subset: Subset = "train", return_X_y: bool =
         or not.
     subset : {"train", "test"}, default="train"
         60,000 or 10,000 images.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    Bunch or (data, target)
-        As from `load_image_npz`.
-
-    Raises
-    ------
-    ValueError
-        Files that are missing or damaged.
     """
     part = {"train": "train", "test": "t10k"}[_check_subset("load_mnist", subset, ("train", "test"))]
     with _readable("load_mnist", Path(path), f"a folder with the idx files of {_MNIST}"):
@@ -109,13 +99,6 @@ def load_cifar10(path: str | Path, *, subset: Subset = "train", return_X_y: bool
         The unpacked folder, ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or one that holds it.
     subset : {"train", "test"}, default="train"
         50,000 or 10,000 images, in the published order.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    Bunch or (data, target)
-        As from `load_image_npz`.
 
     Raises
     ------
@@ -151,18 +134,6 @@ def load_cifar100(path: str | Path, *, subset: Subset = "train", return_X_y: boo
         The unpacked folder, ``cifar-100-python`` or ``cifar-100-binary``, or one that holds it.
     subset : {"train", "test"}, default="train"
         50,000 or 10,000 images, in the published order.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    Bunch or (data, target)
-        As from `load_image_npz`.
-
-    Raises
-    ------
-    ValueError
-        Files that are missing or damaged.
     """
     _check_subset("load_cifar100", subset, ("train", "test"))
     with _readable(
@@ -191,18 +162,11 @@ def load_emnist(path: str | Path, *, subset: Subset = "train", return_X_y: bool 
         ``test``, gzipped or not.
     subset : {"train", "test"}, default="train"
         697,932 or 116,323 images.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
     Bunch or (data, target)
         As from `load_image_npz`; the files hold images lying on their side, these are upright.
-
-    Raises
-    ------
-    ValueError
-        Files that are missing or damaged.
     """
     part = _check_subset("load_emnist", subset, ("train", "test"))
     with _readable("load_emnist", Path(path), f"a folder with the idx files of {_EMNIST}"):
@@ -221,18 +185,6 @@ def load_tiny_imagenet(path: str | Path, *, subset: Subset = "train", return_X_y
     subset : {"train", "test"}, default="train"
         100,000 or 10,000 images; those of the test are the published validation rows, as the labels of the
         published test rows are not public.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    Bunch or (data, target)
-        As from `load_image_npz`.
-
-    Raises
-    ------
-    ValueError
-        Files that are missing or damaged.
     """
     _check_subset("load_tiny_imagenet", subset, ("train", "test"))
     with _readable("load_tiny_imagenet", Path(path), f"the folder unpacked from {_TINY}"):
@@ -272,19 +224,12 @@ def load_celeba(
         The published split.
     size : int, default=64
         Height and width that the middle square of an image is scaled to.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
     Bunch or (data, target)
         As from `load_image_npz`, ``target`` 1 where the hair is blond; the Bunch has ``groups``, shape (n,),
         1 for men: (class, group) are the four cells of Sagawa et al. 2020.
-
-    Raises
-    ------
-    ValueError
-        Files that are missing or damaged.
     """
     _check_subset("load_celeba", subset)
     part = str(("train", "validation", "test").index(subset))

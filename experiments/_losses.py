@@ -1,7 +1,8 @@
 """The papers' losses for nets on unbalanced classes, as `tailboost.torch.losses` has the usual ones.
 
 ``TorchClassifier(loss=cvar_doro)`` takes any of them: it gives a loss with a parameter ``class_counts`` those
-of its training rows, and one with ``features`` the input of the last layer.
+of its training rows, and one with ``features`` the input of the last layer. Logits have shape (m, K), class
+numbers y (m,) and counts (K,).
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: flo
 
     Parameters
     ----------
-    logits, y, class_counts
-        As for all losses.
     beta : float in [0, 1)
         0 is cross-entropy; towards 1 the weights become those of "weighted_cross_entropy" up to a
         factor. They are scaled to sum to K.
@@ -53,8 +52,6 @@ def influence_balanced(
 
     Parameters
     ----------
-    logits, y, class_counts
-        As for all losses.
     features : Tensor of shape (m, …), default=None
         h, for the loss as published.
     alpha : float > 0, optional
@@ -68,39 +65,26 @@ def influence_balanced(
     .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
        2021.
     """
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * _cross_entropies(logits, y)).mean()
+    factor = _inverse_influence(logits, y, features, alpha, epsilon)
+    return (_inverse_counts(class_counts.to(logits))[y] * factor * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_cb(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    beta: float = 0.9999,
+    logits: Tensor, y: Tensor, class_counts: Tensor, *, features: Tensor | None = None
 ) -> Tensor:
     """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_effective_weights(counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
+    weight = _effective_weights(class_counts.to(logits), 0.9999)
+    return (weight[y] * _inverse_influence(logits, y, features) * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_focal(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    gamma: float = 1.0,
+    logits: Tensor, y: Tensor, class_counts: Tensor, *, features: Tensor | None = None
 ) -> Tensor:
     """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
-    factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    terms, counts = focal_terms(_cross_entropies(logits, y), gamma), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * terms).mean()
+    terms = focal_terms(_cross_entropies(logits, y), 1.0)
+    return (
+        _inverse_counts(class_counts.to(logits))[y] * _inverse_influence(logits, y, features) * terms
+    ).mean()
 
 
 def class_dependent_temperature(
@@ -110,8 +94,6 @@ def class_dependent_temperature(
 
     Parameters
     ----------
-    logits, y, class_counts
-        As for all losses.
     gamma : float ≥ 0
         0 is cross-entropy. [1]_ tunes it for each data set; 0.3 is what [2]_ compares with.
 
@@ -132,8 +114,6 @@ def vector_scaling(
 
     Parameters
     ----------
-    logits, y, class_counts
-        As for all losses.
     tau : float ≥ 0
         Additive part; with γ = 0 it is `tailboost.torch.losses.logit_adjustment`.
     gamma : float ≥ 0
@@ -152,11 +132,6 @@ def vector_scaling(
 
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
     """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses; the counts are not used.
 
     References
     ----------
@@ -184,8 +159,6 @@ def cvar_doro(
 
     Parameters
     ----------
-    logits, y, class_counts
-        As for all losses; the counts are not used.
     alpha : float in (0, 1]
         α; 1 is the mean of all that is left.
     outlier_fraction : float in [0, 1)
@@ -211,7 +184,7 @@ def cvar_doro(
 
 
 def _inverse_influence(
-    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None, epsilon: float
+    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None = None, epsilon: float = 1e-3
 ) -> Tensor:
     # ‖p − e_y‖₁ = 2 (1 − p_y)
     influence = -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]

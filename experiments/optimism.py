@@ -88,16 +88,18 @@ def _units(clf: Any, test: Data, labels: Any, shares: Any) -> list[dict[str, Any
     drawn = metrics.expected_class_errors(test.y, shares)
     predicted = metrics.class_errors(test.y, labels)
     found = []
-    for line in clf.guarantee_.units.lines:
-        n_test = int((test.y == line.name).sum())
-        if n_test and line.randomised is not None:
+    table = clf.guarantee_.units
+    for by_predict, by_drawing in zip(table.of_rule("predict"), table.of_rule("randomised"), strict=True):
+        n_test = int((test.y == by_predict.unit).sum())
+        if n_test and not np.isnan(by_predict.value):
             found.append(
-                {
-                    "rows": line.rows, "test rows": n_test,
-                    "drawn": [line.randomised, line.randomised_elsewhere, line.randomised_interval,
-                              drawn[line.name]],
-                    "predict": [line.predict, line.predict_elsewhere, line.predict_interval,
-                                predicted[line.name]],
+                {"rows": int(by_predict.rows), "test rows": n_test}
+                | {
+                    who: [*(None if np.isnan(x) else x for x in (line.value, line.estimate)),
+                          (line.low, line.high), true[line.unit]]
+                    for who, line, true in (
+                        ("drawn", by_drawing, drawn), ("predict", by_predict, predicted)
+                    )
                 }
             )  # fmt: skip
     return found

@@ -28,6 +28,17 @@ OURS = {
 MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
 ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
 
+#: One name for each implementation: presets share its code, and products of classes and cases are for these.
+IMPLEMENTATIONS = list(
+    {
+        (
+            next(c for c in cls.__mro__ if {"_plan", "_rule"} & set(vars(c))),
+            "estimator" in signature(cls).parameters,
+        ): name
+        for name, cls in reversed(OURS.items())
+    }.values()
+)
+
 #: Where the defaults ask more than a few rounds on noise can give.
 SETTINGS = {
     "worstclassboost": {"class_loss": "error", "eta": 1.0},

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from conftest import ADDITIVE, MIXTURES, OURS, RecordingClassifier, having, make, noisy
+from conftest import ADDITIVE, IMPLEMENTATIONS, MIXTURES, OURS, RecordingClassifier, having, make, noisy
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
@@ -62,7 +62,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("case", TABLES)
 def test_tables(name, case, recorder):
     table, labels, match = TABLES[case]
@@ -88,7 +88,7 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_weights(name, case, recorder):
     weight, match = WEIGHTS[case]
@@ -119,7 +119,12 @@ PARAMETERS = {
 
 @pytest.mark.parametrize(
     ("parameter", "value", "name"),
-    [(p, value, name) for p, values in PARAMETERS.items() for value in values for name in having(p, OURS)],
+    [
+        (p, value, name)
+        for p, values in PARAMETERS.items()
+        for value in values
+        for name in having(p, IMPLEMENTATIONS) or having(p, OURS)
+    ],
 )
 def test_parameters(parameter, value, name, recorder):
     if parameter == "estimator" and isinstance(value, type):
@@ -177,7 +182,7 @@ VALIDATION_SETS = {
 }
 
 
-@pytest.mark.parametrize("name", having("validation", OURS))
+@pytest.mark.parametrize("name", having("validation", IMPLEMENTATIONS))
 @pytest.mark.parametrize("case", VALIDATION_SETS)
 def test_validation_sets(name, case, recorder):
     given, match = VALIDATION_SETS[case]
@@ -418,7 +423,7 @@ def test_warm_start_with_another_validation_set():
         clf.fit(X, Y, X_val=X[1:], y_val=Y[1:])
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_a_refused_refit_leaves_the_model_as_it_was(name):
     clf = make(name, LogisticRegression(), n_estimators=2).fit(X, np.where(Y, "yes", "no"))
     before = clf.predict(X)

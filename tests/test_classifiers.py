@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from conftest import MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
+from conftest import IMPLEMENTATIONS, MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
@@ -155,7 +155,7 @@ def test_draws_follow_the_shares_and_are_reproducible():
 # -- labels and tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize(
     "labels",
     [
@@ -419,7 +419,7 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
     same(clf, make(name, TREE, **params).fit(X, y), X)
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_a_callback_ends_the_fit(name):
     pytest.importorskip("sklearn.callback")
     X, y = noisy(13)
@@ -451,7 +451,7 @@ def test_verbose_prints_a_line_a_round(capsys):
     np.testing.assert_array_equal(loud.estimator_weights_, quiet.estimator_weights_)
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_max_time_keeps_at_least_one_round(name):
     X, y = noisy(13)
     with pytest.warns(FitInterruptedWarning, match="time limit"):
@@ -460,7 +460,7 @@ def test_max_time_keeps_at_least_one_round(name):
     assert clf.predict(X).shape == y.shape
 
 
-@pytest.mark.parametrize("name", having("estimator", OURS))
+@pytest.mark.parametrize("name", having("estimator", IMPLEMENTATIONS))
 def test_interrupt_keeps_finished_rounds(name, interrupted):
     X, y = noisy(14)
     params = {"n_estimators": 6, "validation": "train", "random_state": 0, "n_iter_no_change": None}
@@ -478,7 +478,7 @@ def test_interrupt_keeps_finished_rounds(name, interrupted):
     np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
 
 
-@pytest.mark.parametrize("name", having("estimator", OURS))
+@pytest.mark.parametrize("name", having("estimator", IMPLEMENTATIONS))
 def test_interrupt_in_the_first_round_propagates(name, interrupted):
     X, y = noisy(14)
     clf = make(name, interrupted(1), n_estimators=3, validation="train")

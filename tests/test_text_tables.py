@@ -3,7 +3,7 @@
 import numpy as np
 
 from tailboost._html import html_table, text_table
-from tailboost.statements.units import UnitTable
+from tailboost.statements.units import UnitErrors
 
 HEADS = ["name", "rows", "by"]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
@@ -27,11 +27,10 @@ def test_a_remark_does_not_widen_its_column():
 
 
 def test_text_and_notebook_show_the_same_cells():
-    table = UnitTable.of(
-        "class", "7 rows", ["<b>", "y"], np.array([0, 0, 1]), randomised=np.array([0.5, 0.25])
-    )
+    errors = {"randomised": np.array([0.5, 0.25])}
+    table = UnitErrors("class", ["<b>", "y"], np.array([2, 1]), "7 rows", errors).table()
     text, html = str(table), table._repr_html_()  # what notebooks call
-    assert text.splitlines()[1].split() == ["class", "rows", "randomised", "rule"]
+    assert text.splitlines()[1].split() == ["class", "rows", "on", "these", "rows"]
     for cell in ("0.500", "0.250", "7 rows"):
         assert cell in text
         assert cell in html

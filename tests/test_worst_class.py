@@ -100,7 +100,7 @@ def test_the_game_is_the_papers_loop(seed):
     assert clf.n_iter_ == stop
     np.testing.assert_allclose(clf.unit_weights_, weights, rtol=1e-9)
     np.testing.assert_allclose(clf.unit_weights_[0], 0.2)
-    np.testing.assert_array_equal(clf.combiner_.tally.counts, votes)
+    np.testing.assert_array_equal(clf.combiner_.votes[0], votes)
     # The vote of the prefix that was kept, where it is not tied.
     kept = int((clf.estimator_weights_ > 0).sum())
     share = np.zeros((len(y), 5))

@@ -131,26 +131,12 @@ def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
 
 
 def positions(values: Any, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
-    """Return the place of each value among the known ones, in any order.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Labels or groups.
-    known : array-like of shape (K,)
-        What they may be, each once.
-    name, what : str
-        The words for a value that is none of them: "{name} holds {what}: [...]".
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Integers in [0, K).
+    """Return the place of each label or group among the known ones, different and in any order.
 
     Raises
     ------
     ValueError
-        If a value is none of the known ones.
+        If a value is none of the known ones: "{name} holds {what}: [...]".
     """
     values, known = np.asarray(values), np.asarray(known)
     order = np.argsort(known)

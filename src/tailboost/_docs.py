@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from textwrap import indent
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _PLACE = re.compile(r"^([ \t]*)\{\{(\w+)(?: … (\w+))?\}\}$", flags=re.MULTILINE)
+_SECTION = re.compile(r"^((Parameters|Attributes)\n-+\n)(.*?)(?=\n\n\S|\Z)", flags=re.MULTILINE | re.DOTALL)
 
 
-def texts_of(source: str, *prefixes: str) -> dict[str, str]:
-    """Return texts between empty lines by their first words, which may have prefixes that are not shown."""
-    texts = {}
-    for text in source.strip().split("\n\n"):
-        name = re.split(r"[ ,\n]", text, maxsplit=1)[0]
-        shown = text
-        for prefix in prefixes:
-            shown = shown.removeprefix(prefix)
-        texts[name.lstrip("*")] = shown
-    return texts
+def texts_of(source: str) -> dict[str, str]:
+    """Return texts between empty lines by their first words."""
+    return {_name(text).lstrip("*"): text for text in source.strip().split("\n\n")}
 
 
-def describing(texts: Mapping[str, str]) -> Callable[[T], T]:
+def _name(entry: str) -> str:
+    """Return the first word of an entry of a docstring: the parameter or attribute that it describes."""
+    return re.split(r"[ ,\n]", entry, maxsplit=1)[0]
+
+
+def describing(texts: Mapping[str, str], attributes: str = "") -> Callable[[T], T]:
     """Return a decorator that puts shared texts into the docstring of a class or function.
 
     A docstring names a text by a line ``{{name}}``, or several that follow each other by a line
-    ``{{first … last}}``.
+    ``{{first … last}}``. A class may describe its own parameters or attributes alone: a line ``{{rest}}``
+    stands for all other parameters, in the signature's order, or for the others of these ``attributes``.
 
     Raises
     ------
@@ -43,10 +43,22 @@ def describing(texts: Mapping[str, str]) -> Callable[[T], T]:
         chosen = names[names.index(first) : names.index(last or first) + 1]
         return indent("\n".join(texts[name] for name in chosen), margin)
 
+    def completed(section: re.Match[str], thing: Any) -> str:
+        head, title, body = section.groups()
+        own = {_name(entry).strip("{}"): entry for entry in re.split(r"\n(?=\S)", body)}
+        if own.pop("rest", None) is None:
+            return section[0]
+        order: Iterable[str] = (
+            inspect.signature(thing).parameters if title == "Parameters" else attributes.split()
+        )
+        first, *entries = [own.pop(name, None) or texts[name] for name in order]
+        return head + "\n".join([first, *own.values(), *entries])
+
     def describe(thing: T) -> T:
         described: Any = thing
         if described.__doc__:  # python -OO strips docstrings
-            described.__doc__ = _PLACE.sub(text, inspect.cleandoc(described.__doc__))
+            doc = _SECTION.sub(lambda found: completed(found, thing), inspect.cleandoc(described.__doc__))
+            described.__doc__ = _PLACE.sub(text, doc)
         return thing
 
     return describe

@@ -37,27 +37,14 @@ def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Identity:
-    """All that the rounds of a fit depend on.
+    """All that the rounds of a fit depend on."""
 
-    Parameters
-    ----------
-    owner : str
-        The class of the estimator.
-    data : str
-        Digest of rows, labels, weights and groups.
-    entropy : int
-        Root of all seeds.
-    params : mapping of str to str
-        The parameters on which rounds depend, those of nested estimators too, each as a text; see `unknown`.
-    versions : mapping of str to str
-        The libraries that compute them.
-    """
-
-    owner: str
-    data: str
-    entropy: int
+    owner: str  # the class of the estimator
+    data: str  # digest of rows, labels, weights and groups
+    entropy: int  # root of all seeds
+    # The parameters on which rounds depend, those of nested estimators too, each as a text; see `unknown`.
     params: Mapping[str, str]
-    versions: Mapping[str, str]
+    versions: Mapping[str, str]  # the libraries that compute them
 
     @classmethod
     def of(cls, estimator: Any, *, data: str, entropy: int, but: frozenset[str] = frozenset()) -> Self:

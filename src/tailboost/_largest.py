@@ -13,18 +13,10 @@ POINTS, TAILS, LEAST_DEVIATION = 65, 5.0, 1e-4
 
 
 def expected_largest(mean: Floats, deviation: Floats) -> Floats:
-    """Return the expectation of the largest of independent normal variables, for each row of them.
+    """Return the expectation of the largest of independent normal variables, for each of T rows, shape (T,).
 
-    From ``E max = a + ∫_a (1 − Π_u Φ((x − μ_u)/σ_u)) dx`` with an a below which the largest hardly ever is.
-
-    Parameters
-    ----------
-    mean, deviation : ndarray of shape (T, m)
-        μ and σ ≥ 0.
-
-    Returns
-    -------
-    ndarray of shape (T,)
+    From ``E max = a + ∫_a (1 − Π_u Φ((x − μ_u)/σ_u)) dx`` with an a below which the largest hardly ever is;
+    means μ and deviations σ ≥ 0 have shape (T, m).
     """
     deviation = np.maximum(deviation, LEAST_DEVIATION)
     low = (mean - TAILS * deviation).max(axis=1)

@@ -118,14 +118,7 @@ def loss_vector(losses: ArrayLike) -> Floats:
 def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows, float64: non-negative, not all zero, with a finite sum.
 
-    Parameters
-    ----------
-    weights : array-like of shape (n,), float or None
-        One for each row, one for all, or 1 without any.
-    n : int
-        Number of rows.
-    name : str
-        What to call them in a message.
+    They are one for each row or one for all; 1 without any. A message calls them ``name``.
 
     Raises
     ------

@@ -22,18 +22,11 @@ SAME_SHARE = 1e-6
 
 @dataclass
 class ProbeFrame:
-    """Rows of a data frame as parts that a model file can hold.
+    """Rows of a data frame as parts that a model file can hold."""
 
-    Parameters
-    ----------
-    names : list
-        The columns' names.
-    columns : list of tuple
-        Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
-        all of them and whether they are ordered, else None.
-    """
-
-    names: list[Any]
+    names: list[Any]  # the columns' names
+    # Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
+    # all of them and whether they are ordered, else None.
     columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
 
     def frame(self) -> Any:
@@ -67,33 +60,20 @@ class ProbeMatrix:
 
 
 def probe_rows(X: Any, seed: int) -> Any:
-    """Make up a few rows like those of a table, to ask a model about later.
+    """Make up a few rows like those of a table of n ≥ 1 rows, to ask a model about later.
 
-    No row is one of the table's: every column is drawn by itself from the values that a small sample of the
-    rows has there, so single values are kept but not their combinations. Draws come from a separate
-    generator, so a fit's random numbers do not change.
+    No row is one of the table's: every column (of images every pixel) is drawn by itself from the values that
+    a small sample of the rows has there, so single values are kept but not their combinations. The same table
+    and seed give the same rows; draws come from a separate generator, so a fit's random numbers do not
+    change.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, ...), sparse matrix or data frame of shape (n, d)
-        n ≥ 1. Each pixel of an image counts as a column.
-    seed : int
-        At least 0; the same table and seed give the same rows.
+    They are at most 32 rows and about 64 KiB, with the table's dtypes: an array, `ProbeMatrix` or
+    `ProbeFrame`; None where a single row is larger, or for a table of another kind.
 
-    Returns
-    -------
-    ndarray, ProbeMatrix, ProbeFrame or None
-        At most 32 rows and about 64 KiB, with the table's dtypes; None where a single row is larger, or for a
-        table of another kind.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> rows = probe_rows(np.arange(12.0).reshape(4, 3), seed=0)
-    >>> rows.shape
-    (32, 3)
-    >>> bool(np.isin(rows[:, 0], [0, 3, 6, 9]).all())
-    True
+    >>> rows.shape, bool(np.isin(rows[:, 0], [0, 3, 6, 9]).all())
+    ((32, 3), True)
     """
     if not hasattr(X, "shape") or len(X.shape) < 2 or not all(X.shape):
         return None
@@ -159,17 +139,7 @@ def _storable(values: list[Any]) -> bool:
 
 
 def rows_of(model: Any) -> Any:
-    """Return the probe rows that a model's fit made up, or None where there are none.
-
-    Parameters
-    ----------
-    model : estimator
-        A classifier of tailboost, or a pipeline that ends in one.
-
-    Returns
-    -------
-    ndarray, ProbeMatrix, ProbeFrame or None
-    """
+    """Return the probe rows that the fit of a classifier, also at a pipeline's end, made up; or None."""
     return getattr(_classifier(model), "probe_rows_", None)
 
 
@@ -179,17 +149,10 @@ def _classifier(model: Any) -> Any:
 
 @dataclass
 class Answers:
-    """A model's answers to its probe rows.
+    """A model's answers to its probe rows."""
 
-    Parameters
-    ----------
-    labels : list of int
-        Predicted labels as positions in ``classes_``.
-    shares : list of list of float, or None
-        Rows of ``predict_shares``, else of ``predict_proba``, where the model has one.
-    """
-
-    labels: list[int]
+    labels: list[int]  # predicted labels as positions in ``classes_``
+    # Rows of ``predict_shares``, else of ``predict_proba``, where the model has one.
     shares: list[list[float]] | None
 
     def same_as(self, other: Answers) -> bool:
@@ -207,20 +170,7 @@ class Answers:
 
 
 def answers(model: Any, rows: Any) -> Answers:
-    """Ask a model about its probe rows.
-
-    Parameters
-    ----------
-    model : estimator
-        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, because the
-        rows are like those of its own table.
-    rows : ndarray, ProbeMatrix or ProbeFrame
-        From `probe_rows`.
-
-    Returns
-    -------
-    Answers
-    """
+    """Ask a model about its probe rows; of a pipeline the classifier at its end, whose rows they are like."""
     classifier = _classifier(model)
     if isinstance(rows, ProbeFrame):
         rows = rows.frame()

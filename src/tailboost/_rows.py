@@ -90,19 +90,11 @@ def _columns(X: Any) -> Iterator[Hashes]:
 
 
 def hash_rows(X: Any, seed: int = 0) -> Hashes:
-    """Hash every row of a table by its content.
+    """Hash every row of a table by its content, shape (n,).
 
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or data frame with n rows
-        Numbers (also images, with further axes), or anything a data frame or an object array may hold.
-    seed : int
-        Another seed, another hash.
-
-    Returns
-    -------
-    ndarray of shape (n,), uint64
-        Equal rows have equal hashes at any position; different rows almost surely different ones.
+    Rows are numbers (also images, with further axes), of a sparse matrix, or anything a data frame or an
+    object array may hold. Equal rows have equal hashes at any position, different rows almost surely
+    different ones; another seed, another hash.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(summed(X))
@@ -137,20 +129,10 @@ def _by_columns(X: Any) -> Hashes:
 def hash_rounded_rows(X: Any) -> Hashes:
     """Hash rows such that a table and its copy in a file, in float32 or as objects have equal hashes.
 
-    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them
-    a row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
+    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them a
+    row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
     numbers written as text are numbers, truth values 0 and 1, −0 is 0, all kinds of missing are one. Other
-    text is taken as it is.
-
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or data frame with n rows
-        As `hash_rows` takes it.
-
-    Returns
-    -------
-    ndarray of shape (n,), uint64
-        Rows equal up to this rounding have equal hashes, but for those with a number on a border of it.
+    text is taken as it is. Rows with a number on a border of the rounding may differ all the same.
     """
     if sp.issparse(X):
         return _mix(_sparse_words(sp.csr_matrix(summed(X))))
@@ -275,24 +257,15 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one.
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one."""
 
-    Parameters
-    ----------
-    kept : ndarray of uint32
-        The smallest hashes, sorted; equal rows are there once.
-    limit : int
-        Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
-    repeated : float
-        Share of the rows that have an equal one among the others, be it that features take few values or that
-        somebody copied them.
-    complete : bool
-        Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
-    """
-
-    kept: NDArray[np.uint32]
+    kept: NDArray[np.uint32]  # ndarray of uint32: the smallest hashes, sorted; equal rows are there once
+    # Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
     limit: int
+    # Share of the rows that have an equal one among the others, be it that features take few values or that
+    # somebody copied them.
     repeated: float
+    # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
     complete: bool = True
 
     @classmethod
@@ -306,12 +279,14 @@ class Sketch:
         return cls.of(hash_rounded_rows(X))
 
     @classmethod
-    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT) -> Self:
-        """Return the sketch of all rows from the different `short_hashes` of parts, and their counts.
+    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> Self:
+        """Return the sketch of all rows from what `shortest` gives of parts.
 
-        Where a part gives the smallest ``most`` + 1 only, how many rows repeat others is estimated by these.
+        Of large ones these are the smallest fingerprints, by which is estimated how many rows repeat others.
         """
-        return cls.counted(*together(parts, most), most)
+        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts])).astype(np.intp)
+        return cls.counted(short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1])
 
     @classmethod
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
@@ -367,17 +342,11 @@ def too_many(known: int, sampled: int) -> bool:
 def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
     """Whether the labels of two tables agree, content by content, more than independent draws of them do.
 
-    Where rows are equal by nature, any split of the labels of one content among the two tables is as likely
-    as any other. Copies have the same labels in both. The sum of squared differences of the counts, each by
-    the number of its rows, is held against 999 splits at random: at most one in a thousand tables of
-    independent rows is said to be copied, at any number of rows.
-
-    Parameters
-    ----------
-    contents, labels : pair of ndarrays
-        Number of the content and of the label of each row of either table.
-    n_classes : int
-        K.
+    ``contents`` and ``labels`` have the numbers of each row of either table. Where rows are equal by nature,
+    any split of the labels of one content among the two tables is as likely as any other. Copies have the
+    same labels in both. The sum of squared differences of the counts, each by the number of its rows, is held
+    against 999 splits at random: at most one in a thousand tables of independent rows is said to be copied,
+    at any number of rows.
     """
     common = np.intersect1d(*contents)[:MOST_COMPARED]
     counts = []
@@ -406,19 +375,10 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
     return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
 
 
-def together(
-    parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT
-) -> tuple[NDArray[np.uint32], Ints]:
-    """Return the smallest different `short_hashes` of all parts, and how many rows have each."""
-    short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-    counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
-    return short[: most + 1], counts[: most + 1].astype(np.intp)
-
-
-def shortest(hashes: Hashes, most: int = MOST_KEPT) -> tuple[NDArray[np.uint32], Ints]:
+def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
     """Return what `Sketch.merged` needs of a part of the rows: the smallest fingerprints and their counts."""
     short, counts = np.unique(short_hashes(hashes), return_counts=True)
-    return short[: most + 1], counts[: most + 1]
+    return short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1]
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
@@ -429,21 +389,10 @@ def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by content alone.
 
-    Every k-th place, or any even thinning of the places, is then a stratified draw.
-
-    Parameters
-    ----------
-    hashes : ndarray of shape (n,)
-        Row hashes under the fit's own seed: they decide the random order.
-    strata : ndarray of shape (n,)
-        Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
-    weight : ndarray of shape (n,)
-        Sample weights.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Place of each row, from 0 to the number of distinct rows − 1; equal rows share their place.
+    Every k-th place, or any even thinning of the places, is then a stratified draw. The hashes, under the
+    fit's own seed, decide the random order. Strata are classes (or class × group); equal rows of different
+    ones count for the heavier one. Returned is the place of each row, shape (n,), from 0 to the number of
+    distinct rows − 1; equal rows share their place.
     """
     first, block = distinct(hashes)
     # The pairs that occur: a table of all would be large where groups of many columns cross.

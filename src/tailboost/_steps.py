@@ -29,15 +29,7 @@ def label_shares(model: Any, X: Any, **given: Any) -> Floats:
 
     That is ``predict_shares`` of a classifier of tailboost, also behind a pipeline or a search, which have no
     such method themselves. Of other classifiers it is ``predict_proba``, as if labels were drawn from it.
-
-    Parameters
-    ----------
-    model : fitted classifier, pipeline or search
-        Who answers.
-    X : table of n rows
-        The rows.
-    **given
-        What the classifier takes beside them, as ``groups``.
+    What is ``given`` the classifier takes beside the rows, as ``groups``.
     """
     if hasattr(last_step(model), "predict_shares"):
         final, rows = final_step(model, X)

@@ -33,17 +33,8 @@ def digest(content: bytes) -> str:
 def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> None:
     """Write a file so that it is whole or absent, whenever the process or the machine stops.
 
-    Parameters
-    ----------
-    path : Path
-        The file; what was there is replaced.
-    content : bytes
-        What is written.
-    what : str
-        Names the file in an error.
-    durable : bool
-        Whether the file must survive a crash of the machine, not only of the process. If not, the call
-        does not wait for the disk, and after a power cut the file may be empty or damaged.
+    What was there is replaced. If the file is not ``durable``, the call does not wait for the disk: it
+    survives the end of the process, but after a power cut it may be empty or damaged.
 
     Raises
     ------

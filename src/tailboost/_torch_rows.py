@@ -63,12 +63,8 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
 
 
 def _array(item: Any) -> NDArray[Any]:
-    if _is_tensor(item):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(item, torch.Tensor):
         item = item.detach().cpu()
         return np.asarray(item.movedim(0, -1) if item.ndim > 2 else item)
     return np.asarray(item)
-
-
-def _is_tensor(item: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(item, torch.Tensor)

@@ -26,10 +26,7 @@ GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave th
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
     """Return which rows are in which units: the row and the unit of each membership, ordered by row.
 
-    Parameters
-    ----------
-    groups : ndarray of shape (n,) or (n, c)
-        Number of the unit of each row, or of its c units; −1 for none.
+    Groups have shape (n,) or (n, c): the number of the unit of each row, or of its c units; −1 for none.
     """
     flat = groups.ravel()
     row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
@@ -73,25 +70,14 @@ def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class GroupUse:
-    """Whether answers may depend on a column of groups.
+    """Whether answers may depend on a column of groups."""
 
-    Attributes
-    ----------
-    column : object
-        Its name; None where groups came as an array.
-    told : bool
-        Whether answers are told the group (``by_group=True``).
-    features : tuple or None
-        Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
-        column, bands of it, one of the columns it was joined from. None where that is not known.
-    weighed : bool
-        Whether answers weigh a model of the group, learned from the other columns.
-    """
-
-    column: Any
-    told: bool
+    column: Any  # its name; None where groups came as an array
+    told: bool  # whether answers are told the group (``by_group=True``)
+    # Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
+    # column, bands of it, one of the columns it was joined from. None where that is not known.
     features: tuple[Any, ...] | None
-    weighed: bool = False
+    weighed: bool = False  # whether answers weigh a model of the group, learned from the other columns
 
     @property
     def may_depend(self) -> bool | None:
@@ -126,18 +112,8 @@ def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
 def telling_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
     """Return, for each column of groups, the features that tell the group of a row or that it tells.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame of n rows
-        The features.
-    groups : ndarray of int, shape (n,) or (n, c)
-        Numbers of the groups, by column.
-
-    Returns
-    -------
-    list of c tuples
-        Names of the columns of a data frame, else numbers; None where X was not looked through, because it is
-        no table or has more than 2,000 columns.
+    Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
+    numbers; None where X was not looked through, because it is no table or has more than 2,000 columns.
     """
     columns = groups[:, None] if groups.ndim == 1 else groups
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:

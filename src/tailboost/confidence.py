@@ -24,7 +24,6 @@ from tailboost.solvers import cvar, worst_case_weights
 __all__ = [
     "betting_p_value",
     "betting_upper",
-    "binomial_p_value",
     "clopper_pearson_interval",
     "clopper_pearson_upper",
     "clustered_size",
@@ -190,25 +189,6 @@ def clopper_pearson_interval(
     return low, high
 
 
-def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:
-    """Probability of at most so few errors among n rows where the error rate is ``target`` or more.
-
-    Parameters
-    ----------
-    errors, n : int or array-like of int
-        Errors among n rows.
-    target : float in (0, 1], or array-like
-        The rate that is to be excluded.
-
-    Returns
-    -------
-    ndarray
-        In (0, 1]; at most δ where, and only where, `clopper_pearson_upper` is at most the target.
-    """
-    below = np.asarray(errors) < np.asarray(n)
-    return np.where(below, binom.cdf(errors, np.maximum(n, 1), target), 1.0)
-
-
 def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     """Rows after which an observed error rate certifies a target, from before any are collected.
 
@@ -352,10 +332,6 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     delta : float in (0, 1), default=0.05
         Probability that the bound fails.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -491,10 +467,6 @@ def cvar_of_mean(mean: float, alpha: float) -> float:
         The mean loss, or an upper bound on it.
     alpha : float in (0, 1]
         Tail mass.
-
-    Returns
-    -------
-    float
     """
     return min(1.0, mean / alpha)
 
@@ -508,10 +480,6 @@ def shift_of_mean(mean: float, radius: float) -> float:
         The mean loss, or an upper bound on it.
     radius : float ≥ 0
         Relative entropy KL(shifted ‖ here) up to which the population may shift.
-
-    Returns
-    -------
-    float
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
@@ -532,6 +500,25 @@ def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
 
 # -- rows that come later ----------------------------------------------------------------------------------
 
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th of any number of attempts may spend, so that all together keep a confidence.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in [0, 1)
+        Of all attempts together.
+
+    Returns
+    -------
+    float
+        6/(π²k²) of 1 − confidence, which sum to it over all k.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
+
+
 #: Stakes of the bets against a bound, from everything to a thousandth, even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 
@@ -547,19 +534,6 @@ class Evidence:
     it: a mean that rises in a later batch is found about as soon as one that was above the bound from the
     first. Such a mixture of bets that start at different times is a fair game as each of them is.
 
-    Parameters
-    ----------
-    bound : float in [0, 1]
-        The bound that is put to the test.
-    log_wealths : ndarray of shape (21,)
-        Logarithms of the wealth in play, by stake; −∞ before the first batch.
-    n : int
-        Rows so far.
-    total : float
-        Sum of their losses.
-    batches : int
-        Batches so far.
-
     Examples
     --------
     >>> from tailboost.confidence import Evidence
@@ -568,11 +542,11 @@ class Evidence:
     (35.3, 20)
     """
 
-    bound: float
-    log_wealths: Floats
-    n: int = 0
-    total: float = 0.0
-    batches: int = 0
+    bound: float  # in [0, 1]: the bound that is put to the test
+    log_wealths: Floats  # shape (21,): logarithms of the wealth in play, by stake; −∞ before the first batch
+    n: int = 0  # rows so far
+    total: float = 0.0  # sum of their losses
+    batches: int = 0  # batches so far
 
     @classmethod
     def against(cls, bound: float) -> Self:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
@@ -28,18 +29,10 @@ SIZE_DECIMALS = 6
 
 @dataclass(frozen=True)
 class RowOrigin:
-    """Rows as a user gave them, of which those judged on may be a part.
+    """Rows as a user gave them, of which those judged on may be a part."""
 
-    Parameters
-    ----------
-    n_rows : int
-        How many were given.
-    index : ndarray of int or None
-        Numbers of those that are left; None for all.
-    """
-
-    n_rows: int
-    index: Ints | None = None
+    n_rows: int  # how many were given
+    index: Ints | None = None  # numbers of those that are left; None for all
 
     def part(self, chosen: Mask) -> RowOrigin:
         """Return the subset."""
@@ -51,21 +44,11 @@ class RowOrigin:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """Rows aggregated into each row of a table: count, sum of squared weights, half.
+    """Rows aggregated into each row of a table: count, sum of squared weights, half."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n,)
-        How many they are.
-    squares : ndarray of shape (n,)
-        Sum of the squares of their weights.
-    half : ndarray of bool, shape (n,)
-        Which half they are in, by their content.
-    """
-
-    rows: Floats
-    squares: Floats
-    half: Mask
+    rows: Floats  # shape (n,): how many they are
+    squares: Floats  # shape (n,): sum of the squares of their weights
+    half: Mask  # shape (n,): which half they are in, by their content
 
     def part(self, chosen: Mask) -> Multiplicity:
         """Return the subset."""
@@ -74,40 +57,22 @@ class Multiplicity:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows on which members are judged.
+    """The rows on which members are judged."""
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Class numbers.
-    weight : ndarray of shape (n,)
-        Sample weights, positive.
-    groups : ndarray of shape (n,) or (n, c), or None
-        Number of the unit (group, class or cell) of each row, −1 for none; by column where groups came as a
-        table of c columns and overlap; ``None`` without units.
-    words : str
-        What rows these are, for people.
-    lots : ndarray of shape (n,), uint16, optional
-        What each row draws by its content, by which the rows are halved.
-    given : RowOrigin, optional
-        The rows of the user's that these are.
-    fitted : bool
-        Whether members were fitted on these very rows and their losses are not out of fold.
-    fold : ndarray of shape (n,), uint8, optional
-        Which of a member's siblings judged the row, where losses are out of fold.
-    multiplicity : Multiplicity, optional
-        What is behind each row, where it stands for several.
-    """
-
-    y: Ints
-    weight: Floats
+    y: Ints  # shape (n,): class numbers
+    weight: Floats  # shape (n,): sample weights, positive
+    # Shape (n,) or (n, c): number of the unit (group, class or cell) of each row, −1 for none; by column
+    # where groups came as a table of c columns and overlap; ``None`` without units.
     groups: Ints | None
-    words: str
+    words: str  # what rows these are, for people
+    # Shape (n,): what each row draws by its content, by which the rows are halved.
     lots: NDArray[np.uint16] | None = None
-    given: RowOrigin | None = None
+    given: RowOrigin | None = None  # the rows of the user's that these are
+    # Whether members were fitted on these very rows and their losses are not out of fold.
     fitted: bool = False
+    # Shape (n,): which of a member's siblings judged the row, where losses are out of fold.
     fold: NDArray[np.uint8] | None = None
-    multiplicity: Multiplicity | None = None
+    multiplicity: Multiplicity | None = None  # what is behind each row, where it stands for several
 
     @property
     def base(self) -> Floats:
@@ -128,8 +93,8 @@ class Rows:
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
 
-    def wrong(self, answers: Ints) -> Mask:
-        """Return whether each row is answered wrong, shape (n,)."""
+    def wrong(self, answers: Any) -> Mask:
+        """Return whether each row is answered wrong, by class numbers or one for all, shape (n,)."""
         return wrong(answers, self.y)
 
     def counts(self, index: Ints, n_units: int) -> Ints:
@@ -142,19 +107,8 @@ class Rows:
         """Return how many rows the mean over each unit rests on: Kish's effective size of its different rows.
 
         That is (Σw)²/Σw², so that the scale of the weights has no part in it, and a row said twice is one of
-        weight 2.
-
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Units of the rows, −1 for none.
-        n_units : int
-            m.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            0 for a unit without rows.
+        weight 2. Units are given by row, of shape (n,) or (n, c), −1 for none. Shape (m,); 0 for a unit
+        without rows.
         """
         row, unit = memberships(index)
         weight: Floats = self.weight[row]
@@ -169,14 +123,7 @@ class Rows:
     def means(self, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
         """Return the weighted mean loss of the rows of each unit, shape (m,); NaN for a unit without rows.
 
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Units of the rows, −1 for none.
-        n_units : int
-            m.
-        losses : ndarray of shape (n,)
-            A loss of each row.
+        Units are given by row, of shape (n,) or (n, c), −1 for none.
         """
         row, unit = memberships(index)
         weight = self.weight[row]
@@ -204,17 +151,10 @@ def lots(hashes: Hashes) -> NDArray[np.uint16]:
 
 @dataclass(frozen=True)
 class GroupNames:
-    """What the groups of a fit are called: the values of one column, or of each column of a table.
+    """What the groups of a fit are called: the values of one column, or of each column of a table."""
 
-    Parameters
-    ----------
-    values : tuple of ndarray
-        The different values of each column, sorted.
-    columns : tuple or None
-        Names of the columns of a table, whose groups are then called (column, value); None for an array.
-    """
-
-    values: tuple[NDArray[Any], ...]
+    values: tuple[NDArray[Any], ...]  # the different values of each column, sorted
+    # Names of the columns of a table, whose groups are then called (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
 
     @classmethod
@@ -342,7 +282,13 @@ class Problem:
 
 
 def take(X: Any, rows: NDArray[Any]) -> Any:
-    """Return some rows of a table, given by numbers or by a mask."""
+    """Return some rows of a table or of a dict of columns, given by numbers or by a mask; None of None."""
+    if X is None:
+        return None
+    if isinstance(X, Mapping):
+        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    if issparse(X):
+        X = X.tocsr()  # not every format has rows to take
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
 

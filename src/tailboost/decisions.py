@@ -213,10 +213,6 @@ class RandomizedDecision:
         groups : array-like of shape (n,), optional
             Group of each row, for a model whose answers depend on it (``by_group=True``).
 
-        Returns
-        -------
-        Decisions
-
         Raises
         ------
         TypeError, ValueError
@@ -329,16 +325,7 @@ def verify(
 def members_drawn(shares: Floats, u: Floats) -> Ints:
     """Return the member t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t for each u, the sums scaled to end at 1.
 
-    Parameters
-    ----------
-    shares : ndarray of shape (n_members,)
-        λ; members without a share are never drawn.
-    u : ndarray of shape (n,)
-        Numbers in [0, 1).
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
+    ``shares`` are λ, of members that are never drawn where it is 0; u are n numbers in [0, 1).
     """
     used = np.flatnonzero(shares > 0)
     edges = np.cumsum(shares[used])

@@ -32,34 +32,25 @@ MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class Units:
-    """What gets weight, and how it maps to the rows of the training table and back.
+    """What gets weight, and how it maps to the rows of the training table and back."""
 
-    Parameters
-    ----------
-    base : ndarray of shape (m,)
-        Base measure ``p`` over the units, positive: the player starts there; sums to 1.
-    mass : ndarray of shape (m,)
-        Share of the total sample weight that lies in each unit; sums to 1, or more where units overlap.
-    total : float
-        Sum of the sample weights of the rows in the units.
-    index : ndarray of shape (n,) or (n, c), or None
-        Unit of each row, or its c units, −1 for none; a row without any is outside the game. ``None`` when
-        every row is a unit of its own.
-    loss_row, loss_index, loss_share : ndarray of shape (n_losses,) or None
-        The rows whose loss is measured, once for each of their units, the unit, and the row's share of the
-        sample weight measured in it; ``None`` when losses come unit by unit.
-    shrinkage : ndarray of shape (m,) or None
-        Share by which the loss of each unit that drives the player is drawn towards the mean over the units
-        (see `shrunk`): 1 for nothing known, 0 (or None) for as measured.
-    """
-
+    # Shape (m,): base measure ``p`` over the units, positive: the player starts there; sums to 1.
     base: Floats
+    # Shape (m,): share of the total sample weight that lies in each unit; sums to 1, or more where units
+    # overlap.
     mass: Floats
-    total: float
+    total: float  # sum of the sample weights of the rows in the units
+    # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none; a row without any is outside the
+    # game. ``None`` when every row is a unit of its own.
     index: Ints | None = None
+    # loss_row, loss_index, loss_share: shape (n_losses,): the rows whose loss is measured, once for each of
+    # their units, the unit, and the row's share of the sample weight measured in it; ``None`` when losses
+    # come unit by unit.
     loss_row: Ints | None = None
     loss_index: Ints | None = None
     loss_share: Floats | None = None
+    # Shape (m,): share by which the loss of each unit that drives the player is drawn towards the mean over
+    # the units (see `shrunk`): 1 for nothing known, 0 (or None) for as measured.
     shrinkage: Floats | None = None
 
     @classmethod
@@ -74,18 +65,9 @@ class Units:
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
         """Units are groups (or classes) of rows; the player starts with equal weight on each.
 
-        Every group needs weight among the rows; one without any among those measured has loss 0.
-
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Group of each row, or its groups by column; −1 for none.
-        sample_weight : ndarray of shape (n,)
-            Weights of the rows.
-        loss_index : ndarray of shape (n_judged,) or (n_judged, c)
-            The same of the rows whose losses are measured.
-        loss_weight : ndarray of shape (n_judged,)
-            Their weights.
+        Every group needs weight among the rows; one without any among those measured has loss 0. ``index`` of
+        shape (n,) or (n, c) is the group of each row, or its groups by column, −1 for none; ``loss_index``
+        and ``loss_weight`` are groups and weights of the rows whose losses are measured.
         """
         row, unit = memberships(index)
         mass = np.bincount(unit, weights=sample_weight[row])
@@ -151,15 +133,10 @@ class Units:
 
 
 def shrunk(errors: Floats, share: Floats | None) -> Floats:
-    """Draw the errors of units towards their mean over the units.
+    """Draw the errors of units, shape (..., m), towards their mean over the units.
 
-    Parameters
-    ----------
-    errors : ndarray of shape (..., m)
-        Errors as measured.
-    share : ndarray of shape (m,) or None
-        How far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows that err
-        as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
+    ``share`` is how far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows
+    that err as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
     """
     if share is None:
         return errors
@@ -240,45 +217,23 @@ class Rule(Protocol[State]):
 
 @dataclass(frozen=True)
 class Turn:
-    """What the learner gets in a round.
+    """What the learner gets in a round."""
 
-    Parameters
-    ----------
-    t : int
-        Number of the round, from 1.
-    w : ndarray of shape (m,)
-        The player's weights on the units.
-    u : ndarray of shape (n,)
-        Their density over the rows, mean 1 under the sample weights.
-    seed : int
-        Seed of the round.
-    """
-
-    t: int
-    w: Floats
-    u: Floats
-    seed: int
+    t: int  # number of the round, from 1
+    w: Floats  # shape (m,): the player's weights on the units
+    u: Floats  # shape (n,): their density over the rows, mean 1 under the sample weights
+    seed: int  # seed of the round
 
 
 @dataclass(frozen=True)
 class Response:
-    """The learner's answer to weights: a hypothesis and its losses.
+    """The learner's answer to weights: a hypothesis and its losses."""
 
-    Parameters
-    ----------
-    member : object
-        The hypothesis that joins the ensemble.
-    losses : ndarray of shape (n,)
-        Its losses on the rows whose losses drive the player.
-    answers : ndarray of shape (n_judged,)
-        The class numbers it predicts for the rows that decide the combination.
-    probabilities : ndarray of shape (n_judged, K), optional
-        Class probabilities behind the answers, summed over the rounds whose models answer together.
-    """
-
-    member: Any
-    losses: NDArray[Any]
-    answers: Ints
+    member: Any  # the hypothesis that joins the ensemble
+    losses: NDArray[Any]  # shape (n,): its losses on the rows whose losses drive the player
+    answers: Ints  # shape (n_judged,): the class numbers it predicts for the rows that decide the combination
+    # Shape (n_judged, K): class probabilities behind the answers, summed over the rounds whose models answer
+    # together.
     probabilities: NDArray[np.float32] | None = None
 
 
@@ -397,31 +352,17 @@ class Trace:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop before all rounds are played.
+    """When to stop before all rounds are played."""
 
-    Parameters
-    ----------
-    patience : int or None
-        Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``; ``None``
-        sets no such limit.
-    tol : float
-        The fall must be larger than this to count.
-    max_time : float or None
-        Seconds after which no new round begins.
-    zero : float or None
-        Stop at a value up to this, the least possible; ``None`` sets no such limit.
-    target : float or None
-        Stop at a value up to this, which is good enough; ``None`` sets no such limit.
-    reached : str
-        What is so then, in words.
-    """
-
+    # Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``; ``None`` sets
+    # no such limit.
     patience: int | None = None
-    tol: float = 0.0
-    max_time: float | None = None
-    zero: float | None = None
+    tol: float = 0.0  # the fall must be larger than this to count
+    max_time: float | None = None  # seconds after which no new round begins
+    zero: float | None = None  # stop at a value up to this, the least possible; ``None`` sets no such limit
+    # Stop at a value up to this, which is good enough; ``None`` sets no such limit.
     target: float | None = None
-    reached: str = "all targets are met on the validation rows"
+    reached: str = "all targets are met on the validation rows"  # what is so then, in words
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
         """Return why to stop before the next round, or None to go on."""

@@ -141,7 +141,10 @@ class GroupColumns(TransformerMixin, BaseEstimator):
             if name in self.cuts_:
                 cuts = self.cuts_[name]
                 place = np.searchsorted(cuts, column.to_numpy(np.float64, na_value=np.nan), side="left")
-                values = np.array(_ranges(cuts), dtype=object)[place.clip(max=len(cuts))]
+                said = [f"{cut:.15g}" for cut in cuts]
+                between = [f"{low} to {high}" for low, high in pairwise(said)]
+                called = np.array([f"<= {said[0]}", *between, f"> {said[-1]}"], dtype=object)
+                values = called[place.clip(max=len(cuts))]
             elif missing.any() or self.missing == "own":
                 # As text in every table, whether or not this one misses a value.
                 values = column.astype(object).map(str).to_numpy(dtype=object)
@@ -186,10 +189,3 @@ def _cuts(column: Any, wanted: Any, name: Any) -> Floats | None:
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     kept: Floats = cuts[cuts < values.max()]  # nothing lies above the largest value
     return kept if len(kept) else np.array([values[values < values.max()].max()])
-
-
-def _ranges(cuts: Floats) -> list[str]:
-    """Return what the groups between cuts are called."""
-    said = [f"{cut:.15g}" for cut in cuts]
-    between = [f"{low} to {high}" for low, high in pairwise(said)]
-    return [f"<= {said[0]}", *between, f"> {said[-1]}"]

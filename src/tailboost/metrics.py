@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from tailboost import solvers
+from tailboost import rates, solvers
 from tailboost._checks import (
     check_alpha,
     check_length,
@@ -564,7 +564,7 @@ def _zero_one(truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None)
     check_same_kind(predicted, "y_pred", truth, "y_true")
     if labels is not None:
         _codes(predicted, distinct_labels(labels), "y_pred")
-    return (truth != predicted).astype(np.float64)
+    return rates.wrong(predicted, truth).astype(np.float64)
 
 
 def _codes(values: Labels, labels: Labels, name: str) -> Ints:

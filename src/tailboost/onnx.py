@@ -180,9 +180,6 @@ class _Graph:
             return self._leaf_wise(inner.booster_.dump_model(), name)
         return self._converted(inner, prefix, name)
 
-    def _normed(self, P: str) -> str:
-        return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
-
     def _trees(self, trees: Any, n_targets: int) -> str:
         """Add an ensemble of trees; return the sums of its leaves, (n, n_targets) of float64."""
         found = self.node(
@@ -283,7 +280,9 @@ class _Graph:
                           tree.missing_go_to_left, leaf)
                 )  # fmt: skip
         P = self.op("Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None]))
-        return self._normed(P) if seen.min() < seen.max() else P
+        if seen.min() == seen.max():
+            return P
+        return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
         """Return the probabilities of a logistic regression: a missing value counts as the mean."""

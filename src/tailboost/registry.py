@@ -43,35 +43,20 @@ from tailboost.presets import GroupDROBoostClassifier, WorstClassBoostClassifier
 
 @dataclass(frozen=True)
 class Method:
-    """A method that can be compared.
+    """A method that can be compared."""
 
-    Attributes
-    ----------
-    name, title, summary : str
-        Key, display name, one line.
-    factory : callable
-        The estimator class, or what makes the estimator.
-    ours : bool
-        Whether it is a classifier of tailboost; the others are baselines.
-    randomized : bool
-        Whether ``predict_shares`` is the label distribution of a randomised rule.
-    by_classes : bool
-        Whether classes are the groups, also where the rows have groups that ``fit`` would take.
-    takes_groups : bool
-        Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
-    by_group : bool
-        Whether it has to be told the groups of the rows it answers.
-    """
-
+    # name, title, summary: key, display name, one line.
     name: str
     title: str
     summary: str
-    factory: Callable[..., Any]
-    ours: bool = False
-    randomized: bool = False
+    factory: Callable[..., Any]  # the estimator class, or what makes the estimator
+    ours: bool = False  # whether it is a classifier of tailboost; the others are baselines
+    randomized: bool = False  # whether ``predict_shares`` is the label distribution of a randomised rule
+    # Whether classes are the groups, also where the rows have groups that ``fit`` would take.
     by_classes: bool = False
+    # Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
     takes_groups: bool = False
-    by_group: bool = False
+    by_group: bool = False  # whether it has to be told the groups of the rows it answers
 
     @property
     def uses_alpha(self) -> bool:
@@ -118,19 +103,9 @@ class Method:
         return self.factory(**params)
 
     def shares(self, model: Any, X: Any, classes: Any) -> Floats:
-        """Return the share of the answers that goes to each class; all goes to one if nothing is randomised.
+        """Return the share of a fitted model's answers that goes to each of the sorted classes, shape (n, K).
 
-        Parameters
-        ----------
-        model : estimator
-            A fitted one of this method.
-        X : array-like or data frame of n rows
-        classes : array-like of shape (K,)
-            The classes, sorted.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
+        All goes to one if nothing is randomised.
         """
         if self.randomized:
             return label_shares(model, X)

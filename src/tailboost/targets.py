@@ -30,38 +30,27 @@ EPSILON = 5e-4
 def edge_from_share(q: float, n_units: int) -> float:
     """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
 
-    Parameters
-    ----------
-    q : float in (0, 1]
-        The share.
-    n_units : int
-        K.
-
-    Returns
-    -------
-    float
-        γ; not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
     """
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
 
+def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
+    """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
+    rounded = np.asarray(beyond).round(DECIMALS)
+    return np.asarray(rounded < 0 if strict else rounded <= 0)
+
+
 @dataclass(frozen=True)
 class TargetUnits(Units):
-    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow.
+    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow."""
 
-    Parameters
-    ----------
-    allowed : ndarray of shape (m,)
-        Error allowed to each unit, 1 − θ.
-    indicator : bool
-        Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ,
-        the penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
-    measured : ndarray of shape (m,)
-        Whether a unit has rows to be measured on; the loss of one without is 0.
-    """
-
+    # Shape (m,): error allowed to each unit, 1 − θ.
     allowed: Floats = field(default_factory=lambda: np.empty(0))
+    # Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ, the
+    # penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
     indicator: bool = False
+    # Shape (m,): whether a unit has rows to be measured on; the loss of one without is 0.
     measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
 
     @property
@@ -69,33 +58,9 @@ class TargetUnits(Units):
         """The largest allowed error less each unit's own."""
         return self.allowed.max() - self.allowed
 
-    def part(self, chosen: Mask) -> TargetUnits:
-        """Return the units measured on some of the judged rows, given by a mask."""
-        assert self.loss_row is not None
-        assert self.loss_index is not None
-        assert self.loss_share is not None
-        kept = chosen[self.loss_row]
-        unit, share = self.loss_index[kept], self.loss_share[kept]
-        mass = np.bincount(unit, weights=share, minlength=len(self.base))
-        return replace(
-            self,
-            loss_row=(np.cumsum(chosen) - 1)[self.loss_row[kept]],
-            loss_index=unit,
-            loss_share=share / mass[unit],
-            measured=self.measured & (mass > 0),
-        )
-
     def errors(self, row_losses: NDArray[Any]) -> Floats:
         """Error R_k of each unit as measured, NaN where none was."""
         return np.where(self.measured, self.means(row_losses), np.nan)
-
-    def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
-        """Whether an excess over the allowed errors counts as meeting the target.
-
-        The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
-        """
-        rounded = np.asarray(beyond).round(DECIMALS)
-        return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
 
     @property
     def differ(self) -> bool:
@@ -104,18 +69,14 @@ class TargetUnits(Units):
 
     @property
     def limit(self) -> float:
-        """What `excess` may be: the error allowed to all, or 0 where units are allowed different ones."""
+        """What the largest excess may be: the error allowed to all units, or 0 where it differs."""
         return 0.0 if self.differ else float(self.allowed.max())
-
-    def excess(self, errors: Floats) -> float:
-        """Largest error or, where units are allowed different ones, the farthest beyond its own."""
-        return float(np.nanmax(errors - (self.allowed if self.differ else 0.0)))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
         """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""
         R, known = self.means(row_losses), self.measured
         if self.indicator:
-            return (~self.met(R - self.allowed)).astype(np.float64)
+            return (~is_kept(R - self.allowed, strict=True)).astype(np.float64)
         losses = (R + self.penalty) / (1.0 + self.penalty.max())
         if self.shrinkage is not None:
             losses[known] = shrunk(losses[known], self.shrinkage[known])
@@ -124,28 +85,15 @@ class TargetUnits(Units):
 
 @dataclass(frozen=True)
 class NamedUnits:
-    """The classes, groups or class × group cells that have targets, with their names.
+    """The classes, groups or class × group cells that have targets, with their names."""
 
-    Parameters
-    ----------
-    kind : {"class", "group", "cell"}
-        What they are.
-    names : ndarray of shape (m,)
-        Labels, groups, or (label, group) pairs.
-    n_classes : int
-        K.
-    kin : ndarray of shape (m,)
-        Equal for units that may be pooled where they are small: cells of one class, groups of one column of a
-        table. Different for all classes, which are never pooled.
-    cells : ndarray of shape (m,) or None
-        ``class + K · group`` of each cell.
-    """
-
-    kind: str
-    names: NDArray[Any]
-    n_classes: int
+    kind: str  # {"class", "group", "cell"}: what they are
+    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
+    n_classes: int  # K
+    # Shape (m,): equal for units that may be pooled where they are small: cells of one class, groups of one
+    # column of a table. Different for all classes, which are never pooled.
     kin: Ints
-    cells: Ints | None = None
+    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
     def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedUnits:
@@ -182,21 +130,13 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Which units steer the game together, because some have too few rows to steer it by themselves.
+    """Which units steer the game together, because some have too few rows to steer it by themselves."""
 
-    Parameters
-    ----------
-    of : ndarray of shape (m,)
-        Number of the pool of each unit, from 0.
-    size : ndarray of shape (m,)
-        Rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are fewer.
-    least : int
-        Units with fewer are small.
-    """
-
-    of: Ints
+    of: Ints  # shape (m,): number of the pool of each unit, from 0
+    # Shape (m,): rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are
+    # fewer.
     size: Floats
-    least: int
+    least: int  # units with fewer are small
 
     @classmethod
     def small(cls, named: NamedUnits, tables: Sequence[Rows], least: int) -> Pools:
@@ -216,11 +156,6 @@ class Pools:
                 small = np.append(small, others[size[others].argmin()])
             of[small] = small.min()
         return cls(np.unique(of, return_inverse=True)[1], size, least)
-
-    @property
-    def each(self) -> Pools:
-        """The same units without pooling."""
-        return replace(self, of=np.arange(len(self.of)))
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
@@ -256,14 +191,7 @@ class Pools:
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
 
-    Parameters
-    ----------
-    max_error : float, mapping or "auto"
-        As given to the classifier.
-    units : sequence of m names
-        Pairs (class, group) where they are cells.
-    kind : {"class", "group", "cell"}
-        What they are.
+    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
 
     Raises
     ------

@@ -47,11 +47,11 @@ SIGNIFICANT_BITS = 16
 NEGLIGIBLE = 2.0**-32
 
 
-def round_significant(x: Floats, bits: int = SIGNIFICANT_BITS) -> Floats:
-    """Round to ``bits`` significant bits, so that equal rows get equal weights in any order of summation."""
+def round_significant(x: Floats) -> Floats:
+    """Round to so many significant bits that equal rows get equal weights in any order of summation."""
     x = np.where(x < NEGLIGIBLE, 0.0, x)
     mantissa, exponent = np.frexp(x)
-    scale = float(2**bits)
+    scale = float(2**SIGNIFICANT_BITS)
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
 
 
@@ -192,19 +192,7 @@ def ask_anew(question: bytes, ask: Callable[[], NDArray[Any]]) -> NDArray[Any]:
 
 
 class Fold:
-    """A fold in a round: its model is fitted without its rows, and asked about them once.
-
-    Parameters
-    ----------
-    scheme : CrossFitted
-        Whose fold it is.
-    rows : ndarray of bool, shape (n,)
-        The held rows.
-    weight : ndarray of shape (n,)
-        The weights of the round.
-    seed : int
-        The seed of the round.
-    """
+    """A fold in a round: its model is fitted without its rows, a mask, and asked about them once."""
 
     def __init__(self, scheme: CrossFitted, rows: Mask, weight: Floats, seed: int) -> None:
         self.scheme, self.rows, self.weight, self.seed = scheme, rows, weight, seed
@@ -356,18 +344,10 @@ def held_out(places: Ints, fraction: float) -> Mask:
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are judged by models that were not fitted on them.
+    """Which rows are judged by models that were not fitted on them."""
 
-    Parameters
-    ----------
-    fold : ndarray of int, shape (n,)
-        The part with which a row is held out; −1 for a row that never is.
-    validation : "cv" or float
-        What was asked for, or chosen by "auto".
-    """
-
-    fold: Ints
-    validation: Any
+    fold: Ints  # shape (n,): the part with which a row is held out; −1 for a row that never is
+    validation: Any  # "cv" or float: what was asked for, or chosen by "auto"
 
     @classmethod
     def of(
@@ -379,23 +359,13 @@ class Split:
         five_up_to: float = np.inf,
         name: str = "validation",
     ) -> Split:
-        """Split the rows of a problem.
+        """Split the rows of a problem, by lots that the seed draws.
 
-        Parameters
-        ----------
-        problem : Problem
-            The rows.
-        validation : {"auto", "cv"}, int or float
-            Folds ("cv" is five of them), or a fraction to hold out. "auto" cross-fits up to 50,000 distinct
-            rows, and where a held-out fifth would have fewer than 20 rows of a class in some group.
-        seed : int
-            Seeds the lots of the rows.
-        otherwise : str
-            What else could be done where all rows are the same, for the message.
-        five_up_to : float
-            Beyond so many distinct rows "auto" takes three folds instead of five.
-        name : str
-            The parameter that ``validation`` is from, for messages.
+        ``validation`` is a number of folds ("cv" is five), or a fraction to hold out. "auto" cross-fits up to
+        50,000 distinct rows, and where a held-out fifth would have fewer than 20 rows of a class in some
+        group; beyond ``five_up_to`` distinct rows it takes three folds. For messages: ``name`` is the
+        parameter that ``validation`` is from, ``otherwise`` what else could be done where all rows are the
+        same.
 
         Raises
         ------
@@ -453,28 +423,12 @@ def choose_scheme(
     five_up_to: float = np.inf,
     together: bool = False,
 ) -> Scheme:
-    """Return the scheme for a problem.
+    """Return the scheme for a problem whose training rows the learner's session has opened.
 
-    Parameters
-    ----------
-    session : Session
-        The learner with the training rows opened.
-    problem : Problem
-        The rows, and the explicit validation set if there is one.
-    validation : {"auto", "cv", "train"} or float
-        As given to the classifier.
-    seed : int
-        Seeds the folds.
-    refit : bool
-        Whether members are fitted again on all rows when a fraction is held out.
-    n_jobs : int or None
-        Threads over the folds.
-    memory : callable
-        Keeps the answers of folds, for a fit that may be killed within a round.
-    five_up_to : float
-        See `Split.of`.
-    together : bool
-        Whether the models of several rounds may answer together, see `CrossFitted`.
+    ``validation`` is as given to the classifier; where it holds out a fraction, ``refit`` has members fitted
+    again on all rows. ``seed`` draws the folds, ``n_jobs`` are threads over them, and ``memory`` keeps their
+    answers, for a fit that may be killed within a round. ``five_up_to`` is that of `Split.of`; whether the
+    models of several rounds may answer ``together`` see `CrossFitted`.
 
     Raises
     ------

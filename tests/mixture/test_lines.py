@@ -36,7 +36,7 @@ def test_lines_say_what_rows_do(objective):
         (plain.part(~half), lines.part(~of_lines)),
     ]
     for by_row, by_line in pairs:
-        index, of = (mix._aim.index(ledger.rows) for ledger in (by_row, by_line))
+        index, of = (mix._aim.objective.index(ledger.rows) for ledger in (by_row, by_line))
         np.testing.assert_allclose(
             by_line.unit_errors("units", of)[0], by_row.unit_errors("units", index)[0], atol=1e-9
         )
@@ -44,5 +44,5 @@ def test_lines_say_what_rows_do(objective):
         np.testing.assert_allclose(by_line.unit_sizes("units", of), sizes, rtol=1e-9)
         np.testing.assert_allclose(by_line.mean_losses(), by_row.mean_losses(), atol=1e-9)
         assert by_line.tie() == pytest.approx(by_row.tie(), abs=1e-9)
-    counts = np.bincount(mix._aim.index(rows))
-    assert lines.rows.counts(mix._aim.index(lines.rows), len(counts)).tolist() == counts.tolist()
+    counts = np.bincount(mix._aim.objective.index(rows))
+    assert lines.rows.counts(mix._aim.objective.index(lines.rows), len(counts)).tolist() == counts.tolist()

@@ -11,7 +11,8 @@ from sklearn.datasets import make_classification
 import tailboost as tb
 from tailboost.learners import HistTreeClassifier
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.units import MOST_LINES, UnitTable
+from tailboost.statements.units import UnitErrors
+from tailboost.thresholds._lines import MOST_LINES
 
 TREE = HistTreeClassifier(max_depth=3)
 
@@ -36,21 +37,15 @@ def test_lines_are_the_fitted_errors(data, worst_class):
     table = worst_class.guarantee_.units
     assert table.kind == "class"
     allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
-    for line, predict, drawn in zip(
-        table.lines, worst_class.unit_errors_, worst_class.expected_unit_errors_, strict=True
+    for rule, errors in (
+        ("predict", worst_class.unit_errors_),
+        ("randomised", worst_class.expected_unit_errors_),
     ):
-        assert line.rows == (y == line.name).sum()
-        assert (line.allowed, line.predict, line.randomised) == (allowed[line.name], predict, drawn)
-        keeps = (predict < line.allowed, drawn < line.allowed)  # the indicator game needs less, not equal
-        assert (
-            line.met
-            == {
-                (True, True): "yes",
-                (False, False): "no",
-                (True, False): "by predict alone",
-                (False, True): "by the randomised rule alone",
-            }[keeps]
-        )
+        lines = [line for line in table if line.rule == rule]
+        for line, error in zip(lines, errors, strict=True):
+            assert (line.rows, line.rate) == ((y == line.unit).sum(), "error by class")
+            assert (line.bound, line.value) == (allowed[line.unit], pytest.approx(error, abs=1e-12))
+            assert line.met == (error <= line.bound)
 
 
 def test_the_table_is_printed_first(worst_class):
@@ -73,20 +68,21 @@ def test_html_is_escaped_and_whole(worst_class):
 
 def test_dict_is_json(worst_class):
     found = json.loads(json.dumps(worst_class.guarantee_.to_dict()))
-    assert [line["name"] for line in found["units"]["lines"]] == worst_class.units_.tolist()
+    units = [line["unit"] for line in found["units"]["lines"] if line["rule"] == "predict"]
+    assert units == worst_class.units_.tolist()
 
 
 def test_groups_and_cells(data):
     X, y, groups = data
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
     table = dro.guarantee_.units
-    assert {line.name: line.rows for line in table.lines} == {g: int((groups == g).sum()) for g in "uv"}
-    assert max(line.randomised for line in table.lines) == pytest.approx(dro.guarantee_.achieved)
-    assert "predict" not in str(table).splitlines()[1]  # not known, so no column
+    assert {line.unit: line.rows for line in table} == {g: int((groups == g).sum()) for g in "uv"}
+    assert max(line.value for line in table) == pytest.approx(dro.guarantee_.achieved)
+    assert {line.rule for line in table} == {"randomised"}  # of predict nothing is known
     cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
         X, y, groups=groups
     )
-    rows = {line.name: line.rows for line in cells.guarantee_.units.lines}
+    rows = {line.unit: line.rows for line in cells.guarantee_.units}
     assert rows[("a", "u")] == ((y == "a") & (groups == "u")).sum()
     json.dumps(cells.guarantee_.to_dict())
 
@@ -101,7 +97,7 @@ def test_no_table_where_the_errors_are_not_known(data, worst_class):
 
 def test_of_many_units_the_worst_are_shown():
     errors = np.linspace(0.0, 0.9, 50)
-    table = UnitTable.of("class", "50 rows", list(range(50)), np.arange(50), randomised=errors)
+    table = UnitErrors("class", range(50), np.ones(50), "50 rows", {"randomised": errors}).table()
     assert len(str(table).splitlines()) == MOST_LINES + 2
     assert "\n49 " in str(table)
     assert "\n0 " not in str(table)
@@ -152,12 +148,12 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     """The numbers of the last sentence are those of the table; symbols are in the details alone."""
     said = worst_class.guarantee_
     *table, standing, headline = str(said).splitlines()
-    assert "\n".join(table) == said.units.table
+    assert "\n".join(table) == said.units.of_rule("predict").text
     assert [standing, headline] == [said.standing, said.headline]
-    worst = max(said.units.lines, key=lambda line: line.predict_elsewhere)
-    low, high = worst.predict_interval
-    error = f"{100 * worst.predict_elsewhere:.0f} of 100 wrong (estimate {100 * low:.0f}–{100 * high:.0f})"
-    assert said.headline.startswith(f"Worst class: {worst.name}, {error}")
+    worst = max(said.units.of_rule("predict"), key=lambda line: line.estimate)
+    between = f"estimate {100 * worst.low:.0f}–{100 * worst.high:.0f}"
+    error = f"{100 * worst.estimate:.0f} of 100 wrong ({between})"
+    assert said.headline.startswith(f"Worst class: {worst.unit}, {error}")
     assert "compared with" not in said.headline  # what is made small there is the excess over targets
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))

@@ -1,6 +1,7 @@
 """What is said of each class, group or cell on rows that the choice was not made on."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -14,7 +15,7 @@ import tailboost as tb
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates, fold_correlation
+from tailboost.statements.two_fold import TwoFoldEstimate, fold_correlation
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -115,7 +116,7 @@ def test_a_half_chooses_by_its_own_rows_alone(fitted):
     assert own.pool.ledger.rows.y.tolist() == rows.y[half].tolist()
     chosen = own.stage(n).weights
     # No better choice was to be had there (by what the choice goes by: errors drawn towards their mean).
-    if not hasattr(own, "results"):
+    if not own.voting:
         steering = own.objective.steering_losses(own.pool.ledger)
         if own.mean_budget is None:
             assert (chosen @ steering).max() <= steering.max(axis=1).min() + 1e-9
@@ -128,10 +129,11 @@ def test_intervals_hold_the_estimate_and_are_what_the_table_shows(fitted):
         estimate, ends = getattr(fitted, f"{who}unit_estimates_"), getattr(fitted, f"{who}unit_intervals_")
         assert ends.shape == (len(fitted.units_), 2)
         assert ((ends[:, 0] <= estimate) & (estimate <= ends[:, 1])).all()
-        for line, value, (low, high) in zip(fitted.guarantee_.units.lines, estimate, ends, strict=True):
-            assert getattr(line, f"{name}_elsewhere") == value
-            assert getattr(line, f"{name}_interval") == (low, high)
-            assert f"{value:.3f} ({low:.2f}–{high:.2f})" in fitted.guarantee_.details
+        for line, value, (low, high) in zip(
+            fitted.guarantee_.units.of_rule(name), estimate, ends, strict=True
+        ):
+            assert (line.estimate, line.low, line.high) == (value, low, high)
+            assert re.search(rf"{value:.3f} +{low:.2f} to {high:.2f}", fitted.guarantee_.details)
     assert "not a certificate" in str(fitted.guarantee_.units)
     assert "not a certificate" in fitted.guarantee_.units._repr_html_()
 
@@ -192,10 +194,10 @@ def test_a_mixture_of_any_models(data):
     models = [("linear", LogisticRegression()), ("bayes", GaussianNB())]
     mix = tb.RobustMixtureClassifier(models, objective="worst_group", n_thresholds=5, random_state=0)
     mix.fit(X, y, groups=groups)
-    lines = mix.guarantee_.units.lines
-    assert [line.name for line in lines] == ["u", "v"]
-    np.testing.assert_array_equal([line.predict for line in lines], mix.unit_errors_)
-    assert max(line.randomised for line in lines) == pytest.approx(mix.guarantee_.achieved, abs=1e-9)
+    lines = mix.guarantee_.units.lines  # one member answers: what is drawn is what predict answers
+    assert [line.unit for line in lines] == ["u", "v"]
+    np.testing.assert_array_equal([line.value for line in lines], mix.unit_errors_)
+    assert max(line.value for line in lines) == pytest.approx(mix.guarantee_.achieved, abs=1e-9)
     assert (mix.unit_intervals_[:, 0] <= mix.unit_estimates_).all()
     assert (mix.unit_intervals_[:, 1] >= mix.unit_estimates_).all()
     assert mix.reweight(alpha=0.3).unit_estimates_ is None
@@ -236,10 +238,8 @@ def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
             np.zeros(len(twice), int), weight, None, "rows", lots[twice], fold=fold[twice].astype(np.uint8)
         )
         seen = wrong[twice]
-        estimate = UnitEstimates.of(
-            TwoFoldEstimate(rows, half[twice], seen.astype(float), seen), unit[twice], m
-        )
-        return np.column_stack([estimate.predict, estimate.predict_interval])
+        estimate = TwoFoldEstimate(rows, half[twice], seen.astype(float), seen)
+        return estimate.of_units(unit[twice], m)["predict"]
 
     once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
     heavier = np.where(once < 50, 2.0, 1.0)
@@ -259,10 +259,8 @@ def test_intervals_cover_the_error_of_another_model_like_those_measured():
             if rho:
                 p = rng.beta(0.2 * (1 / rho - 1), 0.8 * (1 / rho - 1), size=(m, 6))
             wrong = rng.random(n) < p[unit, fold]
-            found = UnitEstimates.of(
-                TwoFoldEstimate(rows_of(n, fold), half, wrong.astype(float), wrong), unit, m
-            )
-            ends = found.predict_interval
+            found = TwoFoldEstimate(rows_of(n, fold), half, wrong.astype(float), wrong)
+            ends = found.of_units(unit, m)["predict"][:, 1:]
             covered[rho] += ((ends[:, 0] <= p[:, 5]) & (p[:, 5] <= ends[:, 1])).sum()
     assert covered[0.0] / (m * n_draws) >= 0.95
     # The distribution of a model's error is no binomial's: by a normal one it would be 95 % as well.

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost import rates
 from tailboost._checks import check_length, check_number, label_column, n_rows_of
 from tailboost._typing import Floats, Ints, Labels
 from tailboost.baselines._weights import MetaClassifier, checked_labels
@@ -26,18 +27,7 @@ FEWEST = 30
 
 
 def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
-    """Answer ``argmax_k log p_k + log w_k``.
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n, K), in [0, 1]
-    log_weights : array-like of shape (K,) or (n, K)
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Class numbers.
-    """
+    """Answer ``argmax_k log p_k + log w_k``, class numbers; weights have shape (K,) or (n, K)."""
     return (_logarithms(probabilities) + np.asarray(log_weights)).argmax(axis=1)
 
 
@@ -96,19 +86,8 @@ def tune_group_weights(
 ) -> tuple[Floats, dict[Any, Floats]]:
     """Find class weights for every group by itself, which makes the worst class × group cell small.
 
-    Parameters
-    ----------
-    probabilities, y, mean_budget
-        As in `tune_class_weights`.
-    groups : array-like of shape (n,)
-        Names of groups.
-
-    Returns
-    -------
-    log_weights : ndarray of shape (K,)
-        Tuned on all rows: for groups not listed next.
-    by_group : dict of ndarray of shape (K,)
-        For each group with at least 30 rows of every class; weights tuned on fewer would be noise.
+    Returned are the logarithms of weights tuned on all rows, as by `tune_class_weights`, and those of each
+    group with at least 30 rows of every class; weights tuned on fewer would be noise.
     """
     P, index = np.asarray(probabilities), np.asarray(y, dtype=np.intp)
     column = label_column(groups, "groups")
@@ -136,11 +115,11 @@ class _Search:
         self.present = np.flatnonzero(self.counts).tolist()
         self.most = np.inf
         if mean_budget is not None:
-            self.most = float(np.mean(logarithms.argmax(axis=1) != y)) + mean_budget
+            self.most = float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + mean_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for one without rows."""
-        wrong = (self.logarithms + log_weights).argmax(axis=1) != self.y
+        wrong = rates.wrong((self.logarithms + log_weights).argmax(axis=1), self.y)
         return np.bincount(self.y[wrong], minlength=self.K) / np.maximum(self.counts, 1)
 
     def score(self, log_weights: Floats) -> tuple[float, float, float]:
@@ -263,19 +242,7 @@ class TunedThresholdClassifier(MetaClassifier):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Fit on every fold's complement, tune, and fit on all rows.
-
-        Parameters
-        ----------
-        X : array-like or data frame, shape (n, d)
-        y : array-like of shape (n,)
-        groups : array-like of shape (n,), default=None
-            The group of each row; its name is any label.
-
-        Returns
-        -------
-        TunedThresholdClassifier
-        """
+        """Fit on every fold's complement, tune, and fit on all rows; the names of groups are any labels."""
         if self.objective != "worst_class":
             raise ValueError(f"objective must be 'worst_class', got {self.objective!r}")
         if self.mean_budget is not None:

@@ -31,15 +31,7 @@ def checked_labels(X: Any, y: ArrayLike) -> Labels:
 def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     """Weigh rows so that every class × group cell has the same sum of weights; the weights' mean is 1.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-    groups : array-like of shape (n,), default=None
-        None takes one group: every class weighs the same.
-
-    Returns
-    -------
-    ndarray of shape (n,)
+    Without groups every class weighs the same.
 
     Examples
     --------
@@ -108,18 +100,7 @@ class CellWeightedClassifier(MetaClassifier):
         self.estimator = estimator
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Fit with the weights of `cell_weights`.
-
-        Parameters
-        ----------
-        X : array-like or data frame, shape (n, d)
-        y : array-like of shape (n,)
-        groups : array-like of shape (n,), default=None
-
-        Returns
-        -------
-        CellWeightedClassifier
-        """
+        """Fit with the weights of `cell_weights`."""
         labels = checked_labels(X, y)
         self.estimator_ = clone(self.estimator).fit(X, labels, sample_weight=cell_weights(labels, groups))
         self.classes_ = self.estimator_.classes_

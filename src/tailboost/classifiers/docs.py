@@ -77,26 +77,26 @@ verbose : int, default=0
 """
 
 _ADDITIVE = """
-additive_estimator : classifier or str, optional
+estimator : classifier or str, optional
     The base learner or its name, see `tailboost.learners.named`; None is `HistTreeClassifier`, one binned
     tree of depth 5.
 
-additive_n_estimators : int, default=50
+n_estimators : int, default=50
     Largest number of rounds.
 
-additive_learning_rate : float in (0, 1], default=1.0
+learning_rate : float in (0, 1], default=1.0
     Share of each step that is taken; a smaller one needs more rounds.
 
-additive_validation : {"auto", "train"} or float in (0, 1), default="auto"
+validation : {"auto", "train"} or float in (0, 1), default="auto"
     The fraction of rows held out to decide when to stop; no hypothesis is fitted on them. "train" holds
     none out and plays all rounds. "auto" is the explicit validation set where `fit` is given one, else 0.2
     where ``n_iter_no_change`` is given and "train" where it is not.
 
-additive_n_iter_no_change : int or None, default=None
+n_iter_no_change : int or None, default=None
     Stop when this many rounds together lowered the error on the held-out rows by no more than ``tol``,
     and keep the best prefix; None plays all rounds.
 
-additive_tol : float, default=1e-3
+tol : float, default=1e-3
     The least fall of that error that counts.
 """
 
@@ -157,21 +157,26 @@ expected_unit_intervals_ : ndarray of shape (m, 2)
 
 n_features_in_, feature_names_in_
     The number of columns in `fit`, and their names where all are text.
+"""
 
-additive_ensemble_ : AdditiveEnsemble
+_ADDITIVE_ATTRIBUTES = """
+ensemble_ : AdditiveEnsemble
     Members and steps as one object; what predicts.
 
-additive_estimators_ : list
+estimators_ : list
     The hypotheses kept.
+
+estimator_weights_ : ndarray
+    Their steps a.
 
 log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
-additive_guarantee_ : AdditiveGuarantee
+guarantee_ : AdditiveGuarantee
     The errors of ``predict`` on held-out rows where there are any, else on the training rows, and what the
     cost bounds; ``print`` shows them.
 
-additive_gap_ : float
+gap_ : float
     Largest optimality gap of any solve; 0 where steps have a closed form.
 """
 
@@ -199,8 +204,7 @@ fit_raises
 
 TEXTS = {
     **texts_of(_PARAMETERS),
-    **texts_of(_ADDITIVE, "additive_"),
-    **texts_of(_ATTRIBUTES, "additive_"),
+    **texts_of(_ATTRIBUTES),
     **texts_of(_FIT),
 }
 # What methods that answer rows say of them and of what they return.
@@ -224,4 +228,14 @@ TEXTS |= {
 }
 TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
-documented = describing(TEXTS)
+documented = describing(
+    TEXTS,
+    "classes_ ensemble_ estimators_ estimator_weights_ n_iter_ trace_ gap_ objective_ guarantee_ "
+    "n_features_in_",
+)
+# Of additive classifiers, in which some of these words mean something else.
+documented_additive = describing(
+    {**TEXTS, **texts_of(_ADDITIVE), **texts_of(_ADDITIVE_ATTRIBUTES)},
+    "classes_ ensemble_ estimators_ estimator_weights_ log_costs_ n_iter_ trace_ guarantee_ gap_ "
+    "n_features_in_",
+)

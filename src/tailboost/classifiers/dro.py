@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers.docs import documented
+from tailboost.classifiers.docs import documented_additive
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.data import Problem, take
@@ -27,8 +27,8 @@ from tailboost.statements.additive_guarantee import ON_TRAINING, Cost, margin_bo
 from tailboost.validation import Scheme
 
 
+@documented_additive
 @with_constructor
-@documented
 class DROBoostClassifier(AdditiveClassifier):
     """Boosting for the worst case over a ball of distributions around the data.
 
@@ -70,20 +70,10 @@ class DROBoostClassifier(AdditiveClassifier):
         σ, for ``uncertainty="kl"`` and ``"cvar"``: F is ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over
         the ball, lower by σδ at most. The worst case then does not jump from row to row, F has no kinks, and
         no radius is too large for a first step. σ is in units of L: as the losses fall below it, w goes to p.
-    {{additive_learning_rate}}
-    {{additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
-    {{additive_estimators_}}
-    estimator_weights_ : ndarray
-        Their steps a.
     radius_ : float
         δ.
     effective_dim_ : int or None
@@ -93,12 +83,9 @@ class DROBoostClassifier(AdditiveClassifier):
         without sample weight and rows held out.
     log_costs_ : ndarray of shape (T,)
         Logarithm of F on the training rows after each round.
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
     gap_ : float
         Largest optimality gap of any solve, in units of the largest loss of a row.
-    {{n_features_in_}}
+    {{rest}}
 
     Warns
     -----

@@ -181,20 +181,10 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 def judged_rows(
     classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
-    """Check the rows on which members are judged.
+    """Check the rows on which members are judged, and return them as the learner takes them and as numbers.
 
-    Parameters
-    ----------
-    classifier : estimator
-        With ``classes_`` and, where groups are given, their names.
-    learner : estimator
-        Its base learner.
-    given : ValidationRows
-        The rows.
-    suffix : str
-        What the names of their arguments end in, for messages.
-    words : str
-        What the rows are, with a place for their number.
+    For messages: ``suffix`` is what the names of their arguments end in, ``words`` what the rows are, with a
+    place for their number.
     """
     X = checked_table(classifier, learner, given.X)
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)

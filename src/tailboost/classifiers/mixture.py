@@ -27,14 +27,14 @@ from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.target_game import warn_of_targets
 from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
-from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
+from tailboost.combiners import Mixture, MixtureEnsemble, Objective
 from tailboost.combiners.objective import WorstUnit, objective_named
 from tailboost.data import GroupNames, Rows, n_group_rows
 from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
 from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
 from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitTable
 from tailboost.targets import checked_targets
+from tailboost.thresholds import RateTable
 
 # What serves where no rows are given to `reweight`.
 KEPT = (
@@ -52,14 +52,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
         """Return the errors of the units of the game, where there are few and they are known."""
         return None
 
     @property
-    def combiner_(self) -> Mixture | Vote:
+    def combiner_(self) -> Mixture:
         """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
-        return cast("Mixture | Vote", self._run.plan.combiner)
+        return cast("Mixture", self._run.plan.combiner)
 
     @property
     def objective_(self) -> Objective:
@@ -141,7 +141,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         alpha = self._alpha_for(objective, alpha)
         own = objective is None and alpha is None
         aim = self.objective_ if own else objective_named(objective or "cvar", alpha)
-        combiner: Mixture | Vote = self.combiner_
+        combiner: Mixture = self.combiner_
         budget = combiner.mean_budget if mean_budget is None else checked_budget(mean_budget)
         new = copy.copy(self)
         if alpha is not None and "alpha" in self.get_params(deep=False):

@@ -15,7 +15,7 @@ from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.mixture import MixtureClassifier
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
-from tailboost.combiners import Vote, WorstRow
+from tailboost.combiners import Mixture, WorstRow
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
@@ -27,8 +27,8 @@ from tailboost.validation import Scheme
 GAMMA = 0.1
 
 
-@with_constructor
 @documented
+@with_constructor
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
 
@@ -49,19 +49,15 @@ class OCOBoostClassifier(MixtureClassifier):
         Learning rate of Hedge; "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
         Mass of the rows with the highest cumulative loss that is left out of the weights.
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         1/T each; `predict_shares` gives the shares of the votes.
-    {{n_iter_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     Warns
     -----
@@ -149,7 +145,8 @@ class OCOBoostClassifier(MixtureClassifier):
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)
         rule = Hedge(eta_for(self.eta, units.count, self._rounds(units)), self.outlier_fraction)
-        vote = Vote(WorstRow(), problem.n_classes, outlier_fraction=self.outlier_fraction)
+        fraction = self.outlier_fraction
+        vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:

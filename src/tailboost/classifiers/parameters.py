@@ -93,7 +93,8 @@ def naming_near(init: Callable[..., None], signature: Signature | None = None) -
                 )
         init(self, *args, **params)
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
+    # What help() and scikit-learn's get_params read: a constructor that is made knows no names of its own.
+    vars(checked)["__signature__"] = signature
     return checked
 
 

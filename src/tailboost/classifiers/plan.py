@@ -26,18 +26,11 @@ class LimitBelowNoiseWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Demand:
-    """The weighted loss at which a learner stops growing.
+    """The weighted loss at which a learner stops growing."""
 
-    Parameters
-    ----------
-    weighted_loss : float
-        ``Σ_k w_k ℓ_k`` that is good enough.
-    required : bool
-        Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ).
-        If that happens in round 1, the game keeps this one round.
-    """
-
-    weighted_loss: float
+    weighted_loss: float  # ``Σ_k w_k ℓ_k`` that is good enough
+    # Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If that
+    # happens in round 1, the game keeps this one round.
     required: bool = False
 
     def goal(self, w: Floats, units: Units) -> Goal:
@@ -61,24 +54,12 @@ class Demand:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that defines a classifier's game.
+    """Everything that defines a classifier's game."""
 
-    Parameters
-    ----------
-    units : Units
-        What gets weight.
-    rule : Rule
-        The weight player.
-    combiner : Combiner
-        Turns the hypotheses into one classifier.
-    demand : Demand, optional
-        How far a learner is grown; without one learners are fitted whole.
-    """
-
-    units: Units
-    rule: Rule[Any]
-    combiner: Combiner
-    demand: Demand | None = None
+    units: Units  # what gets weight
+    rule: Rule[Any]  # the weight player
+    combiner: Combiner  # turns the hypotheses into one classifier
+    demand: Demand | None = None  # how far a learner is grown; without one learners are fitted whole
 
     def respond(self, scheme: Scheme, game: Game[Any], turn: Turn) -> Response | Stop:
         """Fit the learner to the player's weights, grown as far as the demand asks."""
@@ -108,24 +89,12 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a game is played.
+    """How long a game is played."""
 
-    Parameters
-    ----------
-    planned : int
-        T, the number of rounds in theorems and in ``eta="theory"``.
-    last : int
-        The most rounds that are played.
-    stopping : Stopping
-        When further rounds are needless.
-    watched : bool
-        Whether the objective is needed after every round.
-    """
-
-    planned: int
-    last: int
-    stopping: Stopping
-    watched: bool
+    planned: int  # T, the number of rounds in theorems and in ``eta="theory"``
+    last: int  # the most rounds that are played
+    stopping: Stopping  # when further rounds are needless
+    watched: bool  # whether the objective is needed after every round
 
     @classmethod
     def of(

@@ -2,121 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
-from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
-from tailboost.data import Problem, Rows
-from tailboost.rules.hedge import theory_rounds
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning, ask
+from tailboost.combiners import Mixture, WorstUnit
+from tailboost.data import Problem
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
-from tailboost.statements.units import UnitTable
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
+from tailboost.statements.two_fold import TwoFoldEstimate
+from tailboost.statements.units import UnitErrors
+from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
 from tailboost.validation import Scheme
 
-# Rounds of the error game, where no γ says how many.
-ERROR_ROUNDS = 30
 # The most classes that a warning names.
 NAMED = 5
 # The most small units that a warning lists.
 MOST_COUNTED = 20
-
-
-@dataclass(frozen=True)
-class GameKind:
-    """Which of the games is played, and how its hypotheses are combined.
-
-    Parameters
-    ----------
-    gamma : float
-        γ, also where it takes no part.
-    edge_asked : bool
-        Whether γ is stated, as the published game needs it.
-    class_loss, combine : str
-        As given to the classifier.
-    limited : bool
-        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
-    randomized : bool
-        Whether members may share λ.
-    """
-
-    gamma: float
-    edge_asked: bool
-    class_loss: str
-    combine: str
-    limited: bool = False
-    randomized: bool = True
-
-    def check(self, m: int, q: float) -> None:
-        """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
-        if self.class_loss == "indicator" and self.gamma <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={q:g} gives γ = {self.gamma:.4g} for {m} units, "
-                "which is not positive: use class_loss='error', or give gamma"
-            )
-
-    @property
-    def indicator(self) -> bool:
-        """Whether the loss of a unit is the indicator."""
-        published = self.edge_asked and self.gamma > 0 and not self.limited
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
-
-    @property
-    def votes(self) -> bool:
-        """Whether the hypotheses vote."""
-        return self.combine == "vote" or (self.combine == "auto" and self.indicator and not self.limited)
-
-    def rounds(self, n_estimators: int | str, m: int) -> int:
-        """Return T, of which theorems speak, for ``m`` units."""
-        if not isinstance(n_estimators, str):
-            return int(n_estimators)
-        return theory_rounds(float(m), self.gamma) if self.indicator else ERROR_ROUNDS
-
-    def combiner(
-        self,
-        objective: WorstUnit,
-        units: TargetUnits,
-        n_classes: int,
-        constants: bool,
-        budget: float | None,
-        stated: bool,
-    ) -> Vote | Mixture:
-        """Return what turns the hypotheses into one classifier; stated targets are its limit.
-
-        The vote of the published game is that of its paper: the least largest error.
-        """
-        limit = units.limit if stated else None
-        if self.votes:
-            return Vote(objective, n_classes, units, limit=None if units.indicator else limit)
-        return Mixture(
-            objective,
-            n_classes,
-            with_erm=True,
-            with_constants=constants,
-            keep_answers=True,
-            mean_budget=budget,
-            randomized=self.randomized,
-            limit=limit,
-        )
-
-    def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
-        """Return the weighted loss a learner is grown to; ``stated`` says whether errors are allowed."""
-        if self.indicator:
-            return Demand(0.5 - self.gamma, required=True)
-        if not stated:  # as good as it gets
-            return Demand(0.0)
-        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
-        allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
-        return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
 
 
 def target_units(
@@ -159,176 +67,12 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
 
 
-@dataclass(frozen=True)
-class Aims:
-    """The units of a game with their targets, and what a combination reaches by them.
-
-    Parameters
-    ----------
-    named : NamedUnits
-        The units.
-    pools : Pools
-        Which of them steer together.
-    targets, measured : TargetUnits
-        The units that steer, with what they are allowed, and all by themselves.
-    coin : float
-        What the best mixture of constants reaches.
-    """
-
-    named: NamedUnits
-    pools: Pools
-    targets: TargetUnits
-    measured: TargetUnits
-    coin: float
-
-    def held_to(self, allowed: Floats) -> Aims:
-        """Return the same units with other targets, shape (m,)."""
-        of_pools = self.pools.strictest(allowed).round(DECIMALS)
-        targets = replace(self.targets, allowed=of_pools)
-        return replace(self, targets=targets, measured=replace(self.measured, allowed=allowed))
-
-    def outcome(
-        self,
-        combiner: Vote | Mixture,
-        ensemble: MixtureEnsemble,
-        classes: NDArray[Any],
-        max_error: Floats | None,
-    ) -> Outcome | None:
-        """Measure a combination on the judged rows; None where the members' answers are not known.
-
-        Parameters
-        ----------
-        combiner : Vote or Mixture
-            Holds the members' answers.
-        ensemble : MixtureEnsemble
-            The combination.
-        classes : ndarray of shape (K,)
-            Labels.
-        max_error : ndarray of shape (m,) or None
-            What each unit is allowed; None allows all of them what is reached, up to the next usual target.
-        """
-        answers, rows, targets = combiner.pool.answers, combiner.pool.ledger.rows, self.targets
-        if answers is None:
-            return None
-        expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
-        of_pools = targets.errors(predicted != rows.y)
-        reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
-        least, coin = targets.limit, None
-        if max_error is None:
-            coin = self.coin
-            least = least if targets.indicator else least_error_met(reached)
-            max_error = np.full(len(self.named.names), round(least, DECIMALS))
-        why = useless(predicted, reached, coin, classes)
-        return Outcome(
-            aims=self,
-            errors=self.measured.errors(predicted != rows.y),
-            drawn=self.measured.errors(expected),
-            of_pools=of_pools,
-            allowed=max_error,
-            useless=why,
-            met=bool(targets.met(reached - least)) and not why and combiner.excess == 0,
-            met_drawn=bool(targets.met(drawn - least)),
-            judged_on=rows.words,
-            draws=ensemble.draws,
-            stated=coin is None,
-        )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a combination reaches on the judged rows, against its targets.
-
-    Attributes
-    ----------
-    aims : Aims
-        The units and their targets.
-    errors, drawn : ndarray of shape (m,)
-        Error of each unit by `predict` and by the randomised classifier, NaN where there is none.
-    of_pools : ndarray
-        Error of `predict` on each of the units that steer.
-    allowed : ndarray of shape (m,)
-        What each unit is allowed.
-    useless : str
-        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
-    met, met_drawn : bool
-        Whether `predict` and the randomised classifier meet all targets.
-    judged_on : str
-        The rows in words.
-    draws : bool
-        Whether the randomised classifier draws; else it is `predict`.
-    stated : bool
-        Whether somebody asked for these targets.
-    """
-
-    aims: Aims
-    errors: Floats
-    drawn: Floats
-    of_pools: Floats
-    allowed: Floats
-    useless: str
-    met: bool
-    met_drawn: bool
-    judged_on: str
-    draws: bool
-    stated: bool
-
-    def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
-        """Name the units that are not measured, and those that miss their targets.
-
-        ``estimates`` are the errors of the units on rows that the choice was not made on, where they matter.
-        """
-        kind, names, pools = self.aims.named.kind, self.aims.named.names.tolist(), self.aims.pools
-        warn_of_unmeasured(kind, names, self.errors)
-        if not self.met:
-            targets, allowed = self.aims.targets, pools.strictest(self.allowed)
-            missed = ~targets.met(np.nan_to_num(self.of_pools - allowed, nan=-1.0))
-            way = reachable(combiner, targets.limit) if missed.any() else ""
-            reason = "; ".join(filter(None, (self.useless, beyond_by_estimate(combiner), stop_reason, way)))
-            warn_of_missed(
-                kind, pools.names(names), self.of_pools, allowed, missed, self.judged_on, reason,
-                strict=targets.indicator, estimates=estimates if pools.trivial else None,
-            )  # fmt: skip
-
-    def bounds(self) -> tuple[Bound, ...]:
-        """Set the errors of `predict` against targets that somebody asked for."""
-        if not self.stated:
-            return ()
-        allowed, kind = self.aims.pools.strictest(self.allowed), self.aims.named.kind
-        return (target_bound(kind, self.aims.targets, self.of_pools, allowed, self.judged_on),)
-
-    def table(self, rows: Rows, index: Ints, elsewhere: TwoFoldEstimate | None) -> UnitTable:
-        """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
-        named, keeps = self.aims.named, self.aims.targets.met
-        return UnitTable.of(
-            named.kind,
-            self.judged_on,
-            named.names.tolist(),
-            index,
-            randomised=self.drawn,
-            predict=self.errors,
-            allowed=self.allowed if self.stated else None,
-            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed))
-            if self.stated
-            else None,
-            estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
-            counts=rows.counts(index, len(named.names)),
-            draws=self.draws,
-        )
-
-
 def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
     """Return in words why answers say nothing, whatever target they meet; "" where they do.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n,)
-        Class numbers answered to the judged rows.
-    reached : float
-        Their largest error of a unit, or the farthest beyond what it is allowed.
-    coin : float or None
-        What the best mixture of constants reaches; None where targets are stated, which constants may keep.
-    classes : ndarray of shape (K,)
-        Labels.
+    ``predicted`` are the class numbers answered to the judged rows, ``reached`` their largest error of a unit
+    or the farthest beyond what it is allowed, and ``coin`` what the best mixture of constants reaches; None
+    where targets are stated, which constants may keep.
     """
     if np.ptp(predicted) == 0:
         return f"predict answers {classes[predicted[0]]!s} to all of them"
@@ -342,34 +86,21 @@ def least_error_met(reached: float) -> float:
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
-def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
-    """Name the units whose error is NaN."""
-    unmeasured = [unit_name(unit) for unit, error in zip(units, errors, strict=True) if np.isnan(error)]
+def warn_of_unmeasured(units: UnitErrors) -> None:
+    """Name the units that no row is of."""
+    unmeasured = [unit_name(name) for name, n in zip(units.names, units.counts, strict=True) if not n]
     if unmeasured:
         warn_user(
-            f"{kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
+            f"{units.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
             "learnt from, so nothing is said about it",
             BoundNotMetWarning,
         )
 
 
 def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least: int, rule: str) -> None:
-    """Name the units with too few rows for an estimate of their own, and what becomes of them.
+    """Name the units whose different rows, of number ``size``, are too few, and by what rule.
 
-    Parameters
-    ----------
-    kind : str
-        What the units are.
-    units : list of length m
-        Their names.
-    size : ndarray of shape (m,)
-        Their different rows.
-    few : str
-        The limit in words.
-    least : int
-        The limit: units with fewer rows are named.
-    rule : str
-        What becomes of them.
+    ``few`` is the limit ``least`` in words, ``rule`` what becomes of units below it.
     """
     small = np.flatnonzero(size < least)
     if not len(small):
@@ -380,56 +111,49 @@ def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least
 
 
 def warn_of_missed(
-    kind: str,
-    units: Sequence[Any],
-    errors: Floats,
-    allowed: Floats,
-    missed: Mask,
-    judged_on: str,
-    reason: str,
+    units: UnitErrors,
+    combiner: Mixture,
+    useless: str = "",
+    stop_reason: str = "",
     *,
-    strict: bool = False,
     estimates: Floats | None = None,
 ) -> None:
-    """Name the units whose error, or else whose estimate on other rows, misses what is allowed."""
-    below = "less than " if strict else ""
-    words = [
-        f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})"
-        for k in np.flatnonzero(missed).tolist()
-    ]
+    """Name the units whose error, or else whose estimate on other rows, misses what is allowed, and why."""
+    errors, allowed, missed = units.errors[units.rule], units.allowed, ~units.keeps(units.rule)
+    assert allowed is not None
+    below, shown = "less than " if units.strict else "", missed
+    said = [f"{error:.3g}" for error in errors]
     if estimates is not None:
-        words += [
-            f"{unit_name(units[k])} ({errors[k]:.3g}, estimate {estimates[k]:.3g}, allowed {allowed[k]:.3g})"
-            for k in np.flatnonzero(~missed & (np.nan_to_num(estimates - allowed) > 0)).tolist()
-        ]
+        beyond = ~missed & (np.nan_to_num(estimates - allowed) > 0)
+        said = [f"{s}, estimate {e:.3g}" if b else s for s, e, b in zip(said, estimates, beyond, strict=True)]
+        shown = missed | beyond
+    order = sorted(np.flatnonzero(shown).tolist(), key=lambda k: not missed[k])
+    words = [f"{unit_name(units.names[k])} ({said[k]}, allowed {below}{allowed[k]:.3g})" for k in order]
     more = " and others" if len(words) > NAMED else ""
-    of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
-    because = f"; {reason}" if reason else ""
-    warn_user(f"the bound is not met on {judged_on}{of_whom}{because}", BoundNotMetWarning)
+    of_whom = f" for {units.kind} {', '.join(words[:NAMED])}{more}" if words else ""
+    way = reachable(combiner) if missed.any() else ""
+    because = "; ".join(filter(None, (useless, beyond_by_estimate(combiner), stop_reason, way)))
+    because = f"; {because}" if because else ""
+    warn_user(f"the bound is not met on {units.words}{of_whom}{because}", BoundNotMetWarning)
 
 
-def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Floats) -> None:
+def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) -> None:
     """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
-    objective, ledger = combiner.objective, combiner.pool.ledger
-    assert isinstance(objective, WorstUnit)
-    assert isinstance(combiner, Mixture)
+    objective, ledger = cast("WorstUnit", combiner.objective), combiner.pool.ledger
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.errs
-    whole = np.ones(len(rows.y), dtype=np.bool_)
-    losses = ledger.pool().combine(ensemble.weights) if wrong is None else wrong(ensemble, whole)
-    errors, estimates = rows.means(index, len(units), losses), None
-    missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
+    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.errs, None
+    drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
+    predict = None if wrong is None else wrong(ensemble, whole)
+    found = UnitErrors.of(
+        objective.unit, list(units), rows, index, predict=predict, drawn=drawn, allowed=allowed
+    )
     if combiner.excess > 0:
-        found = UnitEstimates.of(TwoFoldEstimate.of(combiner, wrong), index, len(units))
-        estimates = None if found is None else found.drawn if found.predict is None else found.predict
-    if missed.any() or combiner.excess > 0:
-        warn_of_missed(
-            objective.unit, units, errors, allowed, missed, rows.words, beyond_by_estimate(combiner),
-            estimates=estimates,
-        )  # fmt: skip
+        estimates = found.table(TwoFoldEstimate.of(combiner, wrong), index).column("estimate")
+    if combiner.excess > 0 or not found.keeps(found.rule).all():
+        warn_of_missed(found, combiner, estimates=estimates)
 
 
-def beyond_by_estimate(combiner: Vote | Mixture) -> str:
+def beyond_by_estimate(combiner: Mixture) -> str:
     """Say how far beyond the targets the choice is, where none keeps them; else nothing."""
     if combiner.excess == 0:
         return ""
@@ -439,12 +163,12 @@ def beyond_by_estimate(combiner: Vote | Mixture) -> str:
     )
 
 
-def reachable(combiner: Vote | Mixture, target: float) -> str:
+def reachable(combiner: Mixture) -> str:
     """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
 
     Nothing is said of a vote, which is no mixture, and of an even mixture.
     """
-    if not isinstance(combiner, Mixture) or combiner.even:
+    if combiner.even or (target := combiner.limit) is None:
         return ""
     curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
     mean, worst = curve.mean, combiner.values(curve.mixture)
@@ -480,15 +204,14 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
     return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
 
 
-def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
+def target_bound(units: UnitErrors) -> Bound:
     """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note, strict = "a target, not a theorem", targets.indicator
-    words = f"on a {kind}, as measured on {judged_on}"
-    largest = float(np.nanmax(errors))
+    note, allowed = "a target, not a theorem", units.allowed
+    assert allowed is not None
+    words = f"on a {units.kind}, as measured on {units.words}"
+    largest, beyond = float(np.nanmax(units.errors["predict"])), units.excess["predict"]
     if np.ptp(allowed) == 0:
-        return Bound(
-            f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note, strict
-        )
-    beyond = float(np.nanmax(errors - allowed))
+        name = f"largest error of predict {words}"
+        return Bound(name, "max_error", float(allowed[0]), largest, note, units.strict)
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, units.strict)

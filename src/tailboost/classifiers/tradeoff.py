@@ -286,29 +286,16 @@ class TradeOff:
 
 @dataclass(frozen=True)
 class Source:
-    """What a trade-off needs of the classifier it is of.
+    """What a trade-off needs of the classifier it is of."""
 
-    Parameters
-    ----------
-    ensemble : MixtureEnsemble
-        The members.
-    objective : Objective
-        What is traded against the mean error.
-    within : callable
-        ``within(mean_budget)`` returns the classifier of a point.
-    judge : callable
-        ``judge(X, y, groups, sample_weight)`` returns checked rows and the members' answers to them.
-    checked : callable or None
-        ``checked(X)`` returns a table in the form in which the classifier was fitted on; None without rows.
-    looked_at : list of Sketch
-        Fingerprints of the rows on which points were measured: who then takes one may have chosen it by them.
-    """
-
-    ensemble: MixtureEnsemble
-    objective: Objective
-    within: Callable[[float], Any]
+    ensemble: MixtureEnsemble  # the members
+    objective: Objective  # what is traded against the mean error
+    within: Callable[[float], Any]  # ``within(mean_budget)`` returns the classifier of a point
+    # ``judge(X, y, groups, sample_weight)`` returns checked rows and the members' answers to them.
     judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[NDArray[Any]]]]
+    # ``checked(X)`` returns a table in the form in which the classifier was fitted on; None without rows.
     checked: Callable[[Any], Any] | None
+    # Fingerprints of the rows on which points were measured: who then takes one may have chosen it by them.
     looked_at: list[Sketch] = field(default_factory=list)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers.docs import documented
+from tailboost.classifiers.docs import documented_additive
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.combiners import AdditiveEnsemble, SoftMargin
@@ -33,8 +33,8 @@ from tailboost.validation import Scheme
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
+@documented_additive
 @with_constructor
-@documented
 class VarianceBoostClassifier(AdditiveClassifier):
     """Additive boosting of the exponential loss, with a penalty on its variance or weights chosen anew.
 
@@ -43,8 +43,6 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     Parameters
     ----------
-    {{additive_estimator}}
-    {{additive_n_estimators}}
     variance_weight : float ≥ 0 or None, default=0.5
         λ, the weight of the variance, at most 1 without ``stumps``. None is AdaBoost, whose steps are longer
         than those for λ = 0.
@@ -55,28 +53,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
         `SoftMarginBoostClassifier`.
     C : float > 0, optional
         Price of slack in that program; None tries a few.
-    {{additive_learning_rate}}
-    {{additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
-    {{additive_estimators_}}
-    estimator_weights_ : ndarray
-        Their steps a.
     C_ : float
         The price that was paid, with ``refit``.
-    {{log_costs_}}
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
-    {{additive_gap_}}
-    {{n_features_in_}}
+    {{rest}}
 
     See Also
     --------
@@ -221,33 +204,22 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
 
+@documented_additive
 @with_constructor
-@documented
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (for K > 2 classes SAMME), as the reference for the variance-penalised and robust ones.
 
     Parameters
     ----------
-    {{additive_estimator … additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
-    {{additive_estimators_}}
     estimator_weights_ : ndarray
         Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
-    {{additive_gap_}}
-    {{n_features_in_}}
+    {{rest}}
 
     See Also
     --------
@@ -272,8 +244,8 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     variance_weight, stumps, refit, C = None, False, None, None
 
 
+@documented_additive
 @with_constructor
-@documented
 class VadaBoostClassifier(VarianceBoostClassifier):
     """VadaBoost: AdaBoost with a penalty on the variance of the exponential loss over the rows.
 
@@ -284,34 +256,19 @@ class VadaBoostClassifier(VarianceBoostClassifier):
 
     Parameters
     ----------
-    {{additive_estimator}}
-    {{additive_n_estimators}}
+    {{n_estimators}}
         Steps are shorter than AdaBoost's: with stumps and λ = 0, which halves them, 2.4 to 2.9 times
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         λ, the weight of the variance.
-    {{additive_learning_rate}}
-    {{additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
-    {{additive_estimators_}}
-    estimator_weights_ : ndarray
-        Their steps a.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost above after each round; it starts from 0 and falls at every round that takes a
         step.
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
-    {{additive_gap_}}
-    {{n_features_in_}}
+    {{rest}}
 
     See Also
     --------
@@ -339,8 +296,8 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     }
 
 
+@documented_additive
 @with_constructor
-@documented
 class EBBoostClassifier(VarianceBoostClassifier):
     """Empirical Bernstein boosting: each round takes the best of all decision stumps, with the best step.
 
@@ -349,31 +306,17 @@ class EBBoostClassifier(VarianceBoostClassifier):
 
     Parameters
     ----------
-    {{additive_n_estimators}}
     variance_weight : float ≥ 0, default=0.5
         λ, the weight of the variance; beyond 1 too, as in the paper, where VadaBoost ends.
-    {{additive_learning_rate}}
-    {{additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
     estimators_ : list of StumpClassifier
         The stumps kept.
-    estimator_weights_ : ndarray
-        Their steps a.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost after each round; it starts from 0 and falls at every round that takes a step.
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
-    {{additive_gap_}}
-    {{n_features_in_}}
+    {{rest}}
 
     Raises
     ------
@@ -406,8 +349,8 @@ class EBBoostClassifier(VarianceBoostClassifier):
     }
 
 
+@documented_additive
 @with_constructor
-@documented
 class SoftMarginBoostClassifier(VarianceBoostClassifier):
     """Soft margins: the hypotheses of an AdaBoost run, their weights from a linear or quadratic program.
 
@@ -426,24 +369,16 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
 
     Parameters
     ----------
-    {{additive_estimator}}
-    {{additive_n_estimators}}
     loss : {"linear", "quadratic"}, default="quadratic"
         RLP or RQP. On 19 data sets RQP came closer to AdaBoost, and RLP often keeps one or two hypotheses.
     C : float > 0, optional
         Price of slack, per unit of sample weight. For RLP at least 1/Σs. None tries a few (for RLP
         α = 0.1, 0.2, 0.3, 0.5, 0.7, 1; for RQP C Σs = 10, 100) and keeps the first of those whose vote errs
         least, on the held-out rows where there are any, else on the training rows.
-    {{additive_validation}}
-    {{class_weight}}
-    {{additive_n_iter_no_change}}
-    {{additive_tol}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{additive_ensemble_}}
     estimators_ : list
         The hypotheses of positive weight.
     estimator_weights_ : ndarray
@@ -452,12 +387,9 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         The price that was paid.
     log_costs_ : ndarray of shape (T,)
         Logarithm of AdaBoost's mean exponential loss after each round.
-    {{n_iter_}}
-    {{trace_}}
-    {{additive_guarantee_}}
     gap_ : float
         Duality gap of the program.
-    {{n_features_in_}}
+    {{rest}}
 
     Raises
     ------

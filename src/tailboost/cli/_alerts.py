@@ -27,12 +27,7 @@ TOLD = 0.98
 def set_ids_aside(table: Any, keep: Collection[str] = ()) -> list[str]:
     """Drop the features that look like ids but for those to keep, say so, and return their names.
 
-    Parameters
-    ----------
-    table : Bunch
-        As from `tailboost.datasets.load_table`; it is changed.
-    keep : collection of str
-        Columns to fit on whatever they look like.
+    The table, from `tailboost.datasets.load_table`, is changed.
     """
     for name in keep:
         if name not in table.data:
@@ -55,14 +50,7 @@ def set_ids_aside(table: Any, keep: Collection[str] = ()) -> list[str]:
 def alerts(data: Any, y: Any, groups: Any = None) -> Iterator[str]:
     """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity.
 
-    Parameters
-    ----------
-    data : DataFrame of shape (n, d)
-        Features, as from `tailboost.datasets.load_table`.
-    y : ndarray of shape (n,)
-        Labels.
-    groups : DataFrame of shape (n, g), optional
-        Groups.
+    Features, labels and groups are those of `tailboost.datasets.load_table`.
     """
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():

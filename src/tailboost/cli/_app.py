@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tailboost import __version__
-from tailboost.cli._shared import INTERRUPTED, fail
+from tailboost.cli._shared import INTERRUPTED, exit_codes, fail
 
 # Where each command is, and what `tailboost -h` says of it: a command's module, and with it the library, is
 # loaded when the command is asked for.
@@ -47,6 +50,27 @@ ELSEWHERE = {
 }
 
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
+
+
+def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command what every one has: --quiet and --verbose, and errors that end it with their code."""
+    signature = inspect.signature(command, eval_str=True)
+    shared = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("verbose", Verbose))
+    ]
+
+    @wraps(command)
+    def run(*, quiet: bool, verbose: bool, **options: Any) -> None:
+        with exit_codes(verbose, quiet):
+            command(**options)
+
+    vars(run)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *shared])
+    return run
+
+
 class LazyGroup(TyperGroup):
     """The subcommands, each loaded when it is asked for."""
 
@@ -66,9 +90,8 @@ class LazyGroup(TyperGroup):
             return None
         module, function = COMMANDS[cmd_name][0].split(".")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(name=cmd_name, context_settings=HELP)(
-            getattr(import_module(f"tailboost.cli.{module}"), function)
-        )
+        command = getattr(import_module(f"tailboost.cli.{module}"), function)
+        alone.command(name=cmd_name, context_settings=HELP)(ending_with_a_code(command))
         return typer.main.get_command(alone)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

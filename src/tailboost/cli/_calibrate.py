@@ -9,51 +9,33 @@ import typer
 
 from tailboost import NotCertifiedError
 from tailboost import calibrate as cheapest
+from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._rates import Limits, read_limits, spelled, stated_limits
-from tailboost.cli._shared import (
-    BadInput,
-    Cluster,
-    Data,
-    Groups,
-    Labels,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
-    bad_input,
-    check_output,
-    exit_codes,
-    fail,
-    say,
-    tell,
-    warnings_as_lines,
-)
-from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.cli._rates import read_limits, spelled, stated_limits
+from tailboost.cli._shared import BadInput, bad_input, check_output, fail, say, tell, warnings_as_lines
+from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.storage import check_model_path
 
 
 def calibrate(
-    model: Model,
-    data: Data,
+    model: given.Model,
+    data: given.Data,
     out: Annotated[
         Path, typer.Option("--model", metavar="FILE", help="Where to write the model of the point.")
     ],
-    max_error: MaxError = None,
-    limit: Limits = None,
-    target: Labels = None,
-    group: Groups = None,
+    max_error: given.MaxError = None,
+    limit: given.Limits = None,
+    target: given.Labels = None,
+    group: given.Groups = None,
     confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability that all targets hold, in (0, 1).")
     ] = 0.95,
-    cluster: Cluster = None,
+    cluster: given.Cluster = None,
     previous: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The model of an earlier calibration, where this is a second one."),
     ] = None,
-    sep: Sep = ",",
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    sep: given.Sep = ",",
 ) -> None:
     """Write the cheapest point of a model's trade-off at which all targets are certified on DATA.
 
@@ -61,48 +43,44 @@ def calibrate(
     further rows (`tailboost certify`). Without --max-error and --limit those of the fit serve. If
     not even the safest point is certified, nothing is written, and the exit code is 1.
     """
-    with exit_codes(verbose, quiet):
-        aims, limits = read_targets(max_error), read_limits(limit)
-        if aims is not None and limits:
-            raise BadInput("--max-error and --limit: give one of them")
-        inputs = [path for path in (model, data, previous) if path is not None]
-        check_output("--model", out, *inputs)
-        with bad_input("--model: "):
-            check_model_path(out)
-        stored = StoredModel.read(model)
-        classifier = stored.classifier
-        if not hasattr(classifier, "tradeoff"):
-            raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off to walk along")
-        earlier = None if previous is None else StoredModel.read(previous).classifier
-        labels = classifier.classes_.tolist()
-        columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
-        if aims is None and not limits and not stated_limits(classifier):
-            aims = getattr(classifier, "max_error", None)
-            if aims in (None, "auto"):
-                raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
-        with warnings_as_lines():
-            but = [*columns, *([cluster] if cluster else [])]
-            later = stored.rows_of(data, sep, purpose="calibrate on", but=but)
-            y = stored.labels_of(later, target)
-            of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
-            groups = later.table_of_groups(columns) if of_groups else None
-            clusters = None if cluster is None else later.column(cluster, "--cluster")
-            with bad_input(f"{data}: "):
-                try:
-                    point = cheapest(
-                        classifier,
-                        later.rows,
-                        y,
-                        targets_by_label(aims, classifier.classes_, columns),
-                        limits=[spelled(one, labels, columns, None) for one in limits] or None,
-                        confidence=confidence,
-                        groups=groups,
-                        previous=earlier,
-                        clusters=clusters,
-                    )
-                except NotCertifiedError as error:
-                    raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
-        with bad_input("--model: "):
-            stored.save(point, out, calibrated=str(data.name))
-        tell(str(point.certificate_))
-        say(f"Model: {out}, the cheapest point whose targets are certified.")
+    aims, limits = read_targets(max_error), read_limits(limit)
+    if aims is not None and limits:
+        raise BadInput("--max-error and --limit: give one of them")
+    inputs = [path for path in (model, data, previous) if path is not None]
+    check_output("--model", out, *inputs)
+    with bad_input("--model: "):
+        check_model_path(out)
+    stored = StoredModel.read(model)
+    classifier = stored.classifier
+    if not hasattr(classifier, "tradeoff"):
+        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off to walk along")
+    earlier = None if previous is None else StoredModel.read(previous).classifier
+    labels = classifier.classes_.tolist()
+    columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
+    if aims is None and not limits and not stated_limits(classifier):
+        aims = getattr(classifier, "max_error", None)
+        if aims in (None, "auto"):
+            raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
+    with warnings_as_lines():
+        later = stored.rows_of(data, sep, purpose="calibrate on", columns=columns, cluster=cluster)
+        y = stored.labels_of(later, target)
+        of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
+        with bad_input(f"{data}: "):
+            try:
+                point = cheapest(
+                    classifier,
+                    later.rows,
+                    y,
+                    targets_by_label(aims, classifier.classes_, columns),
+                    limits=[spelled(one, labels, columns, None) for one in limits] or None,
+                    confidence=confidence,
+                    groups=later.groups if of_groups else None,
+                    previous=earlier,
+                    clusters=later.clusters,
+                )
+            except NotCertifiedError as error:
+                raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
+    with bad_input("--model: "):
+        stored.save(point, out, calibrated=str(data.name))
+    tell(str(point.certificate_))
+    say(f"Model: {out}, the cheapest point whose targets are certified.")

@@ -7,40 +7,22 @@ from typing import Annotated
 import typer
 
 from tailboost import certify as bounds_of
+from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._rates import Costs, Rates, TableOfCosts, read_rates, spelled, stated_limits
-from tailboost.cli._shared import (
-    BadInput,
-    Cluster,
-    Confidence,
-    Data,
-    EqualRows,
-    Groups,
-    Json,
-    Labels,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
-    bad_input,
-    exit_codes,
-    read_number,
-    tell,
-    tell_json,
-    warnings_as_lines,
-)
-from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.cli._rates import TableOfCosts, read_rates, spelled, stated_limits
+from tailboost.cli._shared import BadInput, bad_input, read_number, tell, tell_json, warnings_as_lines
+from tailboost.cli._targets import read_targets, targets_by_label
 
 
 def certify(
-    model: Model,
-    data: Data,
-    target: Labels = None,
-    group: Groups = None,
-    confidence: Confidence = 0.95,
-    max_error: MaxError = None,
-    rate: Rates = None,
-    costs: Costs = None,
+    model: given.Model,
+    data: given.Data,
+    target: given.Labels = None,
+    group: given.Groups = None,
+    confidence: given.Confidence = 0.95,
+    max_error: given.MaxError = None,
+    rate: given.Rates = None,
+    costs: given.Costs = None,
     cost_range: Annotated[
         str | None,
         typer.Option(
@@ -48,12 +30,10 @@ def certify(
             help="With costs of rows: between which the cost of any answer to any row lies, as 0,50000.",
         ),
     ] = None,
-    equal_rows: EqualRows = "copies",
-    cluster: Cluster = None,
-    sep: Sep = ",",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    equal_rows: given.EqualRows = "copies",
+    cluster: given.Cluster = None,
+    sep: given.Sep = ",",
+    as_json: given.Json = False,
 ) -> None:
     """Bound a model's errors on rows that had no part in its making, by class and group.
 
@@ -62,46 +42,41 @@ def certify(
     A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
     the model was fitted on, or rows equal to them, are refused if they are more than one in twenty.
     """
-    with exit_codes(verbose, quiet):
-        aims, asked = read_targets(max_error), read_rates(rate)
-        between = None if cost_range is None else _range(cost_range)
-        stored = StoredModel.read(model)
-        classifier = stored.classifier
-        with warnings_as_lines():
-            # A model that answers by the group is told it, so that the groups are bounded too.
-            by_rates = bool(asked or (stated_limits(classifier) and aims is None))
-            own = stored.groups if stored.by_group or by_rates else []
-            columns = list(dict.fromkeys([*own, *(group or [])]))
-            later = stored.rows_of(
-                data, sep, purpose="certify on", but=[*columns, *([cluster] if cluster else [])]
+    aims, asked = read_targets(max_error), read_rates(rate)
+    between = None if cost_range is None else _range(cost_range)
+    stored = StoredModel.read(model)
+    classifier = stored.classifier
+    with warnings_as_lines():
+        # A model that answers by the group is told it, so that the groups are bounded too.
+        by_rates = bool(asked or (stated_limits(classifier) and aims is None))
+        own = stored.groups if stored.by_group or by_rates else []
+        columns = list(dict.fromkeys([*own, *(group or [])]))
+        later = stored.rows_of(data, sep, purpose="certify on", columns=columns, cluster=cluster)
+        y = stored.labels_of(later, target)
+        if aims is not None:
+            aims = targets_by_label(aims, classifier.classes_, columns)
+        elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
+            aims = classifier.max_error
+        labels = classifier.classes_.tolist()
+        table = None if costs is None else TableOfCosts.read(costs, labels, y, data, sep)
+        with bad_input(f"{data}: "):
+            certificate = bounds_of(
+                classifier,
+                later.rows,
+                y,
+                confidence=confidence,
+                groups=later.groups,
+                max_error=None if by_rates else aims,
+                rates=[spelled(one, labels, columns, table) for one in asked] or None,
+                costs=None if table is None else table.each,
+                cost_range=between,
+                equal_rows=equal_rows,
+                clusters=later.clusters,
             )
-            y = stored.labels_of(later, target)
-            groups = later.table_of_groups(columns)
-            if aims is not None:
-                aims = targets_by_label(aims, classifier.classes_, columns)
-            elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
-                aims = classifier.max_error
-            labels = classifier.classes_.tolist()
-            table = None if costs is None else TableOfCosts.read(costs, labels, y, data, sep)
-            given = [spelled(one, labels, columns, table) for one in asked] or None
-            with bad_input(f"{data}: "):
-                certificate = bounds_of(
-                    classifier,
-                    later.rows,
-                    y,
-                    confidence=confidence,
-                    groups=groups,
-                    max_error=None if by_rates else aims,
-                    rates=given,
-                    costs=None if table is None else table.each,
-                    cost_range=between,
-                    equal_rows=equal_rows,
-                    clusters=None if cluster is None else later.column(cluster, "--cluster"),
-                )
-        if as_json:
-            tell_json(certificate.to_dict())
-        else:
-            tell(str(certificate))
+    if as_json:
+        tell_json(certificate.to_dict())
+    else:
+        tell(str(certificate))
 
 
 def _range(text: str) -> tuple[float, float]:

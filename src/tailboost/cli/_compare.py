@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from sklearn.model_selection import train_test_split
 
 from tailboost import datasets
-from tailboost._output import write_output
+from tailboost.cli import _options as given
 from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._shared import (
     INTERRUPTED,
     BadInput,
-    Data,
-    Drop,
-    Groups,
-    Identity,
-    Jobs,
-    Keep,
-    Out,
-    Quiet,
-    Seed,
-    Sep,
-    Target,
-    Verbose,
     bad_input,
-    bar_console,
     command_line,
     console,
-    exit_codes,
     fail,
     is_quiet,
     make_folder,
     printable,
+    progress,
     refuse_overwriting,
     say,
     tell,
     warn,
     warnings_as_lines,
+    write_out,
 )
 from tailboost.cli._tables import repeated_ids
 from tailboost.registry import Method, get_method
@@ -77,57 +64,54 @@ DEMO_REPEATS = 8
 
 
 def demo(
-    out: Out = Path("tailboost-demo"),
+    out: given.Out = Path("tailboost-demo"),
     rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to use of each table.")] = DEMO_ROWS,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    seed: given.Seed = 0,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Compare ours with plain methods on two bundled tables: wine grades and credit default clients.
 
     The wines have five classes, two of them rare; the clients have two classes and groups (sex, age band,
     education). index.html in the folder has both verdicts and leads to the reports.
     """
-    with exit_codes(verbose, quiet):
-        command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
-        wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
-        chapters: list[Chapter] = []
-        for folder, name, table, groups, methods, about in (
-            ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
-            ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
-        ):
-            make_folder(out / folder)
-            taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
-            taken = _drawn(taken, table.target.loc[taken], rows, seed)
-            say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
-            results = _compare(
-                table.data.loc[taken],
-                table.target_names[table.target.loc[taken]],
-                None if groups is None else groups.loc[taken],
-                methods=methods,
-                alphas=(0.1, 0.3, 0.5),
-                repeats=repeats,
-                out=out / folder,
-                seed=seed,
-                jobs=jobs,
-                data_name=name,
-                command=command,
-            )
-            chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
-            _write(out / "index.html", render_overview("tailboost demo: two tables", chapters))
-            _end(results)
-        say(f"Both on one page, to begin with: {out / 'index.html'}")
+    command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
+    wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
+    chapters: list[Chapter] = []
+    for folder, name, table, groups, methods, about in (
+        ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
+        ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
+    ):
+        make_folder(out / folder)
+        taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
+        taken = _drawn(taken, table.target.loc[taken], rows, seed)
+        say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
+        results = _compare(
+            out / folder,
+            table.data.loc[taken],
+            table.target_names[table.target.loc[taken]],
+            None if groups is None else groups.loc[taken],
+            methods=methods,
+            alphas=(0.1, 0.3, 0.5),
+            repeats=repeats,
+            random_state=seed,
+            n_jobs=jobs,
+            data_name=name,
+            command=command,
+        )
+        chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
+        write_out(out / "index.html", render_overview("tailboost demo: two tables", chapters))
+        _end(results)
+    say(f"Both on one page, to begin with: {out / 'index.html'}")
 
 
 def compare_methods(
-    data: Data,
-    target: Target,
-    group: Groups = None,
-    drop: Drop = None,
-    identity: Identity = None,
-    keep: Keep = None,
+    data: given.Data,
+    target: given.Target,
+    group: given.Groups = None,
+    drop: given.Drop = None,
+    identity: given.Identity = None,
+    keep: given.Keep = None,
     rows: Annotated[
         int | None, typer.Option(min=200, help="Rows to use, drawn with the classes' shares; by default all.")
     ] = None,
@@ -142,60 +126,55 @@ def compare_methods(
         str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
     ] = "0.1,0.3,0.5",
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
-    out: Out = Path("tailboost-compare"),
-    sep: Sep = ",",
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    out: given.Out = Path("tailboost-compare"),
+    sep: given.Sep = ",",
+    seed: given.Seed = 0,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
-    with exit_codes(verbose, quiet):
-        with bad_input("--methods: "):
-            chosen = _chosen(methods, grouped=bool(group))
-        alphas = _alphas(alpha)
-        refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-        aside = [*(drop or []), *([] if identity is None else [identity])]
-        with bad_input(), warnings_as_lines():
-            table = datasets.load_table(
-                data, target, group=group or (), drop=aside, text_labels=True, sep=sep
-            )
-        set_ids_aside(table, keep or ())
-        for alert in alerts(table.data, table.target, table.groups):
-            warn(alert)
-        make_folder(out)
-        with bad_input("--rows: "):
-            taken = _drawn(table.data.index, table.target, rows, seed)
-        results = _compare(
-            table.data.loc[taken],
-            table.target[taken],
-            table.groups.loc[taken] if group else None,
-            whose=repeated_ids(data, identity, taken, sep),
-            methods=chosen,
-            alphas=alphas,
+    with bad_input("--methods: "):
+        chosen = _chosen(methods, grouped=bool(group))
+    alphas = _alphas(alpha)
+    refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    aside = [*(drop or []), *([] if identity is None else [identity])]
+    with bad_input(), warnings_as_lines():
+        table = datasets.load_table(data, target, group=group or (), drop=aside, text_labels=True, sep=sep)
+    set_ids_aside(table, keep or ())
+    for alert in alerts(table.data, table.target, table.groups):
+        warn(alert)
+    make_folder(out)
+    with bad_input("--rows: "):
+        taken = _drawn(table.data.index, table.target, rows, seed)
+    results = _compare(
+        out,
+        table.data.loc[taken],
+        table.target[taken],
+        table.groups.loc[taken] if group else None,
+        split_by=repeated_ids(data, identity, taken, sep),
+        methods=chosen,
+        alphas=alphas,
+        repeats=repeats,
+        random_state=seed,
+        n_jobs=jobs,
+        data_name=printable(data.name),
+        command=command_line(
+            "compare",
+            data,
+            target=target,
+            group=group,
+            drop=drop,
+            id=identity,
+            keep=keep,
+            rows=rows,
+            methods=methods,
+            alpha=alpha,
             repeats=repeats,
             out=out,
+            sep=None if sep == "," else sep,
             seed=seed,
-            jobs=jobs,
-            data_name=printable(data.name),
-            command=command_line(
-                "compare",
-                data,
-                target=target,
-                group=group,
-                drop=drop,
-                id=identity,
-                keep=keep,
-                rows=rows,
-                methods=methods,
-                alpha=alpha,
-                repeats=repeats,
-                out=out,
-                sep=None if sep == "," else sep,
-                seed=seed,
-            ),
-        )
-        _end(results)
+        ),
+    )
+    _end(results)
 
 
 def _drawn(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
@@ -240,58 +219,26 @@ def _alphas(text: str) -> list[float]:
         return checked_alphas("--alpha", numbers)
 
 
-def _compare(
-    X: Any,
-    y: Any,
-    groups: Any,
-    *,
-    methods: Sequence[str | Method] | None,
-    alphas: Sequence[float],
-    repeats: int,
-    out: Path,
-    seed: int,
-    jobs: int,
-    data_name: str,
-    command: str,
-    whose: Any = None,
-) -> Results:
+def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results:
+    """Compare methods on a table, with settings of `tailboost.compare`; write and print what came of it."""
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = console(stderr=True)
-    hidden = is_quiet() or not terminal.is_terminal
-    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
-        task = progress.add_task("starting")
+    with progress(*columns) as bar:
+        task = bar.add_task("starting")
 
         def keep(results: Results, done: int, total: int, what: str) -> None:
             results.save(results_file)
-            progress.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=what)
             if done < total and not terminal.is_terminal and not is_quiet():
                 terminal.print(Text(f"{done + 1}/{total} {what}"))
 
         with bad_input():
-            results = compare(
-                X,
-                y,
-                groups,
-                methods=methods,
-                alphas=alphas,
-                repeats=repeats,
-                split_by=whose,
-                random_state=seed,
-                n_jobs=jobs,
-                data_name=data_name,
-                command=command,
-                on_progress=keep,
-            )
-    _write(report_file, render(results))
+            results = compare(X, y, groups, on_progress=keep, **settings)
+    write_out(report_file, render(results))
     _print_results(results)
     say(f"Numbers: {results_file}\nReport:  {report_file}")
     return results
-
-
-def _write(path: Path, page: str) -> None:
-    with bad_input("--out: "):
-        write_output(path, page)
 
 
 def _end(results: Results) -> None:

@@ -15,20 +15,8 @@ import tailboost
 from tailboost import datasets
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._output import is_same_file
-from tailboost.cli._shared import (
-    BadInput,
-    Jobs,
-    Json,
-    Quiet,
-    Verbose,
-    bad_input,
-    exit_codes,
-    make_folder,
-    plain_table,
-    say_aside,
-    tell,
-    tell_json,
-)
+from tailboost.cli import _options as given
+from tailboost.cli._shared import BadInput, bad_input, make_folder, plain_table, say_aside, tell, tell_json
 from tailboost.registry import METHODS, Method, get_method
 
 
@@ -57,49 +45,46 @@ def reproduce(
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="Stop then; the same call goes on from there."),
     ] = None,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Run a published experiment of a checkout; after an interrupt the same call continues it."""
-    with exit_codes(verbose, quiet):
-        experiments = _experiments()
-        if experiments is None:
-            raise BadInput(
-                "experiments do not come with the installed package: get a checkout of tailboost's "
-                f"repository, and there pip install -e '.[experiments]' and tailboost reproduce {name}"
-            )
-        with bad_input():
-            experiment = experiments.get_experiment(name)
-        if scale not in ("small", "paper"):
-            raise BadInput(f"--scale must be small or paper, got {scale!r}")
-        if experiment.needs_data and data is None:
-            raise BadInput(f"--data: {name} needs a folder of data sets")
-        if data is not None and not data.is_dir():
-            raise BadInput(f"--data: {str(data)!r} is not a folder")
-        if data is not None and is_same_file(data, out):
-            raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
-        if not experiment.has_jobs and (only or seed is not None or max_time is not None):
-            raise BadInput(f"--only, --seed, --max-time: {name} is computed as a whole")
-        if seed is not None and seed >= (repeats or experiment.repeats):
-            raise BadInput(f"--seed {seed}: there are --repeats {repeats or experiment.repeats}, from 0 on")
-        make_folder(out)
-        settings = experiments.Settings(
-            out=out,
-            data=data,
-            repeats=repeats or experiment.repeats,
-            n_jobs=jobs,
-            scale=scale,
-            say=say_aside,
-            only=tuple(only or ()),
-            seed=seed,
-            max_time=max_time,
+    experiments = _experiments()
+    if experiments is None:
+        raise BadInput(
+            "experiments do not come with the installed package: get a checkout of tailboost's "
+            f"repository, and there pip install -e '.[experiments]' and tailboost reproduce {name}"
         )
-        with ending_at_interrupts():  # finished cells are kept for the next call
-            text = experiment.run(settings)
-        print(text)
-        written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
-        say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
+    with bad_input():
+        experiment = experiments.get_experiment(name)
+    if scale not in ("small", "paper"):
+        raise BadInput(f"--scale must be small or paper, got {scale!r}")
+    if experiment.needs_data and data is None:
+        raise BadInput(f"--data: {name} needs a folder of data sets")
+    if data is not None and not data.is_dir():
+        raise BadInput(f"--data: {str(data)!r} is not a folder")
+    if data is not None and is_same_file(data, out):
+        raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
+    if not experiment.has_jobs and (only or seed is not None or max_time is not None):
+        raise BadInput(f"--only, --seed, --max-time: {name} is computed as a whole")
+    if seed is not None and seed >= (repeats or experiment.repeats):
+        raise BadInput(f"--seed {seed}: there are --repeats {repeats or experiment.repeats}, from 0 on")
+    make_folder(out)
+    settings = experiments.Settings(
+        out=out,
+        data=data,
+        repeats=repeats or experiment.repeats,
+        n_jobs=jobs,
+        scale=scale,
+        say=say_aside,
+        only=tuple(only or ()),
+        seed=seed,
+        max_time=max_time,
+    )
+    with ending_at_interrupts():  # finished cells are kept for the next call
+        text = experiment.run(settings)
+    print(text)
+    written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
+    say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
 
 
 def _experiments() -> Any:
@@ -116,50 +101,43 @@ def list_all(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show the parameters of this method.")
     ] = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
+    as_json: given.Json = False,
 ) -> None:
     """Show methods, data sets and experiments; or the parameters of one method."""
-    with exit_codes(verbose):
-        if method is not None:
-            with bad_input("--method: "):
-                chosen = get_method(method)
-            _show_method(chosen, as_json)
-            return
-        methods = [(m.name, _takes(m), f"{m.title}: {m.summary}") for m in METHODS.values()]
-        loaders = [
-            (name, _first_line(getattr(datasets, name)))
-            for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
-        ]
-        experiments = _experiments()
-        known = () if experiments is None else experiments.EXPERIMENTS.values()
-        runs = [(e.name, "--data" * e.needs_data, e.summary) for e in known]
-        if as_json:
-            tell_json(
-                {
-                    "methods": [dict(zip(("name", "takes", "summary"), m, strict=True)) for m in methods],
-                    "datasets": [dict(zip(("name", "summary"), d, strict=True)) for d in loaders],
-                    "experiments": [dict(zip(("name", "takes", "summary"), e, strict=True)) for e in runs],
-                }
-            )
-            return
-        plain_table(("name", "takes", "what it is"), methods, title="Methods", left=3)
-        plain_table(("name", "what it is"), loaders, title="\nData sets (tailboost.datasets)", left=2)
-        if runs:  # in a checkout
-            plain_table(
-                ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
-            )
+    if method is not None:
+        with bad_input("--method: "):
+            chosen = get_method(method)
+        _show_method(chosen, as_json)
+        return
+    methods = [(m.name, _takes(m), f"{m.title}: {m.summary}") for m in METHODS.values()]
+    loaders = [
+        (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
+        for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
+    ]
+    experiments = _experiments()
+    known = () if experiments is None else experiments.EXPERIMENTS.values()
+    runs = [(e.name, "--data" * e.needs_data, e.summary) for e in known]
+    if as_json:
+        tell_json(
+            {
+                "methods": [dict(zip(("name", "takes", "summary"), m, strict=True)) for m in methods],
+                "datasets": [dict(zip(("name", "summary"), d, strict=True)) for d in loaders],
+                "experiments": [dict(zip(("name", "takes", "summary"), e, strict=True)) for e in runs],
+            }
+        )
+        return
+    plain_table(("name", "takes", "what it is"), methods, title="Methods", left=3)
+    plain_table(("name", "what it is"), loaders, title="\nData sets (tailboost.datasets)", left=2)
+    if runs:  # in a checkout
+        plain_table(
+            ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
+        )
 
 
 def _takes(method: Method) -> str:
     return ", ".join(
         ["alpha"] * method.uses_alpha + ["groups"] * (method.uses_groups or method.may_use_groups)
     )
-
-
-def _first_line(thing: Any) -> str:
-    summary = (inspect.getdoc(thing) or "").splitlines()[0]
-    return re.sub(r" \[\d+\]_|``", "", summary)
 
 
 def _show_method(method: Method, as_json: bool) -> None:

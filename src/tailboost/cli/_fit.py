@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
@@ -24,14 +24,11 @@ from tailboost import datasets, rates
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
 from tailboost._units import telling_features
+from tailboost.cli import _options as given
 from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._compare import installed
-from tailboost.cli._inspect import print_evaluation
-from tailboost.cli._models import StoredModel
+from tailboost.cli._inspect import evaluate
 from tailboost.cli._rates import (
-    Costs,
-    Limits,
-    Objective,
     TableOfCosts,
     print_rates,
     rate_of,
@@ -42,31 +39,18 @@ from tailboost.cli._rates import (
 )
 from tailboost.cli._shared import (
     BadInput,
-    Data,
-    Drop,
-    Groups,
-    Identity,
-    Jobs,
-    Keep,
-    MeanBudget,
-    Quiet,
-    Seed,
-    Sep,
-    Target,
-    Verbose,
     bad_input,
-    bar_console,
     check_output,
     console,
-    exit_codes,
     is_quiet,
     printable,
+    progress,
     say,
     warn,
     warnings_as_lines,
 )
 from tailboost.cli._tables import errors_kept, print_errors, repeated_ids, said_of_groups
-from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.registry import METHODS, Method
 from tailboost.report.comparison import joint_groups
@@ -77,8 +61,8 @@ BETWEEN_LINES = 2.0
 
 
 def fit(
-    data: Data,
-    target: Target,
+    data: given.Data,
+    target: given.Target,
     model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
     method: Annotated[
         str | None,
@@ -87,18 +71,18 @@ def fit(
             help="A method, see `tailboost list`; by default robustmixture, over the groups if given.",
         ),
     ] = None,
-    group: Groups = None,
-    drop: Drop = None,
-    identity: Identity = None,
-    keep: Keep = None,
+    group: given.Groups = None,
+    drop: given.Drop = None,
+    identity: given.Identity = None,
+    keep: given.Keep = None,
     weight: Annotated[
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,
-    max_error: MaxError = None,
-    objective: Objective = None,
-    limit: Limits = None,
-    costs: Costs = None,
-    mean_budget: MeanBudget = None,
+    max_error: given.MaxError = None,
+    objective: given.Objective = None,
+    limit: given.Limits = None,
+    costs: given.Costs = None,
+    mean_budget: given.MeanBudget = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
@@ -106,11 +90,9 @@ def fit(
     test: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows to evaluate the model on, once it is stored.")
     ] = None,
-    sep: Sep = ",",
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    sep: given.Sep = ",",
+    seed: given.Seed = 0,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Fit one method on a table and store it, preparation included.
 
@@ -118,51 +100,50 @@ def fit(
     the file (zip code 01234), and a row gets the same answer alone and among others. Labels of a CSV file
     stay text. It also stores where it came from: `tailboost inspect`.
     """
-    with exit_codes(verbose, quiet):
-        aims = {
-            "max_error": read_targets(max_error),
-            "mean_budget": mean_budget,
-            "objective": read_objective(objective),
-            "limits": read_limits(limit) or None,
-        }
-        if costs is not None and aims["objective"] is None:
-            aims["objective"] = rates.cost()
-        by_rates = aims["objective"] is not None or aims["limits"] is not None
-        with bad_input("--method: "):
-            chosen = installed(method or "robustmixture")
-        settings = list(settings or [])
-        if group and chosen.may_use_groups and not by_rates:
-            # A method that may train on groups is given some for that.
-            settings = ["objective=worst_group", *settings]
-        classifier = configured(chosen, settings, aims, seed, jobs)
-        _check_fits(chosen, classifier, group, weight)
-        with bad_input("--model: "):
-            check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
-            check_model_path(model)
-        aside = [*(drop or []), *([] if identity is None else [identity])]
-        columns: dict[str, Any] = {
-            "target": target,
-            "group": group or [],
-            "weight": weight,
-            "not_features": aside,
-            "keep": keep or [],
-            "id": identity,
-        }
-        with bad_input("--test: "):
-            if test is not None:
-                datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
-        pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
-        with bad_input("--model: "):
-            save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
-        say(f"Model: {model}")
-        for said in said_of_groups(pipeline[-1], columns["group"], columns["not_features"]):
-            say(f"G{said[1:]}.")
+    aims = {
+        "max_error": read_targets(max_error),
+        "mean_budget": mean_budget,
+        "objective": read_objective(objective),
+        "limits": read_limits(limit) or None,
+    }
+    if costs is not None and aims["objective"] is None:
+        aims["objective"] = rates.cost()
+    by_rates = aims["objective"] is not None or aims["limits"] is not None
+    with bad_input("--method: "):
+        chosen = installed(method or "robustmixture")
+    settings = list(settings or [])
+    if group and chosen.may_use_groups and not by_rates:
+        # A method that may train on groups is given some for that.
+        settings = ["objective=worst_group", *settings]
+    classifier = configured(chosen, settings, aims, seed, jobs)
+    _check_fits(chosen, classifier, group, weight)
+    with bad_input("--model: "):
+        check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
+        check_model_path(model)
+    aside = [*(drop or []), *([] if identity is None else [identity])]
+    columns: dict[str, Any] = {
+        "target": target,
+        "group": group or [],
+        "weight": weight,
+        "not_features": aside,
+        "keep": keep or [],
+        "id": identity,
+    }
+    with bad_input("--test: "):
         if test is not None:
-            print_evaluation(StoredModel.read(model), test, sep=sep)
-        elif not is_quiet():
-            _print_kept_errors(pipeline[-1])
-        if not is_quiet():
-            _describe(pipeline[-1], model, measured=test is not None)
+            datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
+    pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
+    with bad_input("--model: "):
+        save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
+    say(f"Model: {model}")
+    for said in said_of_groups(pipeline[-1], columns["group"], columns["not_features"]):
+        say(f"G{said[1:]}.")
+    if test is not None:
+        evaluate(model, test, sep=sep)
+    elif not is_quiet():
+        _print_kept_errors(pipeline[-1])
+    if not is_quiet():
+        _describe(pipeline[-1], model, measured=test is not None)
 
 
 def _fit_here(
@@ -371,14 +352,13 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
         return
     terminal = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    hidden = not terminal.is_terminal
-    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
-        task = progress.add_task(f"fitting {method.title}", total=None)
+    with progress(*columns) as bar:
+        task = bar.add_task(f"fitting {method.title}", total=None)
         last = -np.inf
 
         def show(line: str) -> None:
             nonlocal last
-            progress.update(task, description=line)
+            bar.update(task, description=line)
             if not terminal.is_terminal and time.monotonic() - last >= BETWEEN_LINES:
                 terminal.print(Text(line), soft_wrap=True)
                 last = time.monotonic()

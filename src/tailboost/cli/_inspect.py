@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from inspect import signature
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from tailboost._units import can_defer
+from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._rates import (
-    Costs,
-    Rates,
-    json_lines,
-    measured_rates,
-    print_rates,
-    rates_kept,
-    read_rates,
-    stated_rates,
-)
-from tailboost.cli._shared import (
-    Cluster,
-    Data,
-    Groups,
-    Json,
-    Labels,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
-    bad_input,
-    exit_codes,
-    plain_table,
-    say,
-    tell,
-    tell_json,
-    warn,
-    warnings_as_lines,
-)
+from tailboost.cli._rates import json_lines, measured_rates, print_rates, rates_kept, read_rates, stated_rates
+from tailboost.cli._shared import bad_input, plain_table, say, tell, tell_json, warn, warnings_as_lines
 from tailboost.cli._tables import (
     UnitError,
     errors_by_unit,
@@ -55,17 +27,15 @@ SEEN = 0.05
 
 
 def evaluate(
-    model: Model,
-    data: Data,
-    target: Labels = None,
-    group: Groups = None,
-    rate: Rates = None,
-    costs: Costs = None,
-    cluster: Cluster = None,
-    sep: Sep = ",",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    model: given.Model,
+    data: given.Data,
+    target: given.Labels = None,
+    group: given.Groups = None,
+    rate: given.Rates = None,
+    costs: given.Costs = None,
+    cluster: given.Cluster = None,
+    sep: given.Sep = ",",
+    as_json: given.Json = False,
 ) -> None:
     """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
 
@@ -73,49 +43,18 @@ def evaluate(
     that it was fitted with. With --cluster intervals allow for persons who have several rows. Rows that it
     was fitted on say little: a warning tells how many there are.
     """
-    with exit_codes(verbose, quiet):
-        asked = read_rates(rate)
-        print_evaluation(
-            StoredModel.read(model),
-            data,
-            target=target,
-            group=group,
-            asked=asked,
-            costs=costs,
-            cluster=cluster,
-            sep=sep,
-            as_json=as_json,
-        )
-
-
-def print_evaluation(
-    stored: StoredModel,
-    data: Path,
-    *,
-    target: str | None = None,
-    group: list[str] | None = None,
-    asked: Sequence[Any] = (),
-    costs: Path | None = None,
-    cluster: str | None = None,
-    sep: str = ",",
-    as_json: bool = False,
-) -> None:
-    """Print a model's errors on a file's rows, and its rates, or those asked for."""
-    columns = stored.groups if group is None else group
+    asked, stored = read_rates(rate), StoredModel.read(model)
+    classifier, columns = stored.classifier, stored.groups if group is None else group
     with warnings_as_lines():
-        aside = [*columns, *([cluster] if cluster else [])]
-        later = stored.rows_of(data, sep, purpose="evaluate on", but=aside)
-        whose = (
-            None if cluster is None else np.unique(later.column(cluster, "--cluster"), return_inverse=True)[1]
-        )
+        later = stored.rows_of(data, sep, purpose="evaluate on", columns=columns, cluster=cluster)
+        whose = None if cluster is None else np.unique(later.clusters, return_inverse=True)[1]
         y = stored.labels_of(later, target)
-        groups = {name: later.groups(name) for name in columns}
-        classifier = stored.classifier
+        groups = {} if later.groups is None else later.groups
         with bad_input(f"{data}: "):
             predicted = classifier.predict(later.rows, **stored.told(later))
             seen = warn_of_seen(classifier, later.rows)
             stated = asked or stated_rates(classifier, columns)
-            measured = measured_rates(stated, stored, later, y, columns=columns, costs=costs, sep=sep)
+            measured = measured_rates(stated, stored, later, y, costs=costs, sep=sep)
     units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier), whose)
     if as_json:
         tell_json(
@@ -160,22 +99,20 @@ def _worst(units: list[UnitError]) -> str:
 
 
 def inspect_model(
-    model: Model,
+    model: given.Model,
     details: Annotated[
         bool, typer.Option("--details", help="Also every column, and the bounds of the guarantee in symbols.")
     ] = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
+    as_json: given.Json = False,
 ) -> None:
     """Show what a model file holds: method, training data, columns, classes, errors, guarantee, versions."""
-    with exit_codes(verbose):
-        with warnings_as_lines():
-            stored = StoredModel.read(model)
-        about = _description(stored)
-        if as_json:
-            tell_json(about)
-        else:
-            _print_description(about, stored, details)
+    with warnings_as_lines():
+        stored = StoredModel.read(model)
+    about = _description(stored)
+    if as_json:
+        tell_json(about)
+    else:
+        _print_description(about, stored, details)
 
 
 def _description(stored: StoredModel) -> dict[str, Any]:

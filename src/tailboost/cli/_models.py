@@ -23,21 +23,13 @@ MOST_GROUPS = 100
 
 @dataclass(frozen=True)
 class PreparedTable:
-    """Rows of a later file: as they stand there, and prepared for the classifier.
+    """Rows of a later file: as they stand there, and prepared for the classifier."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        The columns of the file.
-    rows : array or DataFrame
-        What the classifier takes.
-    path : Path
-        The file.
-    """
-
-    table: Any
-    rows: Any
+    table: Any  # the columns of the file
+    rows: Any  # what the classifier takes
     path: Path
+    columns: Sequence[str] = ()  # the columns of groups
+    cluster: str | None = None  # the column that says whose rows these are
 
     def column(self, name: str, what: str) -> Any:
         """Return a column of the file, none of its values missing."""
@@ -50,34 +42,37 @@ class PreparedTable:
             raise BadInput(f"{what}: column {name!r} has {missing} missing values")
         return column
 
-    def groups(self, name: str) -> Any:
-        """Return the groups of the rows by a column, as `load_table` names them: "missing" is one."""
-        if name not in self.table:
-            raise BadInput(f"--group: the data have no column {name!r}")
-        column = self.table[name]
-        if column.nunique() > MOST_GROUPS:
-            raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
-        return column.astype(object).map(str, na_action="ignore").fillna("missing").to_numpy(dtype=str)
+    @property
+    def groups(self) -> Any:
+        """The groups of the rows by each column of groups, as a data frame; None without columns."""
+        return self.groups_by(self.columns)
 
-    def table_of_groups(self, names: Sequence[str]) -> Any:
-        """Return `groups` by some columns as a data frame; None without columns."""
-        return pd.DataFrame({name: self.groups(name) for name in names}) if names else None
+    @property
+    def clusters(self) -> Any:
+        """Whose rows these are; None where no column says so."""
+        return None if self.cluster is None else self.column(self.cluster, "--cluster")
+
+    def groups_by(self, names: Sequence[str]) -> Any:
+        """Return the groups by some columns, as `load_table` names them: "missing" is one."""
+        found = {}
+        for name in names:
+            if name not in self.table:
+                raise BadInput(f"--group: the data have no column {name!r}")
+            column = self.table[name]
+            if column.nunique() > MOST_GROUPS:
+                raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
+            texts = column.astype(object).map(str, na_action="ignore")
+            found[name] = texts.fillna("missing").to_numpy(dtype=str)
+        return pd.DataFrame(found) if names else None
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model file that was read.
-
-    Attributes
-    ----------
-    whole : estimator
-        The model as it is stored, preparation included.
-    notes, versions : dict
-        What `tailboost fit` noted, and the versions of the libraries then.
-    """
+    """A model file that was read."""
 
     path: Path
-    whole: Any
+    whole: Any  # estimator: the model as it is stored, preparation included
+    # notes, versions: what `tailboost fit` noted, and the versions of the libraries then.
     notes: dict[str, Any]
     versions: dict[str, str]
 
@@ -126,35 +121,36 @@ class StoredModel:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
-    def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> PreparedTable:
+    def rows_of(
+        self,
+        data: Path,
+        sep: str = ",",
+        *,
+        purpose: str,
+        columns: Sequence[str] = (),
+        cluster: str | None = None,
+        but: Sequence[str] = (),
+    ) -> PreparedTable:
         """Read a later file as the model was fitted on the first one.
 
-        Parameters
-        ----------
-        data : Path
-            The file.
-        sep : str
-            What separates its values.
-        purpose : str
-            What its rows are for, for the message where there are none.
-        but : sequence of str
-            Columns that are no features, and not worth a warning.
+        ``purpose`` is what its rows are for, for the message where there are none. The ``columns`` of groups,
+        that of persons (``cluster``) and others (``but``) are no features, and not worth a warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {purpose}")
         known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
-        aside = {*but, *self.groups, *self.notes.get("not_features", [])} - known
+        aside = {*but, *columns, cluster, *self.groups, *self.notes.get("not_features", [])} - known
         rows = table.drop(columns=[name for name in table if name in aside])
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 rows = self.whole[:-1].transform(rows)
-        return PreparedTable(table, rows, data)
+        return PreparedTable(table, rows, data, columns, cluster)
 
     def told(self, later: PreparedTable) -> dict[str, Any]:
         """Return what the classifier is told beside the rows: their groups, if it answers by them."""
-        return {"groups": later.table_of_groups(self.groups)} if self.by_group else {}
+        return {"groups": later.groups_by(self.groups)} if self.by_group else {}
 
     def labels_of(self, later: PreparedTable, target: str | None) -> Any:
         """Return the labels of a later file as the model knows them."""

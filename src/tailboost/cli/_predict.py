@@ -10,40 +10,30 @@ import numpy as np
 import pandas as pd
 import typer
 
-from tailboost._output import write_output
 from tailboost._units import can_defer
+from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     BadInput,
-    Data,
-    Escape,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
     bad_input,
     check_output,
     escaped,
-    exit_codes,
     say,
     warnings_as_lines,
+    write_out,
 )
 from tailboost.decisions import RandomizedDecision
 
-OutFile = Annotated[Path, typer.Option(metavar="FILE", help="The CSV file to write.")]
-
 
 def predict(
-    model: Model,
-    data: Data,
-    out: OutFile,
+    model: given.Model,
+    data: given.Data,
+    out: given.OutFile,
     identity: Annotated[
         str | None, typer.Option("--id", metavar="COL", help="A column of DATA to write beside the answers.")
     ] = None,
-    escape_formulas: Escape = False,
-    sep: Sep = ",",
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    escape_formulas: given.Escape = False,
+    sep: given.Sep = ",",
 ) -> None:
     """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
 
@@ -56,20 +46,19 @@ def predict(
     Labels are written as they were given; those that begin like a formula (=cmd) can harm in a spreadsheet,
     see --escape-formulas.
     """
-    with exit_codes(verbose, quiet):
-        check_output("--out", out, model, data)
-        if identity in ("row", "prediction", "deferred"):
-            raise BadInput(f"--id: the answers have a column {identity!r} of their own")
-        stored = StoredModel.read(model)
-        with warnings_as_lines():
-            later = stored.rows_of(data, sep, purpose="predict", but=[] if identity is None else [identity])
-            answers: dict[str, Any] = {"row": range(len(later.table))}
-            if identity is not None:
-                answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
-            with bad_input(f"{data}: "):
-                answers |= _answers(stored.classifier, later.rows, stored.told(later), escape_formulas)
-        _write(out, answers, escape_formulas)
-        say(f"{len(later.table):,} predictions: {out}")
+    check_output("--out", out, model, data)
+    if identity in ("row", "prediction", "deferred"):
+        raise BadInput(f"--id: the answers have a column {identity!r} of their own")
+    stored = StoredModel.read(model)
+    with warnings_as_lines():
+        later = stored.rows_of(data, sep, purpose="predict", but=[] if identity is None else [identity])
+        answers: dict[str, Any] = {"row": range(len(later.table))}
+        if identity is not None:
+            answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
+        with bad_input(f"{data}: "):
+            answers |= _answers(stored.classifier, later.rows, stored.told(later), escape_formulas)
+    _write(out, answers, escape_formulas)
+    say(f"{len(later.table):,} predictions: {out}")
 
 
 def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> dict[str, Any]:
@@ -92,8 +81,7 @@ def _write(out: Path, answers: dict[str, Any], escape: bool) -> None:
     table = pd.DataFrame(answers)
     if escape:
         table.columns = pd.Index(escaped(table.columns))
-    with bad_input("--out: "):
-        write_output(out, table.to_csv(index=False))
+    write_out(out, table.to_csv(index=False))
 
 
 def _texts(column: Any, escape: bool) -> Any:
@@ -101,8 +89,8 @@ def _texts(column: Any, escape: bool) -> Any:
 
 
 def decide(
-    model: Model,
-    data: Data,
+    model: given.Model,
+    data: given.Data,
     identity: Annotated[
         str,
         typer.Option("--id", metavar="COL", help="The column of the people's ids: stable, all different."),
@@ -110,7 +98,7 @@ def decide(
     secret_env: Annotated[
         str, typer.Option(metavar="VAR", help="The environment variable that holds the secret.")
     ],
-    out: OutFile,
+    out: given.OutFile,
     context: Annotated[
         str | None,
         typer.Option(
@@ -124,10 +112,8 @@ def decide(
             help="A random value that the public saw drawn after the commitment was published.",
         ),
     ] = "",
-    escape_formulas: Escape = False,
-    sep: Sep = ",",
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    escape_formulas: given.Escape = False,
+    sep: given.Sep = ",",
 ) -> None:
     """Draw a decision for each row by its id: id, prediction, the member that answered, and the number drawn.
 
@@ -138,46 +124,36 @@ def decide(
     secret: publish it before you decide, and before a beacon is drawn. When drawing is not acceptable, use
     `tailboost predict`.
     """
-    with exit_codes(verbose, quiet):
-        check_output("--out", out, model, data)
-        if identity in ("prediction", "member", "u", "deferred"):
-            raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
-        if not os.environ.get(secret_env):
-            # What was given is not repeated: it may be the secret itself.
-            raise BadInput(
-                "--secret-env takes the name of an environment variable that holds the secret; there is none "
-                "of the name given, or it is empty"
-            )
-        stored = StoredModel.read(model)
-        about = context if context is not None else stored.target
-        if about is None:
-            raise BadInput(
-                "--context: this model does not say what its target was called; say what is decided"
-            )
-        with bad_input(f"{model}: "):
-            policy = RandomizedDecision(stored.classifier, _secret(secret_env), about, beacon)
-        with warnings_as_lines():
-            later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
-            ids = later.column(identity, "--id")
-            told = stored.told(later)
-            with bad_input(f"{data}: --id {identity}: "):
-                decisions = policy.decide(later.rows, ids, **told)
-        answers = {
-            identity: _texts(ids, escape_formulas),
-            "prediction": escaped(decisions.said) if escape_formulas else decisions.said,
-            "member": decisions.member,
-            "u": decisions.u,
-        }
-        if can_defer(stored.classifier):
-            answers["deferred"] = decisions.deferred
-        _write(out, answers, escape_formulas)
-        passed = (
-            f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
+    check_output("--out", out, model, data)
+    if identity in ("prediction", "member", "u", "deferred"):
+        raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
+    if not os.environ.get(secret_env):
+        # What was given is not repeated: it may be the secret itself.
+        raise BadInput(
+            "--secret-env takes the name of an environment variable that holds the secret; there is none "
+            "of the name given, or it is empty"
         )
-        say(f"{len(decisions):,} decisions{passed}: {out}")
-        say(f"Context: {about}\nCommitment: {policy.commitment}")
-
-
-def _secret(variable: str) -> bytes:
-    """Return the bytes of a variable's text, as the system gave them."""
-    return os.fsencode(os.environ[variable])
+    stored = StoredModel.read(model)
+    about = context if context is not None else stored.target
+    if about is None:
+        raise BadInput("--context: this model does not say what its target was called; say what is decided")
+    with bad_input(f"{model}: "):
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), about, beacon)
+    with warnings_as_lines():
+        later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
+        ids = later.column(identity, "--id")
+        told = stored.told(later)
+        with bad_input(f"{data}: --id {identity}: "):
+            decisions = policy.decide(later.rows, ids, **told)
+    answers = {
+        identity: _texts(ids, escape_formulas),
+        "prediction": escaped(decisions.said) if escape_formulas else decisions.said,
+        "member": decisions.member,
+        "u": decisions.u,
+    }
+    if can_defer(stored.classifier):
+        answers["deferred"] = decisions.deferred
+    _write(out, answers, escape_formulas)
+    passed = f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
+    say(f"{len(decisions):,} decisions{passed}: {out}")
+    say(f"Context: {about}\nCommitment: {policy.commitment}")

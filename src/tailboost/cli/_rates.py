@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import typer
 
 from tailboost import datasets, rates
 from tailboost._near import did_you_mean
@@ -16,41 +15,6 @@ from tailboost._units import PERSON, can_defer
 from tailboost.cli._models import PreparedTable, StoredModel
 from tailboost.cli._shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.thresholds import RateTable
-
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RATE",
-        help="What is made small: worst_class, worst_group, worst_cell, error, or a rate such as "
-        "'largest(error(by=cell))' or 'cost()'; with --limit the mean error by default.",
-    ),
-]
-Limits = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="LIMIT",
-        help="What has to hold: 'gap(selected(yes, by=sex)) <= 2%', 'miss(ill) <= .1', "
-        "'ratio(selected(yes, by=sex)) >= .8'; may be repeated.",
-    ),
-]
-Costs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="What answers cost, for 'cost()': a CSV table with a row for each true label (its first column) "
-        "and a column for each answer, of numbers or of columns of DATA such as 5*amount; or with a row for "
-        "each row of DATA and a column for each answer.",
-    ),
-]
-Rates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rate",
-        metavar="RATE",
-        help="A rate to measure, as 'selected(yes, by=sex)', or a limit; by default those of the fit.",
-    ),
-]
 
 Stated: TypeAlias = "rates.Rate | rates.Largest | rates.Spread | rates.Limit"
 
@@ -92,7 +56,7 @@ def read_limited(option: str, text: str) -> Any:
 
 def rate_of(given: Any) -> Any:
     """Return the rate that an objective or a limit is about; None of an objective by name."""
-    return given if isinstance(given, rates.Rate) else getattr(given, "rate", None)
+    return getattr(given, "rate", None)
 
 
 def _read(option: str, text: str) -> Stated:
@@ -166,24 +130,13 @@ def _units(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class TableOfCosts:
-    """What answers cost: a number for each true label and answer, or for each row and answer.
+    """What answers cost: a number for each true label and answer, or for each row and answer."""
 
-    Attributes
-    ----------
-    path : Path
-        Where they were read.
-    labels : tuple
-        The labels.
-    matrix : ndarray of shape (K, K) or (K, K + 1), or None
-        By true label and answer, the last column of K + 1 for passing on.
-    each : ndarray of shape (n, K) or None
-        By row and answer.
-    """
-
-    path: Path
+    path: Path  # where they were read
     labels: tuple[Any, ...]
+    # Shape (K, K) or (K, K + 1) or None: by true label and answer, the last column of K + 1 for passing on.
     matrix: Any
-    each: Any
+    each: Any  # shape (n, K) or None: by row and answer
 
     def into(self, rate: rates.Rate) -> rates.Rate:
         """Return a rate of costs with the matrix, where there is one."""
@@ -194,13 +147,7 @@ class TableOfCosts:
 
     @classmethod
     def read(cls, path: Path, classes: Sequence[Any], y: Any, data: Path, sep: str) -> TableOfCosts:
-        """Read a file of costs of the rows of DATA, which have the labels y.
-
-        Raises
-        ------
-        BadInput
-            If it is no such table.
-        """
+        """Read a file of costs of the rows of DATA, which have the labels y."""
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, sep)
         names = {str(label): label for label in classes}
@@ -322,7 +269,6 @@ def measured_rates(
     later: PreparedTable,
     y: Any,
     *,
-    columns: Sequence[str],
     costs: Path | None,
     sep: str,
 ) -> RateTable | None:
@@ -334,7 +280,7 @@ def measured_rates(
     labels = classifier.classes_.tolist()
     known = None if costs is None else TableOfCosts.read(costs, labels, y, later.path, sep)
     each = None if known is None else known.each
-    given = [spelled(one, labels, columns, known) for one in stated]
+    given = [spelled(one, labels, later.columns, known) for one in stated]
     given = [one for one in given if each is not None or not rate_of(one).needs_costs]
     if not given:
         return None
@@ -342,7 +288,7 @@ def measured_rates(
     answered = rates.Answered.of(
         y,
         classifier.predict(later.rows, **told),
-        groups=later.table_of_groups(columns),
+        groups=later.groups,
         deferred=passed_on(classifier, later.rows, **told),
         costs=each,
         labels=classifier.classes_,
@@ -371,6 +317,5 @@ def rates_kept(classifier: Any) -> RateTable | None:
 
 def json_lines(table: RateTable) -> list[dict[str, Any]]:
     """Return the lines of a table for JSON, which has no NaN."""
-    return [
-        {key: None if value != value else value for key, value in line.items()} for line in table.to_dicts()
-    ]
+    lines: list[dict[str, Any]] = table.to_dict()["lines"]
+    return lines

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._shared import BadInput, Json, Model, Verbose, bad_input, exit_codes, tell, tell_json
+from tailboost.cli._shared import BadInput, bad_input, tell, tell_json
 
 
 def rule(
-    model: Model,
-    as_json: Json = False,
+    model: given.Model,
+    as_json: given.Json = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
     ] = False,
@@ -25,38 +26,36 @@ def rule(
     deferred: Annotated[
         bool, typer.Option("--deferred", help="With --sql: whether a row is passed on, instead of its label.")
     ] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Print which models decide, the weights of their probabilities, and prices by class and group.
 
     A mixture (robustmixture) is a function of the class probabilities of its models: who has these, in a
     database or a service, needs no more than its rule.
     """
-    with exit_codes(verbose):
-        if as_json and sql:
-            raise BadInput("--json and --sql: give one of them")
-        classifier = StoredModel.read(model).classifier
-        if not hasattr(classifier, "rule_"):
-            raise BadInput(
-                f"{str(model)!r} is a {type(classifier).__name__}, whose members were trained "
-                "for what it does; a rule on probabilities is what --method robustmixture has"
-            )
-        found = classifier.rule_
-        if as_json:
-            tell_json(found.to_dict())
-        elif sql:
-            with bad_input("--columns: "):
-                try:
-                    columns.format(model="m", label="l")
-                except (KeyError, IndexError):
-                    raise ValueError(f"{columns!r}: there are {{model}} and {{label}} alone") from None
-            with bad_input("--sql: "):
-                print(
-                    found.to_sql(
-                        lambda name, label: columns.format(model=name, label=label),
-                        group=group,
-                        what="deferred" if deferred else "label",
-                    )
+    if as_json and sql:
+        raise BadInput("--json and --sql: give one of them")
+    classifier = StoredModel.read(model).classifier
+    if not hasattr(classifier, "rule_"):
+        raise BadInput(
+            f"{str(model)!r} is a {type(classifier).__name__}, whose members were trained "
+            "for what it does; a rule on probabilities is what --method robustmixture has"
+        )
+    found = classifier.rule_
+    if as_json:
+        tell_json(found.to_dict())
+    elif sql:
+        with bad_input("--columns: "):
+            try:
+                columns.format(model="m", label="l")
+            except (KeyError, IndexError):
+                raise ValueError(f"{columns!r}: there are {{model}} and {{label}} alone") from None
+        with bad_input("--sql: "):
+            print(
+                found.to_sql(
+                    lambda name, label: columns.format(model=name, label=label),
+                    group=group,
+                    what="deferred" if deferred else "label",
                 )
-        else:
-            tell(str(found))
+            )
+    else:
+        tell(str(found))

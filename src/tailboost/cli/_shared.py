@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
-from tailboost._output import is_same_file
+from tailboost._output import is_same_file, write_output
 
 LONGEST_LINE = 300
 INTERRUPTED = 130  # the exit code shells give a process that Ctrl-C ended
@@ -28,99 +29,10 @@ INTERRUPTED = 130  # the exit code shells give a process that Ctrl-C ended
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
-def _checked_jobs(jobs: int) -> int:
-    if jobs == 0 or jobs < -1:
-        raise typer.BadParameter(f"must be -1 (all cores) or at least 1, got {jobs}")
-    return jobs
-
-
 def read_number(text: str) -> float:
     """Read a number, also one in percent: .3 or 30%."""
     text = text.strip()
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-
-
-def _share(text: str) -> float:
-    try:
-        share = read_number(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number such as .3 or 30%") from None
-    if not 0 <= share <= 1:
-        raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
-    return share
-
-
-# What a lower worst error may cost in mean error.
-MeanBudget = Annotated[
-    float | None,
-    typer.Option(parser=_share, metavar="X", help="Mean error to spend above the least of a member."),
-]
-
-
-def _checked_sep(sep: str) -> str:
-    sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
-    if len(sep) != 1 or sep in '"\r\n':
-        raise typer.BadParameter(f"must be one character, or tab; got {sep!r}")
-    return sep
-
-
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .bz2, .xz) or Parquet file.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")]
-Target = Annotated[str, typer.Option(metavar="COL", help="The column to predict.")]
-Labels = Annotated[
-    str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
-]
-Groups = Annotated[
-    list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="Whose rows these are: persons who have several get one vote each."),
-]
-Confidence = Annotated[float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")]
-EqualRows = Annotated[
-    Literal["copies", "natural"],
-    typer.Option(
-        help="What rows equal to some fitted on are: copies, which are refused, or natural, where columns "
-        "take few values and nobody copied a row."
-    ),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
-]
-Identity = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COL",
-        help="The column of the rows' ids: no feature; rows of one id stay together in splits.",
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option("--keep", metavar="COL", help="A feature though it looks like an id; may be repeated."),
-]
-Sep = Annotated[
-    str,
-    typer.Option(
-        metavar="CHAR", callback=_checked_sep, help="What separates the values of a CSV file; tab works."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-# One by default: the tree library's threads spin while they wait for each other. On shared cores a fit on a
-# table of a few thousand rows took fifty times as long with two threads.
-Jobs = Annotated[
-    int, typer.Option(callback=_checked_jobs, help="Processor cores per fit; -1 takes all: for large tables.")
-]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results.json and report.html.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
-Escape = Annotated[
-    bool,
-    typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
-]
 
 
 class BadInput(Exception):
@@ -190,6 +102,12 @@ def check_output(option: str, out: Path, *inputs: Path) -> None:
         refuse_overwriting(option, [out], *inputs)
 
 
+def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
+    """Write what an option names."""
+    with bad_input(f"{option}: "):
+        write_output(path, content)
+
+
 def make_folder(folder: Path) -> None:
     """Make the folder of the results."""
     with bad_input("--out: "):
@@ -245,9 +163,13 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
 
 
-def bar_console(*, hidden: bool) -> Console:
-    """Return where a bar of progress is drawn: older versions of rich end a hidden bar with an empty line."""
-    return Console(file=io.StringIO()) if hidden else console(stderr=True)
+def progress(*columns: ProgressColumn) -> Progress:
+    """Return a line of progress on standard error: only a terminal shows it, unless the command is quiet."""
+    terminal = console(stderr=True)
+    hidden = is_quiet() or not terminal.is_terminal
+    # Older versions of rich end a hidden line with an empty one.
+    shown = Console(file=io.StringIO()) if hidden else terminal
+    return Progress(*columns, console=shown, transient=True, disable=hidden)
 
 
 def tell(line: str) -> None:

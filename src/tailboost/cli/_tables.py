@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost import datasets
+from tailboost import datasets, rates
 from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
 from tailboost.confidence import clopper_pearson_interval, clustered_size
@@ -19,35 +19,20 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class UnitError:
-    """The error on some rows: all of them, a class or a group.
+    """The error on some rows: all of them, a class or a group."""
 
-    Attributes
-    ----------
-    kind : {"all", "class", "group"}
-    name : str
-        Of a group with its column: "sex=female".
-    rows : int
-    error : float or None
-        Share of them (of their weight) answered wrong; None if there are none, or it is not known.
-    estimate : float or None
-        The same for other rows, where these had a part in the choice of the classifier.
-    target : float or None
-        The error allowed, where there is a target.
-    low, high : float or None
-        95 % interval: of the estimate, or the exact one of the error, for rows that are independent and count
-        one each.
-    persons : int or None
-        Whose rows these are, where that was said; then the interval allows for it.
-    """
-
-    kind: str
-    name: str
+    kind: str  # {"all", "class", "group"}
+    name: str  # of a group with its column: "sex=female"
     rows: int
+    # Share of them (of their weight) answered wrong; None if there are none, or it is not known.
     error: float | None
-    target: float | None = None
+    target: float | None = None  # the error allowed, where there is a target
+    # low, high: 95 % interval: of the estimate, or the exact one of the error, for rows that are independent
+    # and count one each.
     low: float | None = None
     high: float | None = None
-    persons: int | None = None
+    persons: int | None = None  # whose rows these are, where that was said; then the interval allows for it
+    # The same for other rows, where these had a part in the choice of the classifier.
     estimate: float | None = None
 
     @classmethod
@@ -87,20 +72,10 @@ def errors_by_unit(
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
-    Parameters
-    ----------
-    y, predicted : ndarray of shape (n,)
-        Labels.
-    classes : ndarray of shape (K,)
-        All labels.
-    groups : mapping of str to ndarray of shape (n,)
-        Names of the groups by column.
-    targets : mapping of str to float
-        The error allowed to a class by its name, or to a group by "column=value".
-    clusters : ndarray of shape (n,), optional
-        Whose rows these are.
+    Groups are by column; targets are those of classes by their name, and of groups by "column=value";
+    ``clusters`` say whose rows these are.
     """
-    wrong = np.asarray(predicted) != np.asarray(y)
+    wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
 
     def of(kind: str, name: str, rows: Any) -> UnitError:
         whose = None if clusters is None else clusters[rows]
@@ -177,7 +152,7 @@ def stated_targets(classifier: Any) -> dict[str, float]:
             _unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)
         }
     table = classifier.guarantee_.units
-    return {} if table is None else {_unit_name(line.name): line.allowed for line in table.lines}
+    return {} if table is None else {_unit_name(line.unit): line.bound for line in table.of_rule("predict")}
 
 
 def _unit_name(unit: Any) -> str:
@@ -198,18 +173,13 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         return None
     rows = pool.ledger.rows
     if getattr(classifier, "unit_errors_", None) is not None:
-        units, errors = classifier.units_, classifier.unit_errors_
-        kind = classifier.guarantee_.units.kind
-        counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
-        targets = stated_targets(classifier)
+        kind, targets = classifier.guarantee_.units.kind, stated_targets(classifier)
         found = []
-        for u, e, n, line in zip(units, errors, counts, classifier.guarantee_.units.lines, strict=True):
-            name, error = _unit_name(u), None if np.isnan(e) else float(e)
-            low, high = line.predict_interval or (None, None)
+        for line in classifier.guarantee_.units.of_rule("predict"):
+            name, numbers = _unit_name(line.unit), (line.value, line.low, line.high, line.estimate)
+            error, low, high, estimate = (None if np.isnan(x) else x for x in numbers)
             found.append(
-                UnitError(
-                    kind, name, int(n), error, targets.get(name), low, high, estimate=line.predict_elsewhere
-                )
+                UnitError(kind, name, int(line.rows), error, targets.get(name), low, high, estimate=estimate)
             )
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
-
-import typer
+from typing import Any, TypeAlias
 
 from tailboost.cli._shared import BadInput, read_number
 
-MaxError = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TARGETS", help="Errors allowed: .3, or 'yes=.2,*=.4' by class or group (* the others)."
-    ),
-]
 Targets: TypeAlias = float | dict[Any, float] | None
 
 

@@ -12,22 +12,15 @@ import numpy as np
 import typer
 
 from tailboost._output import write_output
+from tailboost.cli import _options as given
 from tailboost.cli._inspect import warn_of_seen
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import read_limited, spelled
 from tailboost.cli._shared import (
     BadInput,
-    Json,
-    Labels,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
     bad_input,
     check_output,
-    exit_codes,
     plain_table,
-    read_number,
     say,
     tell,
     tell_json,
@@ -35,25 +28,17 @@ from tailboost.cli._shared import (
 )
 from tailboost.storage import check_model_path
 
-
-def _level(text: str) -> float:
-    try:
-        return read_number(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number such as .3 or 30%") from None
-
-
 PICTURES = (".png", ".svg", ".pdf")
 MOST_LINES = 12
 
 
 def tradeoff(
-    model: Model,
+    model: given.Model,
     data: Annotated[
         Path | None,
         typer.Argument(metavar="[DATA]", help="Rows to measure predict on along the curve: CSV or Parquet."),
     ] = None,
-    target: Labels = None,
+    target: given.Labels = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The curve: .csv or .json, or a picture (.png, .svg, .pdf)."),
@@ -74,7 +59,7 @@ def tradeoff(
         list[float] | None,
         typer.Option(
             "--passed-on",
-            parser=_level,
+            parser=given.level,
             metavar="SHARE",
             help="With --limited: a curve for each share of the rows that may be passed on to a person, as "
             "5%; may be repeated.",
@@ -83,7 +68,7 @@ def tradeoff(
     pick: Annotated[
         float | None,
         typer.Option(
-            parser=_level,
+            parser=given.level,
             metavar="X",
             help="Mean error to spend above the least of a member, or with --limited the limit.",
         ),
@@ -91,10 +76,8 @@ def tradeoff(
     picked: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="Where to write the model of --pick.")
     ] = None,
-    sep: Sep = ",",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    sep: given.Sep = ",",
+    as_json: given.Json = False,
 ) -> None:
     """Show what a lower worst error costs in mean error, or one rate in another; nothing is trained.
 
@@ -102,55 +85,52 @@ def tradeoff(
     member alone answers about `predict`; with DATA there is also what `predict` does on its rows along the
     curve. --pick writes the model of one point.
     """
-    with exit_codes(verbose, quiet):
-        if (pick is None) != (picked is None):
-            raise BadInput("--pick and --model belong together: what to spend, and where to write the model")
-        inputs = [model] if data is None else [model, data]
-        if picked is not None:
-            check_output("--model", picked, *inputs)
-            with bad_input("--model: "):
-                check_model_path(picked)
-        if out is not None:
-            check_output("--out", out, *inputs)
-            if out.suffix not in (".csv", ".json", *PICTURES):
-                raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
-        if objective is not None and limited is None:
-            raise BadInput("--objective: only with --limited, the other rate of the curve")
-        if passed_on and (limited is None or pick is not None):
-            raise BadInput(
-                "--passed-on: only with --limited, and without --pick; --limit of `fit` makes a model"
-            )
-        asked = None if limited is None else read_limited("--limited", limited)
-        other = read_limited("--objective", objective or "error()")
-        stored = StoredModel.read(model)
-        if passed_on and data is not None:
-            raise BadInput(
-                "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
-            )
-        if asked is not None:
-            curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
-        else:
-            curve = _curve(stored)
-        if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
-            curves = list(curve) if passed_on else [(None, curve)]
-            seen = None if data is None else _on_rows(stored, curve, data, target, sep)
-            _show_rates(curves, seen, data, as_json)
-            if out is not None:
-                with bad_input("--out: "):
-                    write_output(out, _rendered_rates(curves, seen, out.suffix))
-                say(f"Curve{'s' if passed_on else ''}: {out}")
-            if pick is not None and picked is not None:
-                _write_point(stored, curve, pick, picked, "limit", f"{curve.limited} within {pick:g}")
-            return
-        table = _table(curve, None if data is None else _on_rows(stored, curve, data, target, sep))
-        _show(curve, table, data, as_json)
+    if (pick is None) != (picked is None):
+        raise BadInput("--pick and --model belong together: what to spend, and where to write the model")
+    inputs = [model] if data is None else [model, data]
+    if picked is not None:
+        check_output("--model", picked, *inputs)
+        with bad_input("--model: "):
+            check_model_path(picked)
+    if out is not None:
+        check_output("--out", out, *inputs)
+        if out.suffix not in (".csv", ".json", *PICTURES):
+            raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
+    if objective is not None and limited is None:
+        raise BadInput("--objective: only with --limited, the other rate of the curve")
+    if passed_on and (limited is None or pick is not None):
+        raise BadInput("--passed-on: only with --limited, and without --pick; --limit of `fit` makes a model")
+    asked = None if limited is None else read_limited("--limited", limited)
+    other = read_limited("--objective", objective or "error()")
+    stored = StoredModel.read(model)
+    if passed_on and data is not None:
+        raise BadInput(
+            "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
+        )
+    if asked is not None:
+        curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
+    else:
+        curve = _curve(stored)
+    if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
+        curves = list(curve) if passed_on else [(None, curve)]
+        seen = None if data is None else _on_rows(stored, curve, data, target, sep)
+        _show_rates(curves, seen, data, as_json)
         if out is not None:
             with bad_input("--out: "):
-                write_output(out, _rendered(curve, table, out.suffix, type(stored.classifier).__name__))
-            say(f"Curve: {out}")
+                write_output(out, _rendered_rates(curves, seen, out.suffix))
+            say(f"Curve{'s' if passed_on else ''}: {out}")
         if pick is not None and picked is not None:
-            words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
-            _write_point(stored, curve, pick, picked, "mean_budget", words)
+            _write_point(stored, curve, pick, picked, "limit", f"{curve.limited} within {pick:g}")
+        return
+    table = _table(curve, None if data is None else _on_rows(stored, curve, data, target, sep))
+    _show(curve, table, data, as_json)
+    if out is not None:
+        with bad_input("--out: "):
+            write_output(out, _rendered(curve, table, out.suffix, type(stored.classifier).__name__))
+        say(f"Curve: {out}")
+    if pick is not None and picked is not None:
+        words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
+        _write_point(stored, curve, pick, picked, "mean_budget", words)
 
 
 def _curve(stored: StoredModel) -> Any:
@@ -258,12 +238,11 @@ def _picture(draw: Callable[[Any], Any], suffix: str) -> bytes:
 def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
     """Return both numbers of `predict` along the curve, on the rows of a file."""
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="measure on")
+        later = stored.rows_of(data, sep, purpose="measure on", columns=stored.groups)
         y = stored.labels_of(later, target)
-        groups = later.table_of_groups(stored.groups)
         with bad_input(f"{data}: "):
             warn_of_seen(stored.classifier, later.rows)
-            return curve.predicted(later.rows, y, groups=groups)
+            return curve.predicted(later.rows, y, groups=later.groups)
 
 
 def _table(curve: Any, measured: Any) -> dict[str, Any]:

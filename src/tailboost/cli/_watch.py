@@ -11,31 +11,21 @@ import pandas as pd
 import typer
 
 from tailboost import Watch
-from tailboost._output import write_output
+from tailboost.cli import _options as given
 from tailboost.cli._models import PreparedTable, StoredModel, known_labels
-from tailboost.cli._rates import Limits, read_limits, spelled, stated_limits
+from tailboost.cli._rates import read_limits, spelled, stated_limits
 from tailboost.cli._shared import (
     BadInput,
-    Cluster,
-    Data,
-    EqualRows,
-    Groups,
-    Json,
-    Labels,
-    Model,
-    Quiet,
-    Sep,
-    Verbose,
     bad_input,
     check_output,
-    exit_codes,
     say_aside,
     tell,
     tell_json,
     warn,
     warnings_as_lines,
+    write_out,
 )
-from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.report import render_watch
 from tailboost.statements.watch import certificate_from, looked_at
 
@@ -43,19 +33,19 @@ ALARM = 3
 
 
 def watch(
-    model: Model,
-    data: Data,
+    model: given.Model,
+    data: given.Data,
     state: Annotated[
         Path, typer.Option(metavar="FILE", help="What was found so far (JSON): made, then read and replaced.")
     ],
-    target: Labels = None,
-    group: Groups = None,
+    target: given.Labels = None,
+    group: given.Groups = None,
     certificate: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="First time: what `tailboost certify --json` printed."),
     ] = None,
-    max_error: MaxError = None,
-    limit: Limits = None,
+    max_error: given.MaxError = None,
+    limit: given.Limits = None,
     confidence: Annotated[
         float, typer.Option(metavar="P", help="First time, with targets: 1 - P of a false alarm, ever.")
     ] = 0.95,
@@ -70,12 +60,10 @@ def watch(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the evidence by batch into an HTML page.")
     ] = None,
-    equal_rows: EqualRows = "copies",
-    cluster: Cluster = None,
-    sep: Sep = ",",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    equal_rows: given.EqualRows = "copies",
+    cluster: given.Cluster = None,
+    sep: given.Sep = ",",
+    as_json: given.Json = False,
 ) -> None:
     """Test bounds on a model's errors or rates on a batch of later rows, and go on from the batches before.
 
@@ -87,54 +75,51 @@ def watch(
 
     Exit codes: 0 no alarm, 3 an alarm, 2 what was given cannot be used.
     """
-    with exit_codes(verbose, quiet):
-        check_output("--state", state, model, data)
-        if page is not None:
-            check_output("--page", page, model, data, state)
-        aims, limits = read_targets(max_error), read_limits(limit)
-        stored = StoredModel.read(model)
-        known = _read(state, model)
-        begins = (certificate, max_error, limit, reference)
-        if known is not None and any(each is not None for each in begins):
-            raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
-        kept = [] if known is None else known["group"]
-        columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *kept, *(group or [])]))
-        with warnings_as_lines():
-            aside = [*columns, *([cluster] if cluster else [])]
-            later = stored.rows_of(data, sep, purpose="watch", but=aside)
-            groups = later.table_of_groups(columns)
-            rows, y = _features(stored, later), _labels(stored, later, target)
-            with bad_input(f"{data}: "):
-                if known is None:
-                    found = _begun(stored, certificate, (aims, limits), columns, groups, confidence)
-                    if reference is not None:
-                        before = stored.rows_of(reference, sep, purpose="compare with", but=columns)
-                        found = found.compared_with(
-                            looked_at(
-                                stored.whole, _features(stored, before), before.table_of_groups(columns)
-                            )
-                        )
-                else:
-                    found = known["watch"]
-                name = data.name.split(".")[0] if batch is None else batch
-                whose = None if cluster is None else later.column(cluster, "--cluster")
-                found = found.add(
-                    stored.whole, rows, y, groups=groups, name=name, equal_rows=equal_rows, clusters=whose
-                )
-        document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
-        with bad_input("--state: "):
-            write_output(state, json.dumps(document, allow_nan=False))
-        if page is not None:
-            with bad_input("--page: "):
-                write_output(page, render_watch(found, f"{model.name}: watch"))
-            say_aside(f"Page: {page}")
-        if as_json:
-            tell_json(found.summary())
-        else:
-            tell(str(found))
-        if found.alarms:
-            warn(found.verdict)
-            raise typer.Exit(ALARM)
+    check_output("--state", state, model, data)
+    if page is not None:
+        check_output("--page", page, model, data, state)
+    aims, limits = read_targets(max_error), read_limits(limit)
+    stored = StoredModel.read(model)
+    known = _read(state, model)
+    begins = (certificate, max_error, limit, reference)
+    if known is not None and any(each is not None for each in begins):
+        raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
+    kept = [] if known is None else known["group"]
+    columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *kept, *(group or [])]))
+    with warnings_as_lines():
+        later = stored.rows_of(data, sep, purpose="watch", columns=columns, cluster=cluster)
+        groups, rows, y = later.groups, _features(stored, later), _labels(stored, later, target)
+        with bad_input(f"{data}: "):
+            if known is None:
+                found = _begun(stored, certificate, (aims, limits), columns, groups, confidence)
+                if reference is not None:
+                    before = stored.rows_of(reference, sep, purpose="compare with", columns=columns)
+                    looked = looked_at(stored.whole, _features(stored, before), before.groups)
+                    found = found.compared_with(looked)
+            else:
+                found = known["watch"]
+            name = data.name.split(".")[0] if batch is None else batch
+            found = found.add(
+                stored.whole,
+                rows,
+                y,
+                groups=groups,
+                name=name,
+                equal_rows=equal_rows,
+                clusters=later.clusters,
+            )
+    document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
+    write_out(state, json.dumps(document, allow_nan=False), "--state")
+    if page is not None:
+        write_out(page, render_watch(found, f"{model.name}: watch"), "--page")
+        say_aside(f"Page: {page}")
+    if as_json:
+        tell_json(found.summary())
+    else:
+        tell(str(found))
+    if found.alarms:
+        warn(found.verdict)
+        raise typer.Exit(ALARM)
 
 
 def _read(state: Path, model: Path) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstRow, WorstUnit
 from tailboost.combiners.soft_margin import SoftMargin
-from tailboost.combiners.vote import Vote
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 
@@ -26,7 +25,6 @@ __all__ = [
     "MixtureEnsemble",
     "Objective",
     "SoftMargin",
-    "Vote",
     "WorstRow",
     "WorstUnit",
 ]

@@ -30,26 +30,15 @@ class Prefix:
 
 @dataclass
 class Additive:
-    """Combine by the steps that the weight player took.
+    """Combine by the steps that the weight player took."""
 
-    Parameters
-    ----------
-    n_classes : int
-        K.
-    rule : rule of an additive classifier
-        The weight player, which knows the cost its steps lower.
-    heaviest : int
-        Class number of the best constant classifier.
-    best_prefix : bool
-        Whether only the rounds up to the one with the least error on the judged rows are kept.
-    refit : SoftMargin, optional
-        Chooses the weights of the kept hypotheses anew; ``choice`` holds the result.
-    """
-
-    n_classes: int
+    n_classes: int  # K
+    # Rule of an additive classifier: the weight player, which knows the cost its steps lower.
     rule: AdditiveRule
-    heaviest: int
+    heaviest: int  # class number of the best constant classifier
+    # Whether only the rounds up to the one with the least error on the judged rows are kept.
     best_prefix: bool = False
+    # Chooses the weights of the kept hypotheses anew; ``choice`` holds the result.
     refit: SoftMargin | None = None
     rows: Rows = field(init=False)
     boosted: list[Any] = field(init=False, default_factory=list)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost import rates
 from tailboost._checks import n_rows_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ledger import TIE_DECIMALS
@@ -313,8 +314,7 @@ def wrong_answers(answer: Callable[[int], Any], y: Ints, ensemble: MixtureEnsemb
     used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
     said = (answer(m)[rows] for m in used)
     shares = ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]])
-    wrong: Mask = shares.argmax(axis=1) != y[rows]
-    return wrong
+    return rates.wrong(shares.argmax(axis=1), y[rows])
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tailboost import rates
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.data import Rows
@@ -25,30 +26,20 @@ class Ledger:
     """Zero-one losses of every member of the pool on the rows that decide the combination.
 
     The pool is the boosted hypotheses in order, then the extras.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows.
-    boosted : BitLosses of shape (T, n)
-        Losses of the boosted hypotheses; dense where the answers of some are drawn.
-    extras : BitLosses of shape (E, n)
-        Losses of the extras, which are not boosted: plain ERM in group games, the constants.
-    outlier_fraction : float
-        Mass of the rows with the highest cumulative loss that is left out of the CVaR.
-    near : DenseLosses of shape (T, n), optional
-        Losses of the boosted hypotheses where a row near a threshold counts in part, of rows that stand for
-        several.
-    both, of_halves : DenseLosses of shape (T, n), optional
-        How often they err together with the one of least mean loss, of such rows; and in each half with the
-        one that has it there.
     """
 
-    rows: Rows
+    rows: Rows  # the judged rows
+    # Shape (T, n): losses of the boosted hypotheses; dense where the answers of some are drawn.
     boosted: BitLosses | DenseLosses
+    # Shape (E, n): losses of the extras, which are not boosted: plain ERM in group games, the constants.
     extras: BitLosses
+    # Mass of the rows with the highest cumulative loss that is left out of the CVaR.
     outlier_fraction: float = 0.0
+    # Shape (T, n): losses of the boosted hypotheses where a row near a threshold counts in part, of rows that
+    # stand for several.
     near: DenseLosses | None = None
+    # both, of_halves: shape (T, n): how often they err together with the one of least mean loss, of such
+    # rows; and in each half with the one that has it there.
     both: DenseLosses | None = None
     of_halves: DenseLosses | None = None
     # Cache of the units that have rows, and of the boosted hypotheses' and the extras' errors on them: every
@@ -128,7 +119,7 @@ class Ledger:
         t, y = self.boosted.shape[0], self.rows.y
         wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
         right = y[wrong == 0]
-        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
+        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, rates.wrong(right[0], y)):
             return None
         return int(right[0])
 

@@ -10,9 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.combiners.ensemble import MixtureEnsemble, wrong_answers
+from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties, wrong_answers
 from tailboost.combiners.ledger import LOSS_DECIMALS
-from tailboost.combiners.limit import Wrong, at_most, ceiling
 from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
@@ -25,64 +24,58 @@ from tailboost.solvers import (
     least_worst_within,
     worst_mean_curve,
 )
+from tailboost.targets import DECIMALS
+
+Wrong = Callable[[MixtureEnsemble, Mask], Any]
+"""In which of some of the judged rows `predict` of an ensemble is wrong."""
 
 # The curve of a CVaR has nearly as many corners as there are rows: where a straight line is this close to it,
 # or with so many points, it is not refined.
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
+# Points between the corners of a curve, where the answers of a mixture may change too.
+BETWEEN_CORNERS = 24
 # Standard errors beyond which a difference is hardly chance.
 CLEARLY = 2.0
 
 
 @dataclass
 class Mixture:
-    """Combine by the λ that makes an objective smallest, or evenly.
+    """Combine by the λ that makes an objective smallest, or evenly."""
 
-    Parameters
-    ----------
-    objective : Objective
-        What λ minimises and what the mixture is judged by.
-    n_classes : int
-        K.
-    even : bool
-        Whether λ is 1/T on the boosted hypotheses instead of a solution.
-    with_erm, with_constants : bool
-        Whether plain ERM (and other members beside the game) and the K constants join the pool.
-    runners_up : bool
-        Whether the next likely classes by the models of the first round join too, where these know them.
-    outlier_fraction : float
-        Mass of the rows with the highest cumulative loss that the CVaR leaves out.
-    keep_answers : bool
-        Whether the members' answers on the judged rows are kept beside their losses.
-    mean_budget : float, optional
-        What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
-        What is no more above it than a member that is not told from the best is always within, see
-        `Ledger.tie`.
-    randomized : bool
-        Whether members may share λ; else one member gets all of it, for an objective over units: the one of
-        least `WorstUnit.expected_worst`.
-    limit : float, optional
-        What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
-        mean loss is taken, and where none does the one that is least beyond it (see `combiners.limit`).
-    ceiling : float, optional
-        What λ's own measure may be so that the limit is kept; found when the mixture is settled.
-    excess : float
-        How far beyond its limit the mixture is by the estimate it was chosen by, where none keeps it.
-    """
-
-    objective: Objective
-    n_classes: int
-    even: bool = False
+    objective: Objective  # what λ minimises and what the mixture is judged by
+    n_classes: int  # K
+    even: bool = False  # whether λ is 1/T on the boosted hypotheses instead of a solution
+    # Whether an even λ is that of the first rounds alone, as many as have the least objective of the
+    # majority's losses (or one within ``limit``), then the least mean loss, then the fewest.
+    voting: bool = False
+    # with_erm, with_constants: whether plain ERM (and other members beside the game) and the K constants join
+    # the pool.
     with_erm: bool = False
     with_constants: bool = False
+    # Whether the next likely classes by the models of the first round join too, where these know them.
     runners_up: bool = False
+    # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     outlier_fraction: float = 0.0
-    keep_answers: bool = False
+    keep_answers: bool = False  # whether the members' answers on the judged rows are kept beside their losses
+    # What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
+    # What is no more above it than a member that is not told from the best is always within, see
+    # `Ledger.tie`.
     mean_budget: float | None = None
+    # Whether members may share λ; else one member gets all of it, for an objective over units: the one of
+    # least `WorstUnit.expected_worst`.
     randomized: bool = True
+    # What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
+    # mean loss is taken, and where none does the one that is least beyond it (see `Mixture.cheapest`).
     limit: float | None = None
+    # What λ's own measure may be so that the limit is kept; found when the mixture is settled.
     ceiling: float | None = None
+    # How far beyond its limit the mixture is by the estimate it was chosen by, where none keeps it.
     excess: float = 0.0
     pool: Pool = field(init=False)
+    # Of a vote: the votes for each class on the judged rows with the number of rounds that are counted, and
+    # after each round the objective and the mean loss of the majority.
+    votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
+    results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM and what else joins."""
@@ -99,6 +92,9 @@ class Mixture:
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         self.pool.take(response)
+        if self.voting:
+            self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
+            return min(self.results)[0], 0.0
         if self.even or not watched:
             return np.nan, 0.0
         solution = self.solve()
@@ -130,9 +126,34 @@ class Mixture:
         """Whether λ is chosen, not even."""
         return not self.even
 
+    def _count(self, n_rounds: int, order: Ints) -> None:
+        """Note the losses of the majority after so many rounds; ties go to the first voter in the order."""
+        said, rows, (counts, counted) = self.pool.said, self.pool.ledger.rows, self.votes
+        assert said is not None
+        each = np.arange(len(rows.y))
+        if counted >= n_rounds or len(counts) < len(each):  # an interrupt removed rounds: count anew
+            counts, counted = np.zeros((len(each), self.n_classes)), 0
+        for k in said[counted:n_rounds]:
+            counts[each, k] += 1.0
+        self.votes = counts, n_rounds
+        P = settle_ties(counts / n_rounds, order[order < n_rounds], lambda m, some: said[m][some])
+        wrong = rows.wrong(P.argmax(axis=1))
+        beyond = self.objective.of_losses(self.pool.ledger, wrong.astype(np.float64))
+        mean = float(np.average(wrong, weights=rows.weight))
+        self.results.append((round(beyond, DECIMALS), round(mean, DECIMALS)))
+
+    def _voters(self, n_rounds: int) -> int:
+        """Return how many of the first rounds share λ evenly."""
+        if not self.voting:
+            return n_rounds
+        enough = -np.inf if self.limit is None else self.limit
+        kept = [(max(beyond, enough), mean) for beyond, mean in self.results[:n_rounds]]
+        return kept.index(min(kept)) + 1
+
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
         self.pool.first(n_rounds)
+        del self.results[n_rounds:]
 
     def settle(self, game: Game[Any]) -> MixtureEnsemble:
         """Return the mixture of the rounds so far."""
@@ -146,7 +167,50 @@ class Mixture:
         """
         self.ceiling, self.excess = None, 0.0
         if self.limit is not None and not self.even:
-            self.ceiling, self.excess = ceiling(self, wrong or self.errs)
+            self.ceiling, self.excess = self.cheapest(self.limit, wrong or self.errs)
+
+    def cheapest(self, limit: float, wrong: Wrong | None = None) -> tuple[float, float]:
+        """Find the cheapest mixture of the trade-off that keeps a limit on rows it was not chosen on.
+
+        The points of the trade-off are tried. Each is judged by three errors of its units: those of `predict`
+        and of the drawn member on the judged rows, and those of `predict` where each half of these rows is
+        answered by the point of the same value that the other half would have chosen. Among the points whose
+        largest error keeps the limit by all three the one of least mean error is taken, and where none does
+        the one that is least beyond it. Without ``wrong``, which says where `predict` errs, the losses of
+        what is drawn count.
+
+        Returns what λ's own measure may be: the cheapest mixture with so much of it is the one; and how far
+        beyond the limit that one is all the same, because none keeps it.
+        """
+        objective, ledger = cast("WorstUnit", self.objective), self.pool.ledger
+        rows, shared = ledger.rows, self.randomized
+        curve = refined(self.choices()) if shared else self.choices()
+        values = curve.worst
+        half = None if rows.fitted else rows.halves()
+        whole = np.ones(len(rows.y), dtype=np.bool_)
+        drawn = [ledger.pool().combine(mixture) for mixture in curve.mixture]
+        said = drawn
+        if wrong is not None:
+            said = [np.asarray(wrong(self.ensemble(mixture), whole), float) for mixture in curve.mixture]
+        judged_by = [drawn, said]
+        if half is not None:
+            elsewhere = np.empty((len(values), len(rows.y)))
+            for judged in (~half, half):
+                part = cast("Mixture", self.part(~judged))
+                own, losses = part.choices(), ledger.part(judged).pool()
+                for j, value in enumerate(values):
+                    mixture = at_most(own, value, shared)
+                    elsewhere[j, judged] = (
+                        losses.combine(mixture) if wrong is None else wrong(part.ensemble(mixture), judged)
+                    )
+            judged_by.append(list(elsewhere))
+        beyond = np.array([[objective.believed(rows, losses) for losses in each] for each in judged_by])
+        by_each = np.maximum(beyond - limit, 0.0).round(LOSS_DECIMALS)
+        excess = by_each.max(axis=0)
+        mean = np.array([rows.base @ losses for losses in said]).round(LOSS_DECIMALS)
+        # Where `predict` keeps it nowhere the drawn member may. Of equal points the one with more room.
+        best = np.lexsort((values, mean, by_each[0], excess))[0]
+        return float(values[best]), float(excess[best])
 
     @property
     def errs(self) -> Wrong | None:
@@ -238,10 +302,9 @@ class Mixture:
         of_stage = np.r_[:n_rounds, extras]
         mixture = np.zeros(len(members))
         if self.even:
-            mixture[:n_rounds] = 1.0 / n_rounds
-            return MixtureEnsemble(
-                members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])]
-            )
+            voters = self._voters(n_rounds)
+            mixture[:voters] = 1.0 / voters
+            return MixtureEnsemble(members, mixture, self.n_classes, order[order < voters])
         order = order[np.isin(order, of_stage)]
         if self.ceiling is None:
             solution = self.solve(n_rounds)
@@ -275,11 +338,17 @@ class Mixture:
 
     def part(self, chosen: Mask) -> Mixture | None:
         """Return the combiner with the same members, judged on some of the rows; None where none chooses."""
-        return None if self.even else _with_pool(self, self.pool.part(chosen))
+        if self.even and not self.voting:
+            return None
+        new = _with_pool(self, self.pool.part(chosen))
+        order = new.pool.ledger.by_mean_loss()
+        for n_rounds in range(1, self.voting * self.pool.n_rounds + 1):
+            new._count(n_rounds, order)
+        return new
 
     def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Mixture:
-        """Return the combiner with the same members, judged on other rows."""
-        return _with_pool(self, self.pool.judged_on(X, rows, keep_answers))
+        """Return the combiner with the same members, judged on other rows; of a vote their even mixture."""
+        return _with_pool(replace(self, voting=False), self.pool.judged_on(X, rows, keep_answers))
 
     def aiming_at(
         self,
@@ -297,14 +366,37 @@ class Mixture:
         # A single member cannot improve a CVaR: `randomized=False` is for objectives over units only.
         shared = self.randomized or objective.unit is None
         new = replace(
-            self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared, limit=limit,
-            ceiling=None, excess=0.0,
+            self, objective=objective, even=False, voting=False, mean_budget=mean_budget,
+            randomized=shared, limit=limit, ceiling=None, excess=0.0,
         )  # fmt: skip
         return _with_pool(new, pool)
 
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""
-        return _with_pool(self, self.pool.snapshot())
+        new = _with_pool(self, self.pool.snapshot())
+        new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)
+        return new
+
+
+def at_most(curve: Curve, value: float, shared: bool) -> Floats:
+    """Return the cheapest mixture of a curve whose worst error is at most a value; the safest if none is.
+
+    Points between two of the curve can be had where λ may be shared.
+    """
+    right = min(int(np.count_nonzero(curve.worst > value)), len(curve) - 1)
+    if right == 0 or not shared or curve.worst[right] > value:
+        return curve.mixture[right]
+    low, high = curve.worst[right], curve.worst[right - 1]
+    share = (high - value) / (high - low)
+    mixed: Floats = (1.0 - share) * curve.mixture[right - 1] + share * curve.mixture[right]
+    return mixed
+
+
+def refined(curve: Curve) -> Curve:
+    """Return a curve with points between its corners."""
+    means = np.union1d(curve.mean, np.linspace(curve.mean[0], curve.mean[-1], BETWEEN_CORNERS))
+    mixture = np.array([np.interp(means, curve.mean, shares) for shares in curve.mixture.T]).T
+    return Curve(means, np.interp(means, curve.mean, curve.worst), mixture, curve.gap)
 
 
 def staircase(worst: Floats, means: Floats) -> Curve:

@@ -22,18 +22,11 @@ FEW_ROWS = 10
 
 
 class Tail(NamedTuple):
-    """The losses whose worst tail an objective is, as the solvers take them.
+    """The losses whose worst tail an objective is, as the solvers take them."""
 
-    Parameters
-    ----------
-    losses : (T + E, m) losses of the pool on rows or units
-    alpha : tail mass; None for the largest loss
-    base : base measure; None for a uniform one
-    """
-
-    losses: Floats | LossMatrix
-    alpha: float | None
-    base: Floats | None
+    losses: Floats | LossMatrix  # (T + E, m) losses of the pool on rows or units
+    alpha: float | None  # tail mass; None for the largest loss
+    base: Floats | None  # base measure; None for a uniform one
 
 
 class Objective(Protocol):

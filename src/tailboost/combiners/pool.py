@@ -23,34 +23,19 @@ RUNNERS_UP = 7
 
 @dataclass
 class Pool:
-    """Boosted hypotheses in order, then the extras (plain ERM, constants, runners-up), with their losses.
+    """Boosted hypotheses in order, then the extras (plain ERM, constants, runners-up), with their losses."""
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Losses on the judged rows.
-    extras : list
-        Members that were not boosted.
-    boosted : list
-        The hypotheses so far.
-    said : list of ndarray, or None
-        Class numbers that the boosted hypotheses answered on the judged rows; None where only their losses
-        are kept.
-    extras_said : list of ndarray
-        The same of the extras.
-    runners_up : bool
-        Whether the second, third … likeliest class by the first round's models join the extras.
-    probabilities : dict
-        Class probabilities of the judged rows after the last two rounds, summed over the rounds, by the
-        number of the round; of the last one where it may be dropped.
-    """
-
-    ledger: Ledger
-    extras: list[Any]
-    boosted: list[Any] = field(default_factory=list)
+    ledger: Ledger  # losses on the judged rows
+    extras: list[Any]  # members that were not boosted
+    boosted: list[Any] = field(default_factory=list)  # the hypotheses so far
+    # Class numbers that the boosted hypotheses answered on the judged rows; None where only their losses are
+    # kept.
     said: list[NDArray[Any]] | None = None
-    extras_said: list[NDArray[Any]] = field(default_factory=list)
+    extras_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the extras
+    # Whether the second, third … likeliest class by the first round's models join the extras.
     runners_up: bool = False
+    # Class probabilities of the judged rows after the last two rounds, summed over the rounds, by the number
+    # of the round; of the last one where it may be dropped.
     probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
 
     # Only more rounds of the same fit need them, and they are larger than most models.

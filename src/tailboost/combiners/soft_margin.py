@@ -20,27 +20,13 @@ LEAST_GAIN = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """Weights for the hypotheses and how they came about.
+    """Weights for the hypotheses and how they came about."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (T,)
-        Zeros where no price gives weights better than the constants.
-    gap : float
-        Duality gap of the program.
-    price : float
-        C, the price that was paid.
-    value : float or None
-        What the program came to; None where the constants are kept.
-    warning : str
-        What the user should know; empty where all is well.
-    """
-
-    weights: Floats
-    gap: float
-    price: float
-    value: float | None = None
-    warning: str = ""
+    weights: Floats  # shape (T,): zeros where no price gives weights better than the constants
+    gap: float  # duality gap of the program
+    price: float  # C, the price that was paid
+    value: float | None = None  # what the program came to; None where the constants are kept
+    warning: str = ""  # what the user should know; empty where all is well
 
 
 @dataclass(frozen=True)
@@ -50,26 +36,14 @@ class SoftMargin:
     Weights worth no more than the best mixture of constants in the program's own terms, or whose vote errs on
     more of the training rows than the best constant does, are never taken: where the hypotheses together err
     on many rows, an optimum may say nothing about the labels.
-
-    Parameters
-    ----------
-    prices : tuple of float
-        Values of C, per unit of sample weight, in the order in which they are preferred.
-    sample_weight : ndarray of shape (m,)
-        Sample weights of the rows.
-    class_weight : ndarray of shape (K,)
-        The same, summed within each class.
-    loss : {"linear", "quadratic"}
-        RLP or RQP.
-    held_out : bool
-        Whether the judged rows are rows that no hypothesis was fitted on.
     """
 
+    # Values of C, per unit of sample weight, in the order in which they are preferred.
     prices: tuple[float, ...]
-    sample_weight: Floats
-    class_weight: Floats
-    loss: str
-    held_out: bool
+    sample_weight: Floats  # shape (m,): sample weights of the rows
+    class_weight: Floats  # shape (K,): the same, summed within each class
+    loss: str  # {"linear", "quadratic"}: RLP or RQP
+    held_out: bool  # whether the judged rows are rows that no hypothesis was fitted on
 
     def choose(self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int) -> Choice:
         """Return the weights of the price whose vote errs least on the judged rows.

@@ -35,14 +35,7 @@ class Column:
 def partitions(X: Any, *others: Column, name: str = "X") -> list[tuple[Any, ...]]:
     """Return the partitions of X with those of its other columns, as delayed objects; None for a None.
 
-    Parameters
-    ----------
-    X : Dask array or data frame of shape (n, d)
-        By whose partitions the others are cut.
-    *others : Column
-        What belongs to its rows.
-    name : str
-        What X is called in messages.
+    The others are cut by the partitions of X, which messages call ``name``.
 
     Raises
     ------

@@ -26,12 +26,7 @@ WEIGHT = "weight"
 def count(*columns: tuple[str, Any], weight: Any = None) -> Any:
     """Return the combinations of values that occur among rows, with their summed weights, as a data frame.
 
-    Parameters
-    ----------
-    columns : (str, array or data frame)
-        Name and values of shape (n,) or (n, k).
-    weight : ndarray of shape (n,), optional
-        1 without any.
+    Columns are pairs of a name and values of shape (n,) or (n, k); the weight is 1 without any.
     """
     table: dict[str, Any] = {}
     for name, values in columns:

@@ -28,7 +28,7 @@ from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import loss_of
-from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
+from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
 
@@ -194,7 +194,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
             of_words = reader.lines(found.keys, found.totals, words)
             ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
-        self._settle(Tallied(reader.models, rows), self._mixture(aim, ledger, members))
+        self._settle(Judged(reader.models, (), rows), self._mixture(aim, ledger, members))
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):
@@ -252,18 +252,11 @@ def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], gr
 
 @dataclass(frozen=True)
 class _Table:
-    """Probabilities by partition.
+    """Probabilities by partition."""
 
-    Parameters
-    ----------
-    blocks : list of tuples
-        Delayed probabilities of all models, groups and other columns.
-    lengths : list
-        Rows of each; NaN where they are not known.
-    """
-
+    # List of tuples: delayed probabilities of all models, groups and other columns.
     blocks: list[tuple[Any, ...]]
-    lengths: list[Any]
+    lengths: list[Any]  # rows of each; NaN where they are not known
 
     @classmethod
     def of(cls, probabilities: Mapping[str, Any], groups: Any, *others: Column) -> Self:
@@ -332,17 +325,9 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads a partition, and numbers its rows by class, groups and half.
+    """Reads a partition, and numbers its rows by class, groups and half."""
 
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        Knows the classes and groups.
-    models : Models
-        The models.
-    """
-
-    mix: RobustMixtureClassifier
+    mix: RobustMixtureClassifier  # knows the classes and groups
     models: Models
 
     @property
@@ -375,14 +360,8 @@ class _Reader:
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return lines of a table that stand for several rows each.
 
-        Parameters
-        ----------
-        keys : ndarray of shape (m,)
-            Class, groups and half of each line.
-        totals : ndarray of shape (3, m)
-            Number of its rows, sum of their weights and of the squares of these.
-        words : str
-            What rows they are.
+        ``keys`` are class, groups and half of each line, ``totals`` of shape (3, m) the number of its rows
+        and the sums of their weights and of the squares of these.
         """
         code, half = np.divmod(keys, 2)
         y, *groups = taken_apart(code, self.radices)
@@ -419,24 +398,15 @@ def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class RowSample:
-    """How many rows there are of every class, group and half, and some of them.
+    """How many rows there are of every class, group and half, and some of them."""
 
-    Parameters
-    ----------
-    tally : Tally
-        By class, groups and half.
-    stratum, hashes : ndarray of shape (m,)
-        Class and groups, and content, of those rows that are there, each content once.
-    logs : ndarray of shape (m, M, K)
-        Their log-probabilities.
-    totals : ndarray of shape (3, m)
-        Number of the rows of each content, sum of their weights and of the squares of these.
-    """
-
-    tally: Tally
+    tally: Tally  # by class, groups and half
+    # stratum, hashes: shape (m,): class and groups, and content, of those rows that are there, each content
+    # once.
     stratum: Ints
     hashes: Hashes
-    logs: Floats
+    logs: Floats  # shape (m, M, K): their log-probabilities
+    # Shape (3, m): number of the rows of each content, sum of their weights and of the squares of these.
     totals: Floats
 
     @classmethod
@@ -514,21 +484,11 @@ def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Flo
 
 @dataclass(frozen=True)
 class Words:
-    """The different losses of all members, with how many rows have them.
+    """The different losses of all members, with how many rows have them."""
 
-    Parameters
-    ----------
-    losses : BitLosses of shape (T, m)
-        Losses of the members.
-    keys : ndarray of shape (m,)
-        Class and half.
-    totals : ndarray of shape (3, m)
-        Number of the rows, sum of their weights and of the squares of these.
-    """
-
-    losses: BitLosses
-    keys: Ints
-    totals: Floats
+    losses: BitLosses  # shape (T, m): losses of the members
+    keys: Ints  # shape (m,): class and half
+    totals: Floats  # shape (3, m): number of the rows, sum of their weights and of the squares of these
 
     @classmethod
     def merged(cls, parts: list[Words]) -> Words:

@@ -18,17 +18,11 @@ AT_ONCE = 2**18
 
 @dataclass(frozen=True)
 class Tally:
-    """The combinations that occur among some rows.
+    """The combinations that occur among some rows."""
 
-    Parameters
-    ----------
-    keys : ndarray of int64, shape (m,)
-        The combinations, sorted.
-    rows, weight, squares : ndarray of shape (m,)
-        Number of the rows of each, sum of their weights, and of the weights' squares.
-    """
-
-    keys: NDArray[np.int64]
+    keys: NDArray[np.int64]  # shape (m,): the combinations, sorted
+    # rows, weight, squares: shape (m,): number of the rows of each, sum of their weights, and of the weights'
+    # squares.
     rows: Floats
     weight: Floats
     squares: Floats

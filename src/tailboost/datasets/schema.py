@@ -317,22 +317,11 @@ def _values(column: Any) -> list[Any]:
 
 
 def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any] | None, int]:
-    """Convert a CSV file's column to numbers or truth values if its values are such.
+    """Convert a CSV file's column, NaN where missing, to numbers or truth values if its values are such.
 
-    Parameters
-    ----------
-    values : list of str or NaN
-        The text of each row, NaN where missing.
-    feature : bool
-        Whether it is a feature: then the column stays text where one value begins as a number does not
-        (01234, a code), and is one of numbers where nearly all values are; the others count as missing.
-
-    Returns
-    -------
-    converted : ndarray or None
-        None for text.
-    n_odd : int
-        How many values of a column of numbers are none.
+    A ``feature`` stays text where one value begins as a number does not (01234, a code), and is one of
+    numbers where nearly all values are; the others count as missing. Returned is the column, None for text,
+    and how many values of a column of numbers are none.
     """
     texts = [value for value in values if isinstance(value, str)]
     gaps = len(texts) < len(values)

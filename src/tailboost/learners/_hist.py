@@ -106,17 +106,8 @@ def training_params(
 ) -> tuple[dict[str, Any], float]:
     """Return XGBoost's parameters for a fit, and the power of 2 by which it has to multiply the weights.
 
-    Parameters
-    ----------
-    model : learner
-    y, weight : ndarray of shape (n,)
-        Class numbers and weights, of the rows or of parts of them that are of one class.
-    n_classes : int
-        K.
-    n_rows : int
-        Number of rows behind them.
-    bins, threads : int
-        Of the binned table.
+    Class numbers and weights are of the ``n_rows`` rows, or of parts of them that are of one class; ``bins``
+    and ``threads`` are those of the binned table.
     """
     exponent = np.frexp(weight.sum())[1]
     usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
@@ -157,15 +148,9 @@ def _exactly(
 
 
 def boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, own: Floats) -> None:
-    """Grow the trees of one iteration, one per class, by exact sums.
+    """Grow the trees of iteration i, one per class, by exact sums.
 
-    Parameters
-    ----------
-    booster, data : XGBoost's model and binned rows
-    i : int
-        Number of the iteration.
-    y, weight, own : ndarray of shape (n,)
-        Class numbers, weights of this fit, and the rows' own weights.
+    ``weight`` are the weights of this fit, ``own`` the rows' own.
     """
     margin = booster.predict(data, output_margin=True, training=True)
     gradient, hessian = np.empty_like(margin), np.empty_like(margin)

@@ -19,14 +19,7 @@ TREES_PER_PASS = 64
 
 
 def predict_trees(members: Sequence[Any], table: Table) -> Iterator[Ints]:
-    """Yield the class numbers of one-tree members that share a prepared table, shape (n,) each.
-
-    Parameters
-    ----------
-    members : sequence of HistTreeClassifier
-        Fitted with XGBoost.
-    table : float32 array or csr matrix of shape (n, d)
-    """
+    """Yield the class numbers, shape (n,), of one-tree members of XGBoost's that share a prepared table."""
     import xgboost
 
     opened = members[0].booster_

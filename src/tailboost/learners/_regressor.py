@@ -21,17 +21,9 @@ class RegressorSession:
     nearest to its opposite, ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``, is the hypothesis: what it answers are
     values of h, not class numbers. Of two classes one value says all, that of class 1.
 
-    Parameters
-    ----------
-    estimator : regressor
-        Cloned for every fit; all its random states are set from the fit's seed. For more than two classes
-        one that has a single output is fitted once for each class.
-    X, y : table with n rows, ndarray of shape (n,)
-        The data, class numbers 0 … K − 1.
-    n_classes : int
-        K.
-    sample_weight : ndarray of shape (n,)
-        The rows' own weights p, positive.
+    The regressor is cloned for every fit, and all its random states are set from the fit's seed. For more
+    than two classes one that has a single output is fitted once for each class. ``sample_weight`` are the
+    rows' own weights p, positive.
 
     Raises
     ------

@@ -50,16 +50,11 @@ def fixed_point(x: Floats, counts: Floats) -> Integers:
 
 
 class SortedColumns:
-    """The thresholds of a table, and the rows in the order of each column.
+    """The thresholds of a table of finite numbers, shape (n, d), and the rows in the order of each column.
 
     In every column the commonest value is left out: the sums over its rows follow from the others, so a
     column that is mostly zeros costs its other entries only. Memory: 4 bytes for each of these and 4 for each
     threshold (8 for tables of 2^31 entries and more).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Finite numbers.
     """
 
     def __init__(self, X: Floats) -> None:
@@ -195,18 +190,11 @@ def best_stump(
 ) -> tuple[int, float, int, float]:
     """Search all stumps, the constants among them, for the least cost.
 
-    The weights w and w²/p are those of the fit, ``weight = sample_weight · w/p``. Equal costs go to the
-    first column and the lowest threshold; a constant wins only if it is strictly better.
+    The weights w and w²/p are those of the fit, ``weight = sample_weight · w/p``. Equal costs go to the first
+    column and the lowest threshold; a constant wins only if it is strictly better.
 
-    Returns
-    -------
-    feature : int
-        −1 for a constant.
-    threshold : float
-    above : int
-        Class number answered above the threshold (below it, the other one).
-    cost : float
-        2√(PQ) + 2(1−λ)AB for Σw = 1.
+    Returned are the feature, −1 for a constant; the threshold; the class number answered above it (below it,
+    the other one); and the cost, 2√(PQ) + 2(1−λ)AB for Σw = 1.
     """
     u = np.divide(weight, sample_weight, out=np.zeros_like(weight), where=sample_weight > 0)
     counts = sample_weight

@@ -91,14 +91,8 @@ def fit_whole(model: Any, X: Any, y: Ints, params: dict[str, Any]) -> Iterator[A
 def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
     """Yield an unfitted classifier after every stage of its growth, itself each time.
 
-    Parameters
-    ----------
-    model : classifier
-        One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
-    X, y : table with n rows, ndarray of shape (n,)
-        The rows, labels as numbers.
-    weights : dict
-        What ``fit`` gets: the sample weights under their name, or nothing.
+    One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
+    ``weights`` is what ``fit`` gets: the sample weights under their name, or nothing.
     """
     if isinstance(model, Pipeline):
         (name, last), head = model.steps[-1], model[:-1]
@@ -150,18 +144,9 @@ class _OnPresentClasses:
 class SklearnSession:
     """Fits clones of a classifier on slices of the table.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Cloned for every fit; all its random states are set from the fit's seed.
-    X, y : table with n rows, ndarray of shape (n,)
-        The data, labels as class numbers.
-    n_classes : int
-        K.
-    sample_weight : ndarray of shape (n,)
-        The rows' own weights; their sum is the size of a resample.
-    fit_params : dict
-        Metadata routed to the learner's ``fit``.
+    All their random states are set from the fit's seed. Labels y are class numbers. The sum of
+    ``sample_weight``, the rows' own weights, is the size of a resample; ``fit_params`` is metadata routed to
+    the learner's ``fit``.
     """
 
     def __init__(

@@ -110,16 +110,8 @@ class TableForest(ClassifierMixin, BaseEstimator):
     def with_trees(self, reader: Any, batches: list[Any], classes: NDArray[Any], shares: Floats) -> Self:
         """Become the forest of these trees.
 
-        Parameters
-        ----------
-        reader : TableReader
-            Prepares rows for the trees.
-        batches : list of fitted forests
-            Their classes are positions in ``classes``; they may lack some.
-        classes : ndarray of shape (K,)
-            The labels.
-        shares : ndarray of shape (K,)
-            Their shares in the rows.
+        The classes of the fitted ``batches`` are positions in ``classes``, of which they may lack some;
+        ``shares`` are those of the classes in the rows.
         """
         self.table_, self.batches_, self.classes_, self.shares_ = reader, batches, classes, shares
         return self
@@ -193,27 +185,12 @@ class ForestSession:
     cross-fit takes one forest instead of six, at the price that the answers out of fold come from a fifth of
     the trees, a third with three folds.
 
-    Parameters
-    ----------
-    template : TableForest
-        Trees, of which every part is left out by its share; what a leaf is, threads, seed.
-    opened : OpenTable
-        The rows.
-    y : ndarray of int, shape (n,)
-        What the trees tell apart, from 0.
-    classes : ndarray of int, shape (n,), optional
-        Classes that weigh the same in every tree. Without them weights are taken as they are.
+    The template says what a leaf is, threads and seed, and has trees of which every part is left out by its
+    share.
     """
 
-    def __init__(
-        self,
-        template: TableForest,
-        opened: OpenTable,
-        y: Ints,
-        classes: Ints | None = None,
-    ) -> None:
-        self.template, self.opened, self.reader = template, opened, opened.reader
-        self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
+    def __init__(self, template: TableForest, opened: OpenTable, y: Ints) -> None:
+        self.template, self.opened, self.reader, self.y = template, opened, opened.reader, np.asarray(y)
         self.part: Ints | None = None
         self.grown: dict[int, list[Any]] = {}
         self.grown_for: bytes = b""
@@ -269,20 +246,17 @@ class ForestSession:
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
         """Grow trees on those rows that have weight; ``number`` tells the parts' random numbers apart."""
         kept = np.flatnonzero(rows & (weight > 0.0))
-        stratum = self.y if self.classes is None else self.classes
-        place, size = self._places
+        stratum, (place, size) = self.y, self._places
         most = quota(size, MOST_ROWS)
         n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
-        if self.classes is not None:
-            mass = np.where(mass > 0.0, mass.sum() / np.count_nonzero(mass), 0.0)
         batches = []
         for b, n in enumerate(_evenly(n_trees, n_batches)):
             # Windows of the places one after the other: samples have as few rows in common as can be.
             offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
             index = kept if n_batches == 1 else kept[(offset < most[stratum])[kept]]
             own = weight[index]
-            if n_batches > 1 or self.classes is not None:
+            if n_batches > 1:
                 own = reweighed(own, stratum[index], mass)
             batches += self._batch(index, own, n, (number, b))
         return batches
@@ -312,7 +286,7 @@ class ForestSession:
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
-        return places(self.y if self.classes is None else self.classes, self.opened.hashes)
+        return places(self.y, self.opened.hashes)
 
 
 def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:

@@ -18,10 +18,7 @@ LEAST = 1e-6
 def shares(seen: Mask) -> Floats:
     """Return the share of each model in a mean, for each class, shape (n_models, K).
 
-    Parameters
-    ----------
-    seen : ndarray of shape (n_models, K)
-        Which classes a model was fitted on: the others say nothing of a class, unless none knows it.
+    ``seen`` is which classes a model was fitted on: the others say nothing of a class, unless none knows it.
     """
     asked = seen | ~seen.any(axis=0)
     share: Floats = asked / asked.sum(axis=0)
@@ -29,15 +26,7 @@ def shares(seen: Mask) -> Floats:
 
 
 def ranked(P: NDArray[Any], rank: int) -> Ints:
-    """Return the class of each row's ``rank``-th largest probability, from 0; ties go to the first class.
-
-    Parameters
-    ----------
-    P : ndarray of shape (n, K)
-        Non-negative numbers, such as class probabilities.
-    rank : int
-        0 for the likeliest class.
-    """
+    """Return the class of each row's ``rank``-th largest probability, from 0; ties go to the first class."""
     for _ in range(rank):
         P = P.copy()
         P[np.arange(len(P)), P.argmax(axis=1)] = -1.0
@@ -54,12 +43,8 @@ def total(models: Sequence[PreparedProba], share: Floats, table: Any) -> Floats:
 class ClassProbabilities:
     """Mean class probabilities of several models: a classifier, and a prepared table that members share.
 
-    Parameters
-    ----------
-    models : list of classifiers
-        Fitted on one opened table; they answer probabilities of its prepared rows.
-    share : ndarray of shape (n_models, K)
-        Weight of each in the mean, see `shares`; it is divided by the sum over the models.
+    The models, fitted on one opened table, answer probabilities of its prepared rows; ``share`` of shape
+    (n_models, K) is the weight of each in the mean, see `shares`, and is divided by the sum over the models.
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
@@ -116,12 +101,8 @@ class ClassProbabilities:
 class Ranked:
     """Answers with the likeliest class by mean probabilities, or the next likely, and so on.
 
-    Parameters
-    ----------
-    table_ : ClassProbabilities
-        The probabilities, shared by the members of all ranks.
-    rank : int, default=0
-        The number of classes that are likelier than the one that is answered.
+    The probabilities are shared by the members of all ranks. ``rank`` is the number of classes that are
+    likelier than the one that is answered.
     """
 
     def __init__(self, table_: ClassProbabilities, rank: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -57,34 +58,18 @@ if XGBClassifier is not None:
             return self.labels_[super().predict(X, **params)]
 
 
-def plain_lightgbm(**params: Any) -> Any:
-    """Return LightGBM's own classifier with its own defaults, silent.
+def _plain(project: str, classifier: str, **silent: Any) -> Callable[..., Any]:
+    """Return what makes another project's own classifier with its own defaults, silent and without files."""
 
-    Raises
-    ------
-    ImportError
-        If LightGBM is not installed.
-    """
-    try:
-        from lightgbm import LGBMClassifier
-    except ImportError as error:
-        raise ImportError("'lightgbm' needs LightGBM: pip install lightgbm") from error
-    return LGBMClassifier(**{"verbose": -1, **params})
+    def make(**params: Any) -> Any:
+        package = project.lower()
+        try:
+            module = import_module(package)
+        except ImportError as error:
+            raise ImportError(f"'{package}' needs {project}: pip install {package}") from error
+        return getattr(module, classifier)(**{**silent, **params})
 
-
-def plain_catboost(**params: Any) -> Any:
-    """Return CatBoost's own classifier with its own defaults, silent and without files.
-
-    Raises
-    ------
-    ImportError
-        If CatBoost is not installed.
-    """
-    try:
-        from catboost import CatBoostClassifier
-    except ImportError as error:
-        raise ImportError("'catboost' needs CatBoost: pip install catboost") from error
-    return CatBoostClassifier(**{"verbose": False, "allow_writing_files": False, **params})
+    return make
 
 
 #: What makes a learner of a name. Those that are methods by themselves have the same name in the registry.
@@ -95,27 +80,18 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "forest": RandomForestClassifier,
     "extra": ExtraTreesClassifier,
     "xgboost": plain_xgboost,
-    "lightgbm": plain_lightgbm,
-    "catboost": plain_catboost,
+    "lightgbm": _plain("LightGBM", "LGBMClassifier", verbose=-1),
+    "catboost": _plain("CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False),
 }
 
 
 def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None = None) -> Any:
     """Make the learner of a name, with its default parameters.
 
-    Parameters
-    ----------
-    name : {"erm", "tree", "stump", "forest", "extra", "xgboost", "lightgbm", "catboost"}
-        `HistBoostClassifier`, `HistTreeClassifier`, `StumpClassifier`, scikit-learn's
-        ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and what the last three projects call theirs.
-    parameter : str
-        Whose value it is, for the message.
-    n_jobs : int, optional
-        Threads, of the learners that take them.
-
-    Returns
-    -------
-    classifier
+    Names are "erm" for `HistBoostClassifier`, "tree" for `HistTreeClassifier`, "stump" for `StumpClassifier`,
+    "forest" and "extra" for scikit-learn's ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and
+    "xgboost", "lightgbm" and "catboost" for what these projects call theirs. ``parameter`` is whose value it
+    is, for the message.
 
     Raises
     ------

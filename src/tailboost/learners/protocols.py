@@ -69,11 +69,8 @@ class Partitioned(Protocol):
     def leave_out(self, part: Ints) -> None:
         """Tell, before the first fit, which rows are judged together, by models that did not see them.
 
-        Parameters
-        ----------
-        part : ndarray of int, shape (n,)
-            Number of the part, −1 for rows that are never left out. A fit whose ``rows`` are not the
-            complement of a part, or all, remains possible.
+        ``part`` is the number of each row's part, −1 for rows that are never left out. A fit whose ``rows``
+        are not the complement of a part, or all, remains possible.
         """
 
 
@@ -84,14 +81,8 @@ class Averaging(Protocol):
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
         """Return a `Member` that answers by the mean of models; None where a fit to all rows is better.
 
-        Parameters
-        ----------
-        models : list of Member
-            What ``fit`` returned for ``rows[j]``: together all rows, none of them in all.
-        weight : ndarray of shape (n,)
-            The weights that the member answers.
-        rows : list of ndarray of bool, shape (n,)
-            The rows of each model.
+        Model j is what ``fit`` returned for ``rows[j]``, masks of shape (n,): together all rows, none of them
+        in all.
         """
 
 

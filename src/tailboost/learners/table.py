@@ -93,15 +93,7 @@ def _refuse_infinite(table: NDArray[np.float32], names: Any) -> None:
 
 
 class OpenTable:
-    """A table that several learners read: prepared and hashed once.
-
-    Parameters
-    ----------
-    reader : TableReader
-        Fitted.
-    table : Table
-        The rows as it prepares them.
-    """
+    """A table that several learners read: prepared by a fitted reader and hashed once."""
 
     def __init__(self, reader: TableReader, table: Table) -> None:
         self.reader, self.table = reader, table
@@ -124,13 +116,6 @@ class BinnedReader:
     Trees over few distinct values choose their thresholds from these alone. Without it scikit-learn's
     boosting looks for weighted quantiles of every column in every fit, which took nine tenths of the time of
     a fit on few rows, and its bins would depend on the player's weights.
-
-    Parameters
-    ----------
-    reader : TableReader
-        Fitted.
-    cuts : list of ndarray
-        Of each column, see `cuts`.
     """
 
     def __init__(self, reader: TableReader, cuts: list[NDArray[np.float32]]) -> None:
@@ -184,20 +169,11 @@ def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
 
 
 def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDArray[np.float32]]:
-    """Choose, for each column, at most ``max_bins − 1`` thresholds from the distinct rows.
+    """Choose, for each column, at most ``max_bins − 1`` thresholds from the distinct rows of float32.
 
     With at most ``max_bins`` distinct values the thresholds are the midpoints between neighbours, as in
     scikit-learn's trees; otherwise midpoints at evenly spaced quantiles over the distinct rows. A row goes
-    left of a threshold when its value is smaller.
-
-    Parameters
-    ----------
-    table : float32 array or csr matrix of shape (n, d)
-        NaN and absent entries are ignored.
-    max_bins : int
-        Largest number of bins.
-    hashes : ndarray of shape (n,), optional
-        The rows' hashes, if they are known.
+    left of a threshold when its value is smaller. NaN and entries absent from a csr matrix are ignored.
     """
     _, first = np.unique(hash_rows(table) if hashes is None else hashes, return_index=True)
     rows = table[first[:ROWS_FOR_CUTS]]

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers.target_game import (
-    beyond_by_estimate,
-    reachable,
-    warn_of_missed,
-    warn_of_small,
-)
-from tailboost.combiners import Mixture
-from tailboost.combiners.ledger import LOSS_DECIMALS
+from tailboost._typing import Floats, Ints
+from tailboost.classifiers.target_game import warn_of_small
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.mixture._rated import Stated
-from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
+from tailboost.targets import NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
 OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
@@ -30,24 +22,12 @@ FEW_ROWS = 10  # units with fewer are named in a warning
 
 @dataclass(frozen=True)
 class Aim:
-    """An objective with its units and their targets.
+    """An objective with its units and their targets."""
 
-    Parameters
-    ----------
-    objective : CVaR or WorstUnit
-        What λ minimises.
-    units : NamedUnits
-        The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
-    allowed : ndarray of shape (m,), optional
-        Error allowed to each unit.
-    limit : float, optional
-        What the objective may be where there are targets.
-    """
-
-    objective: CVaR | WorstUnit
-    units: NamedUnits
-    allowed: Floats | None = None
-    limit: float | None = None
+    objective: CVaR | WorstUnit  # what λ minimises
+    units: NamedUnits  # the classes, groups or cells; for a CVaR the classes, which steer the thresholds
+    allowed: Floats | None = None  # (m,), error allowed to each unit
+    limit: float | None = None  # what the objective may be where there are targets
 
     @classmethod
     def of(
@@ -77,56 +57,22 @@ class Aim:
     @property
     def over_units(self) -> bool:
         """Whether errors of units are made small, rather than a CVaR."""
-        return isinstance(self.objective, WorstUnit)
+        return self.objective.unit is not None
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows with the units as groups; classes need none."""
         return rows if self.units.kind == "class" else self.units.number(rows)
 
-    def index(self, rows: Rows) -> Ints:
-        """Return the units of rows that have them as groups, shape (n,) or (n, c)."""
-        if self.units.kind == "class":
-            return rows.y
-        assert rows.groups is not None
-        return rows.groups
-
-    def errors(self, wrong: Any, rows: Rows) -> Floats:
-        """Return the error of each unit, NaN without rows, of answers that are wrong in some rows."""
-        return rows.means(self.index(rows), len(self.units.names), wrong).round(LOSS_DECIMALS)
-
-    def keeps(self, errors: Floats) -> Mask:
-        """Whether the error of each unit is allowed, shape (m,); one that is not known is."""
-        assert self.allowed is not None
-        kept: Mask = np.nan_to_num(errors - self.allowed).round(DECIMALS) <= 0
-        return kept
-
-    def met(self, errors: Floats) -> bool | None:
-        """Whether errors of the units are all allowed; None without targets."""
-        return None if self.allowed is None else bool(self.keeps(errors).all())
-
-    def warn_of_small(self, rows: Rows) -> None:
+    def warn_of_small(self, rows: Rows, index: Ints) -> None:
         """Name the units with few rows."""
-        assert isinstance(self.objective, WorstUnit)
-        names, pseudo = self.units.names.tolist(), self.objective.shrinkage
+        names, pseudo = self.units.names.tolist(), cast("WorstUnit", self.objective).shrinkage
         rule = "their errors are estimated on so few" + (
             f", and λ follows values drawn towards the mean over all units by {pseudo:g} pseudo-rows"
             if pseudo
             else ", and λ believes them: shrinkage=0"
         )
-        size = rows.sizes(self.index(rows), len(names))
+        size = rows.sizes(index, len(names))
         warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
-
-    def warn_of_missed(self, errors: Floats, estimates: Floats | None, combiner: Mixture) -> None:
-        """Name the units whose errors are not allowed, and the budget that would do."""
-        assert self.allowed is not None
-        names, missed = self.units.names.tolist(), ~self.keeps(errors)
-        assert self.limit is not None
-        way = reachable(combiner, self.limit) if missed.any() else ""
-        words = combiner.pool.ledger.rows.words
-        reason = "; ".join(filter(None, (beyond_by_estimate(combiner), way)))
-        warn_of_missed(
-            self.units.kind, names, errors, self.allowed, missed, words, reason, estimates=estimates
-        )
 
 
 def check_parameters(mix: Any, groups: Any) -> None:

@@ -24,22 +24,13 @@ GRAIN = 2.0**-12
 
 @dataclass(frozen=True)
 class Average:
-    """The logarithms of ``softmax(Σ_i w_i log p_i + b)``.
+    """The logarithms of ``softmax(Σ_i w_i log p_i + b)``."""
 
-    Parameters
-    ----------
-    source : tuple of int
-        Numbers of the models.
-    weights : ndarray of shape (len(source),)
-        w ≥ 0. Their sum need not be 1: above it the average is surer of its answer than the models, below
-        less sure.
-    offset : ndarray of shape (K,)
-        b.
-    """
-
-    source: Source
+    source: Source  # numbers of the models
+    # Shape (len(source),): w ≥ 0. Their sum need not be 1: above it the average is surer of its answer than
+    # the models, below less sure.
     weights: Floats
-    offset: Floats
+    offset: Floats  # shape (K,): b
 
     @classmethod
     def learned(cls, source: Source, logs: Sequence[Floats], rows: Rows) -> Average:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import group_uses, unit_name
 from tailboost._warn import warn_user
 from tailboost.classifiers.input import (
@@ -24,10 +24,11 @@ from tailboost.classifiers.input import (
     rows_given,
 )
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
-from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners import Ledger, Mixture, WorstUnit
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.limit import Wrong
+from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
@@ -37,17 +38,19 @@ from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
-from tailboost.mixture._tables import Judged, Models, Tallied, sources
-from tailboost.rates import GAP, Largest, Rate, Spread, error
+from tailboost.mixture._tables import Judged, Models, sources
+from tailboost.rates import GAP, RATIO, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
-from tailboost.statements.units import UnitTable
-from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
+from tailboost.statements.two_fold import TwoFoldEstimate
+from tailboost.statements.units import UnitErrors
+from tailboost.thresholds import ROUNDING, RateTable, below_noise
 
 # By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
 DEAR = 0.1
+# What share of the rows is answered alike where a dear rule is said to do so.
+ALIKE = 0.95
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -150,7 +153,7 @@ class ProbabilityMixture(MixtureAnswers):
         )
 
     def _settle(
-        self, judged: Judged | Tallied, same: Mixture | None = None, limited: bool = True, X: Any = None
+        self, judged: Judged, same: Mixture | None = None, limited: bool = True, X: Any = None
     ) -> None:
         """Make the pool, unless one of the same units on these rows is given, and choose λ.
 
@@ -159,7 +162,6 @@ class ProbabilityMixture(MixtureAnswers):
         """
         aim = self._aimed(judged.rows)
         if same is None:
-            assert isinstance(judged, Judged)
             rated, numbers = self._members(aim, judged, X)
             judged = replace(judged, said=rated.said)
             self.combiner_ = self._mixture(aim, *self._ledger(aim, judged, rated, numbers))
@@ -168,17 +170,33 @@ class ProbabilityMixture(MixtureAnswers):
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
         self._judged, self._aim, self._outcome = judged, aim, None
         # Of one member the losses kept are those of `predict`.
-        self.combiner_.keep_limit(self._wrong if self._sharing else None)
+        self.combiner_.keep_limit(self._wrong if self._sharing and aim.over_units else None)
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = self.limits_met_ = None
         if aim.over_units:
-            rows = self.combiner_.pool.ledger.rows
-            self.units_ = aim.units.names.tolist()
-            self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
-            self.bound_met_ = aim.met(self.unit_errors_)
-            if self.combiner_.excess > 0:
-                self.bound_met_ = False
-            self.limits_met_ = self.bound_met_
+            found = self._reached
+            self.units_, self.unit_errors_ = found.names, found.errors["predict"]
+            if aim.allowed is not None:
+                self.limits_met_ = self.bound_met_ = bool(found.keeps().all() and self.combiner_.excess == 0)
+
+    @property
+    def _unit_index(self) -> Ints:
+        """The unit or units of each row, or line of rows, of the ledger."""
+        return cast("WorstUnit", self._aim.objective).index(self.combiner_.pool.ledger.rows)
+
+    @property
+    def _reached(self) -> UnitErrors:
+        """What `predict` and the rule that draws reach on the units."""
+        aim, ledger, ensemble = self._aim, self.combiner_.pool.ledger, self.ensemble_
+        return UnitErrors.of(
+            aim.units.kind,
+            aim.units.names.tolist(),
+            ledger.rows,
+            self._unit_index,
+            predict=self._wrong(ensemble, np.ones(len(ledger.rows.y), bool)),
+            drawn=ledger.pool().combine(ensemble.weights),
+            allowed=aim.allowed,
+        )
 
     def _settle_by_rates(
         self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
@@ -253,10 +271,10 @@ class ProbabilityMixture(MixtureAnswers):
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
-            constant = self._rated.pool.members[int(choice.numbers[0])].is_constant
+            most = outcome.tally[: len(outcome.program.strata.mass)].sum(axis=0).max()
             warn_user(
                 f"the best rule found that keeps the limits on {self._rated.words} "
-                f"{'answers all rows alike and ' if constant else ''}has "
+                f"{f'answers {most:.1%} of the rows alike and ' if most > ALIKE else ''}has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )
@@ -278,10 +296,11 @@ class ProbabilityMixture(MixtureAnswers):
         for line in table:
             seen = line.value if np.isnan(line.estimate) else line.estimate
             noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
-                    f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
+                    f"{self._rated.words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
 
@@ -295,7 +314,7 @@ class ProbabilityMixture(MixtureAnswers):
         aim = self._aim
         if self.unit_errors_ is None:
             return
-        aim.warn_of_small(self.combiner_.pool.ledger.rows)
+        aim.warn_of_small(self.combiner_.pool.ledger.rows, self._unit_index)
         if self.bound_met_ is False:
             self._warn_of_missed()
 
@@ -303,7 +322,7 @@ class ProbabilityMixture(MixtureAnswers):
         assert self.unit_errors_ is not None
         # The estimates take another two choices, and are asked for only where they say more.
         estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
-        self._aim.warn_of_missed(self.unit_errors_, estimates, self.combiner_)
+        warn_of_missed(self._reached, self.combiner_, estimates=estimates)
 
     def _ledger(self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]) -> tuple[Ledger, list[Any]]:
         """Return the losses of all members, by line with the units as groups or by row, and the members."""
@@ -531,9 +550,9 @@ class ProbabilityMixture(MixtureAnswers):
         check_is_fitted(self)
         if budgets is None and objective is None and self._outcome is not None:
             budgets, objective = stated_pair(self._outcome.program.objective, self._stated)
-        if isinstance(objective, Spread) and isinstance(budgets, (Rate, Largest)):
+        if getattr(objective, "compares", False) and hasattr(budgets, "rate"):
             budgets, objective = objective, budgets
-        if isinstance(budgets, (Rate, Largest, Spread)):
+        if hasattr(budgets, "rate"):
             if passed_on is not None:
                 return deferral_curves(
                     self, budgets, error() if objective is None else objective, n_points, passed_on
@@ -601,40 +620,23 @@ class ProbabilityMixture(MixtureAnswers):
                 self.members_,
                 elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
+            units = None
+            if self._aim.over_units:
+                units = self._reached.table(elsewhere, self._unit_index)
+            self._guarantee = replace(found, units=units, groups=group_uses(self))
         return self._guarantee
 
     @property
     def _wrong(self) -> Wrong:
         """What says how often `predict` of an ensemble errs in some rows, or lines of rows, of the ledger."""
-        pool, of_rows = self.combiner_.pool, self._judged.wrong(self.combiner_.pool)
+        pool = self.combiner_.pool
         if not self._sharing:  # as the one member that answers does
             return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)
+        of_rows = self._judged.kept().wrong(pool)
         if not self._aim.over_units:
             return of_rows
         lines, whole = self._lines, np.ones(len(self._lines.line), dtype=np.bool_)
         return lambda ensemble, judged: lines.means(of_rows(ensemble, whole))[judged]
-
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
-        aim, ledger = self._aim, self.combiner_.pool.ledger
-        errors = self.unit_errors_
-        if not aim.over_units or errors is None:
-            return None
-        index, m = aim.index(ledger.rows), len(aim.units.names)
-        drawn = ledger.rows.means(index, m, ledger.pool().combine(self.estimator_weights_))
-        return UnitTable.of(
-            aim.units.kind,
-            ledger.rows.words,
-            aim.units.names.tolist(),
-            index,
-            randomised=drawn,
-            predict=errors,
-            allowed=aim.allowed,
-            met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
-            estimates=UnitEstimates.of(elsewhere, index, m),
-            draws=self.ensemble_.draws,
-            counts=ledger.rows.counts(index, m),
-        )
 
     @property
     def rates_(self) -> RateTable | None:
@@ -647,30 +649,19 @@ class ProbabilityMixture(MixtureAnswers):
             return replace(chosen, notes=tuple(map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
-        if table is None:
-            return None
-        rate, lines = error(by=self._aim.units.kind), []
-        for line in table.lines:
-            value, estimate = (np.nan if x is None else x for x in (line.predict, line.predict_elsewhere))
-            low, high = line.predict_interval or (np.nan, np.nan)
-            limit = None if line.allowed is None else rate <= line.allowed
-            bound, said = (np.nan, "") if limit is None else (float(limit.bound), str(limit))
-            met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
-            found = (value, estimate, low, high, float(line.rows), said, bound, met, likely)
-            lines.append(RateLine(str(rate), line.name, *found, "" if limit is None else "≤"))
-        return RateTable(tuple(lines), table.measured_on)
+        return None if table is None else table.of_rule("predict")
 
     @property
     def unit_estimates_(self) -> Floats | None:
         """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
         table = self.guarantee_.units
-        return None if table is None else table.column("predict_elsewhere")
+        return None if table is None else table.column("estimate")
 
     @property
     def unit_intervals_(self) -> Floats | None:
         """Intervals about `unit_estimates_`, shape (m, 2)."""
         table = self.guarantee_.units
-        return None if table is None else table.column("predict_interval")
+        return None if table is None else table.intervals()
 
 
 def _used(X: Any, rows: Rows) -> Any:

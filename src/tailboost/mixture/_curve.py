@@ -156,7 +156,7 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
     n_points : int
         Limits, evenly spread between what the objective alone leads to and the least there is.
     """
-    one: Objective | Spread = limited if isinstance(limited, Spread) else Objective.of(limited)
+    one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
     other = Objective.of(objective)
     limits = _others(classifier, one)
 
@@ -172,7 +172,7 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
         # A choice begins with the members of the one before, so that all are as good as those they had.
         mix = _chosen(classifier, other, (*limits, one.within(one.most)))
         loosest = reached(mix)[0]
-        if isinstance(one, Spread):
+        if one.compares:
             tightest = one.least
         else:
             mix = _chosen(mix, one, (*limits, other.within(other.most)))

@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tailboost._checks import positions
 from tailboost._typing import Ints, Mask
 from tailboost._warn import warn_user
-from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers import FitInterruptedWarning
 from tailboost.data import Problem, Rows, take
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import Averaging, Partitioned, TableLearner
@@ -157,18 +157,10 @@ def _fits(
 
 @dataclass(frozen=True)
 class Clock:
-    """Until when fits may begin, and whether they are told of.
+    """Until when fits may begin, and whether they are told of."""
 
-    Parameters
-    ----------
-    until : float
-        Seconds since the epoch, which other processes count alike.
-    verbose : bool
-        Whether each fit is printed with its seconds.
-    """
-
-    until: float
-    verbose: bool
+    until: float  # seconds since the epoch, which other processes count alike
+    verbose: bool  # whether each fit is printed with its seconds
 
     @classmethod
     def of(cls, seconds: float | None, verbose: bool) -> Clock:
@@ -193,22 +185,13 @@ class Clock:
 
 @dataclass(frozen=True)
 class Parts:
-    """Rows that are held out together, one part after the other, and those that are fitted meanwhile.
+    """Rows that are held out together, one part after the other, and those that are fitted meanwhile."""
 
-    Parameters
-    ----------
-    held, fitted : list of ndarray of bool, shape (n,)
-        The rows of each part, and those that its models are fitted on.
-    rows : Rows
-        All that are held out at some time, or that judge instead.
-    chosen : str, int or float
-        The scheme, for people.
-    """
-
+    # held, fitted: shape (n,): the rows of each part, and those that its models are fitted on.
     held: list[Mask]
     fitted: list[Mask]
-    rows: Rows
-    chosen: Any
+    rows: Rows  # all that are held out at some time, or that judge instead
+    chosen: Any  # the scheme, for people
 
     @classmethod
     def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from tailboost import rates
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners import Ledger
 from tailboost.combiners.ledger import LOSS_DECIMALS
@@ -25,21 +26,11 @@ LEAST_BANDWIDTH = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Judged rows that are alike in class, groups, half and fold, taken together.
+    """Judged rows that are alike in class, groups, half and fold, taken together."""
 
-    Parameters
-    ----------
-    rows : Rows
-        The lines, each of which stands for several rows.
-    line : ndarray of int, shape (n,)
-        That of each row.
-    share : ndarray of shape (n,)
-        Weight of each row in its line.
-    """
-
-    rows: Rows
-    line: Ints
-    share: Floats
+    rows: Rows  # the lines, each of which stands for several rows
+    line: Ints  # shape (n,): that of each row
+    share: Floats  # shape (n,): weight of each row in its line
 
     @classmethod
     def of(cls, rows: Rows, table: Table) -> Lines:
@@ -98,7 +89,7 @@ class Lines:
         of_line, half_of_line = (np.zeros(len(self.rows.y), dtype=np.intp) for _ in range(2))
         of_line[self.line], half_of_line[self.line] = cell[:n], half[:n]
         mass = np.maximum(np.bincount(cell[:n], share[:n], 2 * n_strata), 1e-300)
-        wrong = [table.answers(member) != y for member in members]
+        wrong = [rates.wrong(table.answers(member), y) for member in members]
         wrong += [np.append(losses, np.zeros(len(y) - n)) for losses in drawn]
 
         def by_line(losses: Any, of_rows: Any = None) -> Floats:

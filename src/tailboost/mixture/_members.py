@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from tailboost import rates
 from tailboost._typing import Floats, Ints
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import LogTable, Models, Source
@@ -29,21 +30,11 @@ MOST_WEIGHTS = 10
 
 @dataclass(frozen=True)
 class Tempered:
-    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``.
+    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
 
-    Parameters
-    ----------
-    table_ : Models
-        The models, shared by all members.
-    source : tuple of int
-        Which of them; the logarithms of several are averaged.
-    power : float > 0
-        β; 1 draws from the probabilities themselves.
-    """
-
-    table_: Models
-    source: Source
-    power: float
+    table_: Models  # the models, shared by all members
+    source: Source  # which of them; the logarithms of several are averaged
+    power: float  # > 0: β; 1 draws from the probabilities themselves
     draws: ClassVar[bool] = True
 
     def predict_table(self, table: LogTable) -> Floats:
@@ -83,7 +74,7 @@ def ratio_of(weights: Floats) -> str:
 
 def loss_of(answers: Any, y: Ints) -> Any:
     """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
-    return answers != y if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+    return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
 
 
 def losses_of(members: Iterable[Any], table: LogTable, y: Ints) -> BitLosses | DenseLosses:

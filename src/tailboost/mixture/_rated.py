@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from tailboost import rates
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._warn import warn_user
@@ -85,18 +86,10 @@ ONE_SIDED = 1.6448536269514722
 
 @dataclass(frozen=True)
 class Stated:
-    """What is made small within which limits.
+    """What is made small within which limits."""
 
-    Parameters
-    ----------
-    objective : Objective
-        A rate, or the largest of a family.
-    limits : tuple of Limit
-        What has to hold.
-    """
-
-    objective: Objective
-    limits: tuple[Limit, ...]
+    objective: Objective  # a rate, or the largest of a family
+    limits: tuple[Limit, ...]  # what has to hold
 
     @classmethod
     def units(cls, name: str) -> Stated:
@@ -217,26 +210,12 @@ def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """A member of the engine as a member of a mixture: it answers by the models' probabilities.
-
-    Parameters
-    ----------
-    table_ : Models
-        The models.
-    source : tuple of int
-        Those it asks.
-    score : tuple of int
-        Those whose log-probabilities are averaged.
-    belief : Belief
-        What they and the features say of the stratum.
-    rule : Member
-        The thresholds.
-    """
+    """A member of the engine as a member of a mixture: it answers by the models' probabilities."""
 
     table_: Models
-    source: Source
-    score: Source
-    belief: Belief
+    source: Source  # those it asks
+    score: Source  # those whose log-probabilities are averaged
+    belief: Belief  # what they and the features say of the stratum
     rule: Member
 
     def predict_table(self, table: LogTable) -> Ints:
@@ -333,32 +312,15 @@ def tells_groups(X: Any) -> bool:
 
 @dataclass(eq=False)
 class Rated:
-    """The engine on the rows of a choice: kept, so that another choice costs no fit.
-
-    Parameters
-    ----------
-    models : Models
-        The models.
-    scores : list of tuple
-        The sources: models whose log-probabilities are averaged, the best first.
-    belief : Belief
-        p(s | x).
-    table : Table
-        The rows.
-    pool : Pool
-        The members so far.
-    words : str
-        What rows these are.
-    said : float32 ndarray of shape (K, G, n), optional
-        p(combination of groups | x, y) of them, out of fold, where groups are inferred.
-    """
+    """The engine on the rows of a choice: kept, so that another choice costs no fit."""
 
     models: Models
-    scores: list[Source]
-    belief: Belief
+    scores: list[Source]  # the sources: models whose log-probabilities are averaged, the best first
+    belief: Belief  # p(s | x)
     table: Table
-    pool: Pool
-    words: str
+    pool: Pool  # the members so far
+    words: str  # what rows these are
+    # Shape (K, G, n): p(combination of groups | x, y) of them, out of fold, where groups are inferred.
     said: Singles | None = None
 
     @classmethod
@@ -618,23 +580,16 @@ def _best(every: list[Source], table: LogTable, rows: Rows) -> list[Source]:
 
 @dataclass(frozen=True)
 class Passing:
-    """What rows that are passed on would have been answered, on rows that had no part in the choice.
+    """What rows that are passed on would have been answered, on rows that had no part in the choice."""
 
-    Parameters
-    ----------
-    passed, wrong : float
-        Weight of the rows passed on, and of those among them to which the label would have been wrong.
-    answered, missed : float
-        Weight of the others, and of those answered wrongly.
-    squares : float
-        Sum of the squared weights of the rows passed on.
-    """
-
+    # passed, wrong: weight of the rows passed on, and of those among them to which the label would have been
+    # wrong.
     passed: float
     wrong: float
+    # answered, missed: weight of the others, and of those answered wrongly.
     answered: float
     missed: float
-    squares: float
+    squares: float  # sum of the squared weights of the rows passed on
 
     @classmethod
     def of(cls, table: Table, members: Sequence[Member], weights: Floats, rows: Mask) -> Passing:
@@ -642,7 +597,7 @@ class Passing:
         total, y = np.zeros(5), table.strata.y[table.stratum]
         for weight, member in zip(weights, members, strict=True):
             passed = (table.answers(member) == table.strata.n_classes) & rows
-            wrong = table.labels(member) != y
+            wrong = rates.wrong(table.labels(member), y)
             share = weight * table.share
             each = (
                 share[passed],
@@ -671,30 +626,14 @@ class Passing:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What was chosen, and what it does.
+    """What was chosen, and what it does."""
 
-    Parameters
-    ----------
-    program : Program
-        The objective and all limits, that of the budget included.
-    choice : Choice
-        The members and their shares.
-    tally : ndarray of shape (W, A)
-        What they do, counted on the rows of the choice.
-    elsewhere : ndarray of shape (W, A), optional
-        What choices on one half do on the other.
-    passing : Passing, optional
-        What these would have answered to the rows they pass on.
-    worth : tuple of ndarray, optional
-        What each limit is worth, by unit, see `Program.worth`.
-    """
-
-    program: Program
-    choice: Choice
-    tally: Floats
-    elsewhere: Floats | None
-    passing: Passing | None = None
-    worth: tuple[Floats, ...] | None = None
+    program: Program  # the objective and all limits, that of the budget included
+    choice: Choice  # the members and their shares
+    tally: Floats  # shape (W, A): what they do, counted on the rows of the choice
+    elsewhere: Floats | None  # shape (W, A): what choices on one half do on the other
+    passing: Passing | None = None  # what these would have answered to the rows they pass on
+    worth: tuple[Floats, ...] | None = None  # what each limit is worth, by unit, see `Program.worth`
 
 
 def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:

@@ -18,7 +18,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost._warn import warn_user
 from tailboost.combiners.ensemble import wrong_answers
-from tailboost.combiners.limit import Wrong
+from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
 from tailboost.mixture._order import better_order
@@ -220,30 +220,14 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
 
 @dataclass(eq=False)
 class Models:
-    """The models behind the members: a prepared table of their log-probabilities.
+    """The models behind the members: a prepared table of their log-probabilities."""
 
-    Parameters
-    ----------
-    names : list of str
-        What they are called.
-    n_classes : int
-        K.
-    fitted : list of classifiers
-        The models; none where only probabilities were given.
-    columns : list of ndarray
-        Class number of each column of a model's probabilities.
-    averages : tuple of Averaging
-        Those of several models that were learned.
-    pooled : Averaging, optional
-        The average of all that estimates P(y | x); even weights, without one.
-    """
-
-    names: list[str]
-    n_classes: int
-    fitted: list[Any]
-    columns: list[Ints]
-    averages: tuple[Averaging, ...] = ()
-    pooled: Averaging | None = None
+    names: list[str]  # what they are called
+    n_classes: int  # K
+    fitted: list[Any]  # the models; none where only probabilities were given
+    columns: list[Ints]  # class number of each column of a model's probabilities
+    averages: tuple[Averaging, ...] = ()  # those of several models that were learned
+    pooled: Averaging | None = None  # the average of all that estimates P(y | x); even weights, without one
 
     @property
     def pooled_models(self) -> list[int]:
@@ -345,23 +329,12 @@ class Models:
 
 @dataclass(frozen=True)
 class Judged:
-    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on.
+    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on."""
 
-    Parameters
-    ----------
-    models : Models
-        The models.
-    logs : tuple of ndarray of shape (n, K)
-        Their log-probabilities.
-    rows : Rows
-        The rows, with their groups where there are any.
-    said : float32 ndarray of shape (K, G, n), optional
-        p(combination of groups | x, y) out of fold, where groups are inferred.
-    """
-
-    models: Models
-    logs: tuple[Floats, ...]
-    rows: Rows
+    models: Models  # the models
+    logs: tuple[Floats, ...]  # (n, K), their log-probabilities
+    rows: Rows  # the rows, with their groups where there are any
+    # (K, G, n), p(combination of groups | x, y) out of fold, where groups are inferred.
     said: Singles | None = None
 
     @classmethod
@@ -396,39 +369,21 @@ class Judged:
         return LogTable.of(self.logs, self.rows.groups, self.models.averages, self.said)
 
     def kept(self) -> Judged:
-        """Return these: members can be made and asked again."""
+        """Return these, by which members can be made and asked again.
+
+        Raises
+        ------
+        ValueError
+            Where the rows lie elsewhere, and sums of the members' losses are all there is.
+        """
+        if not self.logs:
+            raise ValueError(
+                f"of {self.rows.words} sums of errors were kept, not the probabilities: for another "
+                "objective, for groups and for what predict answers, give X and y"
+            )
         return self
 
     def wrong(self, pool: Pool) -> Wrong:
         """Return what says in which rows `predict` of an ensemble of the pool's members is wrong."""
         members, table = pool.members, self.table
         return partial(wrong_answers, cache(lambda m: members[m].predict_table(table)), self.rows.y)
-
-
-@dataclass(frozen=True)
-class Tallied:
-    """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
-
-    The sums themselves are the ledger of the pool, each of whose rows stands for several.
-
-    Parameters
-    ----------
-    models : Models
-        The models.
-    rows : Rows
-        The rows by which the units are named and the members made.
-    """
-
-    models: Models
-    rows: Rows
-
-    def kept(self) -> Judged:
-        """Raise: members can neither be made nor asked again."""
-        raise ValueError(
-            f"of {self.rows.words} sums of errors were kept, not the probabilities: for another objective, "
-            "for groups and for what predict answers, give X and y"
-        )
-
-    def wrong(self, pool: Pool) -> Wrong:
-        """Return how often `predict` of one member alone is wrong in the rows behind each line."""
-        return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)

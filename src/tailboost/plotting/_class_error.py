@@ -180,7 +180,10 @@ class ClassErrorDisplay(Display):
             check_number(confidence, "confidence", 0, 1)
             if np.ndim(y_pred) == 1 and sample_weight is None:
                 unit_of_rows = np.asarray(y_true if groups is None else groups)
-                intervals = _binomial_intervals(errors, unit_of_rows, confidence)
+                rows = {unit: n for unit in errors if (n := np.count_nonzero(unit_of_rows == unit))}
+                counted = [errors[unit] for unit in rows]
+                ends = clopper_pearson_interval(counted, list(rows.values()), confidence)
+                intervals = dict(zip(rows, np.transpose(ends).tolist(), strict=True))
         kind: Literal["class", "group"] = "class" if groups is None else "group"
         display = cls(errors, mean=mean, kind=kind, name=name, intervals=intervals)
         return display.plot(ax=ax, **kwargs)
@@ -190,7 +193,8 @@ class ClassErrorDisplay(Display):
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         m = len(self.errors)
-        earlier = _bars_on(ax)
+        # The bars that displays of this kind have drawn on the axes.
+        earlier = [c for c in ax.containers if c.patches and c.patches[0].get_gid() == _GID]
         names = [unit_name(unit) for unit in self.errors]
         if earlier and names != [text.get_text() for text in ax.get_yticklabels()]:
             raise ValueError(f"these axes hold errors of other {self.kind}s, or of more than {_MAX_LABELLED}")
@@ -222,14 +226,6 @@ class ClassErrorDisplay(Display):
             ax.set_title(name)
 
 
-def _binomial_intervals(
-    errors: Mapping[Any, float], unit_of_rows: NDArray[Any], confidence: float
-) -> dict[Any, tuple[float, float]]:
-    rows = {unit: n for unit in errors if (n := np.count_nonzero(unit_of_rows == unit))}
-    ends = clopper_pearson_interval([errors[unit] for unit in rows], list(rows.values()), confidence)
-    return dict(zip(rows, np.transpose(ends).tolist(), strict=True))
-
-
 def _number(ax: Any, bars: Any, widths: NDArray[Any], highs: NDArray[Any]) -> None:
     """Write each error beside its bar, and beside its interval if there is one."""
     written = ["no rows" if math.isnan(width) else f"{width:.3g}" for width in widths]
@@ -237,11 +233,6 @@ def _number(ax: Any, bars: Any, widths: NDArray[Any], highs: NDArray[Any]) -> No
         text.set_gid(_GID)
         if math.isfinite(high):
             text.xy = (high, text.xy[1])
-
-
-def _bars_on(ax: Any) -> list[Any]:
-    """Return the bars that displays of this kind have drawn on the axes."""
-    return [c for c in ax.containers if c.patches and c.patches[0].get_gid() == _GID]
 
 
 def _share(ax: Any, containers: list[Any]) -> None:

@@ -72,21 +72,16 @@ class Display(ABC):
         ImportError
             matplotlib is missing.
         """
-        ax = _axes(ax, type(self).__name__, self._figsize())
+        try:  # only here matplotlib's drawing is imported
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            needs = f"{type(self).__name__}.plot needs matplotlib: pip install 'tailboost[app]'"
+            raise ImportError(needs) from error
+        if ax is None:
+            _, ax = plt.subplots(figsize=self._figsize(), layout="constrained")
         self._draw(ax, self.name if name is None else name, kwargs)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _axes(ax: Any, caller: str, figsize: tuple[float, float] | None) -> Any:
-    """Return `ax`, or the axes of a new figure; only here matplotlib's drawing is imported."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f"{caller}.plot needs matplotlib: pip install 'tailboost[app]'") from error
-    if ax is None:
-        _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    return ax
 
 
 def text_colour() -> str:

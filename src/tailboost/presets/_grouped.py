@@ -178,7 +178,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
                 setattr(self, name, value)
         self.units_ = named(mixture.units_)
         draws = mixture.ensemble_.draws
-        self.expected_unit_errors_ = self._of_units("randomised") if draws else mixture.unit_errors_
+        self.expected_unit_errors_ = self._of_units("value", "randomised") if draws else mixture.unit_errors_
 
     def _forget(self) -> None:
         """Drop what an earlier fit of another kind found."""
@@ -233,26 +233,30 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     @property
     def unit_estimates_(self) -> Floats | None:
         """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
-        return self._of_units("predict_elsewhere")
+        return self._of_units("estimate")
 
     @property
     def unit_intervals_(self) -> Floats | None:
         """Intervals about `unit_estimates_`, shape (m, 2)."""
-        return self._of_units("predict_interval")
+        return self._intervals("predict")
 
     @property
     def expected_unit_estimates_(self) -> Floats | None:
         """As `unit_estimates_`, of the randomised classifier."""
-        return self._of_units("randomised_elsewhere")
+        return self._of_units("estimate", "randomised")
 
     @property
     def expected_unit_intervals_(self) -> Floats | None:
         """Intervals about `expected_unit_estimates_`, shape (m, 2)."""
-        return self._of_units("randomised_interval")
+        return self._intervals("randomised")
 
-    def _of_units(self, name: str) -> Floats | None:
+    def _of_units(self, name: str, rule: str = "predict") -> Floats | None:
         table = self.guarantee_.units
-        return None if table is None else table.column(name)
+        return None if table is None else table.column(name, rule)
+
+    def _intervals(self, rule: str) -> Floats | None:
+        table = self.guarantee_.units
+        return None if table is None else table.intervals(rule)
 
 
 def named(units: Any) -> Any:

@@ -18,14 +18,15 @@ from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
-from tailboost.statements.units import UnitTable
+from tailboost.statements.two_fold import TwoFoldEstimate
+from tailboost.statements.units import UnitErrors
 from tailboost.targets import SHRINKAGE
+from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme
 
 
-@with_constructor
 @documented
+@with_constructor
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
@@ -50,34 +51,24 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
-    {{n_iter_no_change}}
-    {{mean_budget}}
-    {{min_unit_rows}}
-    {{validation}}
-    {{include_constants}}
-    {{tol}}
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     {{unit_pools_}}
     {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
-    {{ensemble_}}
     mixture_ : RobustMixtureClassifier
         Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM and the constants. Without a game the
         members of the mixture's pool.
-    {{estimator_weights_ … trace_}}
+    {{trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
-    {{gap_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     See Also
     --------
@@ -162,25 +153,14 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
-        rows, objective = self.combiner_.pool.ledger.rows, self.objective_
-        if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+        ledger, objective, names = self.combiner_.pool.ledger, self.objective_, self.groups_.tolist()
+        groups = ledger.rows.groups
+        if objective.unit is None or objective.by_class or groups is None:
             return None
-        measured = replace(objective, pools=None)  # each group by itself, however few its rows
-        errors, names = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger), self.groups_
-        if len(errors) != len(names):  # some have no row here
-            return None
-        estimates = UnitEstimates.of(elsewhere, rows.groups, len(names))
-        kind = objective.unit
-        return UnitTable.of(
-            kind,
-            rows.words,
-            names.tolist(),
-            rows.groups,
-            randomised=errors,
-            estimates=estimates,
-            counts=rows.counts(rows.groups, len(names)),
-        )
+        drawn = ledger.pool().combine(self.estimator_weights_)
+        found = UnitErrors.of(objective.unit, names, ledger.rows, groups, predict=None, drawn=drawn)
+        return found.table(elsewhere, groups) if found.counts.all() else None
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
-from tailboost.classifiers.plan import Plan, Schedule, tied_by
+from tailboost.classifiers.plan import Demand, Plan, Schedule, tied_by
 from tailboost.classifiers.target_game import (
-    Aims,
-    GameKind,
     about_voters,
     least_error_met,
+    target_bound,
     target_units,
+    useless,
+    warn_of_missed,
+    warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
+from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
-from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitTable
+from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,
     TargetUnits,
     allowed_errors,
     edge_from_share,
+    is_kept,
     restored,
     storable,
 )
+from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme, judge_only_known_classes
 
+# Rounds of the error game, where no γ says how many.
+ERROR_ROUNDS = 30
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
 # Values this close are equal after rounding to DECIMALS.
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
-@with_constructor
 @documented
+@with_constructor
 class WorstClassBoostClassifier(GroupedBoostClassifier):
     """A target for the error of every class: "no class more than 20 % wrong".
 
@@ -126,16 +134,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         A vote cannot keep one.
     {{min_unit_rows}}
         Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
-    {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
-    {{tol}}
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
     units_ : ndarray of shape (m,)
         Names of the classes, the groups, or the (class, group) cells; a group of a table is a (column, value)
         pair.
@@ -171,7 +175,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
         Those of ``trace_``; None with more than 1,000 units.
-    {{ensemble_}}
     mixture_ : RobustMixtureClassifier
         Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
@@ -179,8 +182,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         ERM and the constants. Without a game the members of the mixture's pool.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
-    {{n_iter_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     Warns
     -----
@@ -272,16 +274,20 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     # -- which game ----------------------------------------------------------------------------------
 
     @property
-    def _kind(self) -> GameKind:
-        """Which game is played over the units."""
-        return GameKind(
-            gamma=edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma),
-            edge_asked=self.gamma != "auto",
-            class_loss=self.class_loss,
-            combine=self.combine,
-            limited=self._limited,
-            randomized=bool(self.randomized),
-        )
+    def _edge(self) -> float:
+        """γ, also where it takes no part."""
+        return edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma)
+
+    @property
+    def _indicator(self) -> bool:
+        """Whether the loss of a unit is the indicator."""
+        published = self.gamma != "auto" and self._edge > 0 and not self._limited
+        return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
+
+    @property
+    def _votes(self) -> bool:
+        """Whether the hypotheses vote."""
+        return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
@@ -291,7 +297,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if problem.validation is not None:
             X_val, rows = problem.validation
             problem.validation = X_val, self._named.number(rows)
-        self._kind.check(self._pools.count, self.q)
+        if self.class_loss == "indicator" and self._edge <= 0:
+            raise ValueError(
+                f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} for {self._pools.count} units, "
+                "which is not positive: use class_loss='error', or give gamma"
+            )
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
         return problem
 
@@ -304,28 +314,51 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     # -- the game ------------------------------------------------------------------------------------
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        game, T = self._kind, self._rounds()
-        units = target_units(problem, scheme, self._pools, self.max_error_, game.indicator)
-        if game.indicator and self.max_error == "auto":
-            units = with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
+        indicator, T = self._indicator, self._rounds()
+        units = target_units(problem, scheme, self._pools, self.max_error_, indicator)
+        if indicator and self.max_error == "auto":
+            units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         objective = WorstUnit(
             self._named.kind,
             tuple(units.allowed.tolist()) if units.differ else None,
-            shrinkage=0.0 if game.indicator else SHRINKAGE,
+            shrinkage=0.0 if indicator else SHRINKAGE,
             pools=self._pools.numbers,
         )
-        # What is reported is by unit, also where several steer as one.
-        measured = target_units(problem, scheme, self._pools.each, self.max_error_, game.indicator)
-        coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
-        self._aims = Aims(self._named, self._pools, units, measured, coin)
-        K, budget = problem.n_classes, self.mean_budget
-        stated = self.max_error != "auto"
-        combiner = game.combiner(objective, units, K, self.include_constants, budget, stated)
-        demand = game.demand(units, T, stated)
-        return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
+        assert scheme.judged.groups is not None
+        self._unit_index = scheme.judged.groups
+        self._blind = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
+        # The vote of the published game is that of its paper: the least largest error.
+        limited = self.max_error != "auto" and not (self._votes and indicator)
+        combiner = Mixture(
+            objective,
+            problem.n_classes,
+            even=self._votes,
+            voting=self._votes,
+            with_erm=not self._votes,
+            with_constants=self.include_constants and not self._votes,
+            keep_answers=True,
+            mean_budget=self.mean_budget,
+            randomized=bool(self.randomized),
+            limit=units.limit if limited else None,
+        )
+        rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
+        return Plan(units, rule, combiner, self._demand(units, T))
+
+    def _demand(self, units: TargetUnits, rounds: int) -> Demand:
+        """Return the weighted loss a learner is grown to."""
+        if units.indicator:
+            return Demand(0.5 - self._edge, required=True)
+        if self.max_error == "auto":  # as good as it gets
+            return Demand(0.0)
+        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
+        allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
+        return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
 
     def _rounds(self) -> int:
-        return self._kind.rounds(self.n_estimators, self._pools.count)
+        """Return T, of which theorems speak."""
+        if not isinstance(self.n_estimators, str):
+            return int(self.n_estimators)
+        return theory_rounds(float(self._pools.count), self._edge) if self._indicator else ERROR_ROUNDS
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
@@ -337,7 +370,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
-        who = "the vote" if self._kind.votes else "the randomised classifier"
+        who = "the vote" if self._votes else "the randomised classifier"
         words = f"{who} meets all targets on the validation rows"
         # Errors less what they are allowed are least where all of them are 0.
         zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
@@ -345,7 +378,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         return Schedule(T, T, stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
-        if self.eta == "theory" or self._kind.indicator or self.max_error == "auto":
+        if self.eta == "theory" or self._indicator or self.max_error == "auto":
             return tied_by(self.eta)
         return "the growth of the learner"
 
@@ -353,23 +386,38 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        game, rule = self._kind, self.game_.rule
-        assert isinstance(rule, Hedge)
-        self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
+        rule: Any = self.game_.rule
+        units, answers = self._run.plan.units, self.combiner_.pool.answers
+        assert isinstance(units, TargetUnits)
+        self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
-        allowed = None if self.max_error == "auto" else self.max_error_
-        self._outcome = found = (
-            None
-            if self._run.judged_elsewhere
-            else self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
-        )
-        if found is None:  # `reweight` judged it on other rows
+        self._errors = None
+        if self._run.judged_elsewhere or answers is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
             return
-        self.unit_errors_, self.expected_unit_errors_ = found.errors, found.drawn
-        self.bound_met_, self.bound_met_randomized_ = found.met, found.met_drawn
-        self.max_error_ = found.allowed
+        rows, pools, stated = self.combiner_.pool.ledger.rows, self._pools, self.max_error != "auto"
+        predicted, names = ensemble.scores_of(answers).argmax(axis=1), self._named.names.tolist()
+        wrong, drawn = rows.wrong(predicted), ensemble.loss_of(answers, rows.y)
+
+        def errors(names: list[Any], index: Ints) -> UnitErrors:
+            return UnitErrors.of(self._named.kind, names, rows, index, predict=wrong, drawn=drawn)
+
+        steering, allowed = errors(pools.names(names), pools.index(self._unit_index)), self.max_error_
+        if not stated:
+            least = units.limit if units.indicator else least_error_met(steering.excess["predict"])
+            allowed = np.full(len(names), round(least, DECIMALS))
+        of_pools = pools.strictest(allowed).round(DECIMALS)
+        self._steering = replace(steering, allowed=of_pools, strict=units.indicator)
+        own = errors(names, self._unit_index)
+        self._errors = replace(own, allowed=allowed, strict=units.indicator)
+        reached, limit = self._steering.excess, self._steering.limit
+        coin = None if stated else self._blind
+        self._useless = useless(predicted, reached["predict"], coin, self.classes_)
+        met = {who: bool(is_kept(beyond - limit, units.indicator)) for who, beyond in reached.items()}
+        self.unit_errors_, self.expected_unit_errors_ = own.errors["predict"], own.errors["randomised"]
+        self.bound_met_ = met["predict"] and not self._useless and self.combiner_.excess == 0
+        self.bound_met_randomized_, self.max_error_ = met["randomised"], allowed
 
     def _names_of(self, objective: WorstUnit) -> list[Any]:
         return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
@@ -377,13 +425,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
         if objective.unit == self._named.kind and not self._regrouped:
             self.max_error, self.max_error_ = max_error, allowed
-            self._aims = self._aims.held_to(allowed)
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
-        rows, found = self.combiner_.pool.ledger.rows, self._outcome
-        if found is None or rows.groups is None or self._regrouped:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+        if self._errors is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups
-        return found.table(rows, rows.groups, elsewhere)
+        return self._errors.table(elsewhere, self._unit_index)
 
     @property
     def class_errors_(self) -> Floats:
@@ -394,13 +440,20 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _warn(self) -> None:
         super()._warn()
-        if self._outcome is not None:
+        if self._errors is None:
+            return
+        warn_of_unmeasured(self._errors)
+        if not self.bound_met_:
             # The estimates take another two choices, and are asked for only where they say more.
-            estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
-            self._outcome.warn(self.combiner_, self.trace_.stop_reason, estimates)
+            say_more = self.combiner_.excess > 0 and self._pools.trivial
+            estimates = self.unit_estimates_ if say_more else None
+            reasons = self._useless, self.trace_.stop_reason
+            warn_of_missed(self._steering, self.combiner_, *reasons, estimates=estimates)
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        units, kind = self._aims.targets, self._named.kind
+        units, kind = self._run.plan.units, self._named.kind
+        assert isinstance(units, TargetUnits)
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        return promised, observed if self._outcome is None else (*observed, *self._outcome.bounds())
+        asked = self._errors is not None and self.max_error != "auto"
+        return promised, (*observed, target_bound(self._steering)) if asked else observed

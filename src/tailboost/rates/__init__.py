@@ -25,7 +25,9 @@ from tailboost.rates._objective import InfeasibleLimitsError as InfeasibleLimits
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._objective import Objective as Objective
 from tailboost.rates._objective import checked_limits as checked_limits
+from tailboost.rates._rate import ABOVE as ABOVE
 from tailboost.rates._rate import AT_MOST as AT_MOST
+from tailboost.rates._rate import BELOW as BELOW
 from tailboost.rates._rate import GAP as GAP
 from tailboost.rates._rate import RATIO as RATIO
 from tailboost.rates._rate import ROUNDING as ROUNDING

@@ -23,27 +23,13 @@ from tailboost.rates.strata import Strata
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Rows with what was answered to them, as numbers of strata and actions.
+    """Rows with what was answered to them, as numbers of strata and actions."""
 
-    Parameters
-    ----------
-    strata : Strata
-        What the numbers mean.
-    stratum : ndarray of int, shape (n,)
-        The stratum of each row.
-    actions : ndarray of int, shape (n,), or of float, shape (n, A)
-        The answer to each row, or the share of each action where a rule draws.
-    share : ndarray of shape (n,)
-        Weights; they sum to 1.
-    costs : ndarray of shape (n, A), optional
-        What each action costs in each row.
-    """
-
-    strata: Strata
-    stratum: Ints
-    actions: Any
-    share: Floats
-    costs: Floats | None = None
+    strata: Strata  # what the numbers mean
+    stratum: Ints  # shape (n,): the stratum of each row
+    actions: Any  # shape (n,): the answer to each row, or the share of each action where a rule draws
+    share: Floats  # shape (n,): weights; they sum to 1
+    costs: Floats | None = None  # shape (n, A): what each action costs in each row
 
     @classmethod
     def of(

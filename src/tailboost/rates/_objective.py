@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Floats
-from tailboost.rates._rate import GAP, RATIO, Limit, Rate
+from tailboost.rates._rate import ABOVE, GAP, RATIO, Limit, Rate
 
 
 class InfeasibleLimitsError(ValueError):
@@ -34,6 +34,8 @@ class Spread:
 
     form: str
     rate: Rate
+
+    compares = True
 
     def __le__(self, bound: Any) -> Limit:
         return self._limit(GAP, bound, "ratio(...) is limited from below: ratio(...) >= 0.8")
@@ -106,6 +108,8 @@ class Objective:
 
     rate: Rate
     worst: bool
+
+    limit, sides, compares = None, (ABOVE,), False
 
     @classmethod
     def of(cls, given: Any) -> Objective:

@@ -19,6 +19,8 @@ Matrix = tuple[tuple[float, ...], ...]
 AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
 # More than the rounding error of a tally.
 ROUNDING = 1e-9
+# Sides on which a rate is bounded.
+ABOVE, BELOW = "above", "below"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,15 @@ class Rate:
 
     def _limit(self, form: str, bound: Any) -> Limit:
         return Limit.of(form, self, bound)
+
+    # A rate, what is made small and a limit are asked the same: the rate, the limit, and which sides count.
+    limit = None
+    sides = ABOVE, BELOW
+
+    @property
+    def rate(self) -> Rate:
+        """The rate that it is."""
+        return self
 
     # -- arithmetic ----------------------------------------------------------------------------------
 
@@ -433,6 +444,16 @@ class Limit:
     def compares(self) -> bool:
         """Whether it is about a gap or ratio between units, not about each of them."""
         return self.form in (GAP, RATIO)
+
+    @property
+    def limit(self) -> Limit:
+        """The limit that it is."""
+        return self
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """On which sides rates are bounded to show that it is kept."""
+        return (ABOVE, BELOW) if self.compares else (ABOVE,) if self.from_above else (BELOW,)
 
     @property
     def from_above(self) -> bool:

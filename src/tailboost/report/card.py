@@ -25,25 +25,14 @@ BY_ITSELF = 0.95
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a card.
+    """A part of a card."""
 
-    Attributes
-    ----------
-    title : str
-        Its heading.
-    lines : list of str
-        Sentences.
-    heads, rows : list
-        A table; none without headings.
-    code : str
-        A text that is shown as it stands.
-    """
-
-    title: str
-    lines: Sequence[str] = ()
+    title: str  # its heading
+    lines: Sequence[str] = ()  # sentences
+    # heads, rows: a table; none without headings.
     heads: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    code: str = ""
+    code: str = ""  # a text that is shown as it stands
 
 
 @dataclass(frozen=True)
@@ -211,7 +200,7 @@ def _errors(certificate: Certificate | None, refused: str, rows_are: str, cluste
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        *about, most, _, target, verdict = b.cells
+        *about, most, _, target, verdict = b.cells.values()
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, BY_ITSELF)

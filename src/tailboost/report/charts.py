@@ -14,11 +14,10 @@ from tailboost.report.svg import Axis, Canvas, text_width, ticks
 __all__ = [
     "MOST_SHOWN",
     "classes_drawn",
-    "cvar_chart",
-    "error_chart",
     "evidence_chart",
     "hues",
     "method_styles",
+    "pictures",
     "tradeoff_chart",
 ]
 
@@ -59,12 +58,8 @@ Box = tuple[float, float, float, float]
 def method_styles(reading: Reading) -> list[dict[str, Any]]:
     """Title, numbers and looks of all distinct methods, those shown first before the rest and the coin.
 
-    Returns
-    -------
-    list of dict
-        ``names`` of the methods with these numbers, ``title``, ``figures``, ``light`` and ``dark`` colours,
-        ``sign``, ``dash`` (plain methods), ``coin``, and ``kind``, a class of the style sheet: "m0", "m1", …
-        with "rest" for those that are not shown first.
+    ``names`` are the methods with these numbers; ``dash`` are plain methods; ``kind`` is a class of the style
+    sheet: "m0", "m1", … with "rest" for those that are not shown first.
     """
     first = [m["name"] for m in reading.shown_first(MOST_SHOWN)]
     groups = sorted(reading.distinct, key=lambda g: (is_coin(g[0]), g[0]["name"] not in first))
@@ -122,19 +117,33 @@ def _span(values: Sequence[float], coin: float | None = None) -> tuple[float, fl
 # -- mean error against worst error ------------------------------------------------------------------
 
 
-def tradeoff_chart(reading: Reading, styles: Sequence[Style], worst: str, name: str) -> str:
-    """Draw the mean error against a worst one: a point per method, a curve where a method has one.
+def pictures(reading: Reading, styles: Sequence[Style]) -> dict[str, str]:
+    """Return the pictures of a report by their names in its template; none where no method finished."""
+    if not reading.finished:
+        return {}
+    groups = reading.data["groups"]
+    made = {
+        "tradeoff": tradeoff_chart(reading, styles),
+        "cvar": cvar_chart(reading, styles),
+        "classes": error_chart(reading, styles, ("class_errors",), classes_drawn(reading), "on each class"),
+    }
+    if groups:
+        made["group_tradeoff"] = tradeoff_chart(reading, styles, "worst_group_error", "worst group")
+    return made | {
+        f"group {name}": error_chart(
+            reading, styles, ("group_errors", name), counts, f"in each group of {name}"
+        )
+        for name, counts in groups.items()
+    }
 
-    Parameters
-    ----------
-    reading : Reading
-    styles : list of dict
-        By `method_styles`.
-    worst : {"worst_class_error", "worst_group_error"}
-        The vertical measure.
-    name : str
-        What it is called.
-    """
+
+def tradeoff_chart(
+    reading: Reading,
+    styles: Sequence[Style],
+    worst: str = "worst_class_error",
+    name: str = "worst class",
+) -> str:
+    """Draw the mean error against a worst one: a point per method, a curve where a method has one."""
     styles = [s for s in styles if not s["coin"]]
     if not styles:
         return ""
@@ -300,18 +309,8 @@ def error_chart(
 ) -> str:
     """Draw a row of dots with intervals per class or group, one lane per method that is shown first.
 
-    Parameters
-    ----------
-    reading : Reading
-    styles : list of dict
-        By `method_styles`.
-    path : tuple of str
-        Where the figures of a method hold the errors.
-    counts : mapping
-        Rows of each class or group; of many classes those are drawn that are hardest for the method that
-        does best on them, see `classes_drawn`.
-    what : str
-        What is drawn, for the description.
+    ``path`` is where the figures of a method hold the errors, ``counts`` are the rows of each class or group
+    that is drawn, and ``what`` is what is drawn, for the description.
     """
     styles = [s for s in styles if s["shown"]]
     errors = {s["index"]: at(s["figures"], path) for s in styles}
@@ -385,14 +384,8 @@ def hues() -> list[dict[str, Any]]:
 def evidence_chart(names: Sequence[str], looks: Sequence[tuple[str, Sequence[float]]], limit: float) -> str:
     """Draw the evidence against bounds, batch after batch: those with the most in colour.
 
-    Parameters
-    ----------
-    names : sequence of str
-        What the bounds are about.
-    looks : sequence of (str, sequence of float)
-        Name of each look, and the evidence on each bound after it.
-    limit : float
-        The evidence from which on a bound is contradicted.
+    ``names`` are what the bounds are about; ``looks`` have the name of each look, and the evidence on each
+    bound after it, which is contradicted from ``limit`` on.
     """
     ever = [max(evidence[j] for _, evidence in looks) for j in range(len(names))]
     first = sorted(range(len(names)), key=lambda j: -ever[j])

@@ -16,7 +16,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
-from tailboost import metrics
+from tailboost import metrics, rates
 from tailboost._interrupts import noticing_interrupts
 from tailboost._units import telling_features
 from tailboost.datasets import TableChangedWarning
@@ -252,19 +252,9 @@ def _enter(
 
 
 def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
-    """One group per row from several columns: the combinations of their values.
+    """One group per row from several columns: their values, as "sex=female, age_band=30-39".
 
-    Parameters
-    ----------
-    groups : DataFrame or mapping of str to array-like, shape (n,) each
-        At least one column.
-    min_share : float, default=0.01
-        Combinations with fewer than this share of the rows are too small to train on: pooled as "other".
-
-    Returns
-    -------
-    ndarray of str, shape (n,)
-        Such as "sex=female, age_band=30-39".
+    Combinations with fewer than ``min_share`` of the rows are too small to train on: pooled as "other".
     """
     parts = [[f"{name}={value}" for value in groups[name]] for name in groups]
     joint = np.array([", ".join(row) for row in zip(*parts, strict=True)])
@@ -285,10 +275,8 @@ class _Split:
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
     joint_test: NDArray[Any] | None
-    columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
-    feature_names: list[str]
 
 
 def _split(
@@ -304,10 +292,8 @@ def _split(
         with warnings.catch_warnings():  # held-out rows may have unseen categories
             warnings.simplefilter("ignore", TableChangedWarning)
             X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
-        names = [str(name) for name in encoder.get_feature_names_out()]
     else:
         X_train, X_test = X[train], X[test]
-        names = [f"column {j}" for j in range(X.shape[1])]
     return _Split(
         X_train,
         X_test,
@@ -315,10 +301,8 @@ def _split(
         y[test],
         None if fit_groups is None else fit_groups[train],
         None if fit_groups is None else fit_groups[test],
-        {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
-        names,
     )
 
 
@@ -439,7 +423,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     predicted = np.asarray(model.predict(split.X_test))
     errors = _errors_of(predicted, split)
     if len(y) > 1:
-        errors["error_bound"] = empirical_bernstein_bound(predicted != y)
+        errors["error_bound"] = empirical_bernstein_bound(rates.wrong(predicted, y))
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
@@ -451,7 +435,7 @@ def _errors_of(predicted: NDArray[Any], split: _Split) -> dict[str, Any]:
     """Errors of the answers to the rows held out."""
     y = split.y_test
     return _by_class_and_group(
-        float(np.mean(predicted != y)),
+        float(np.mean(rates.wrong(predicted, y))),
         metrics.class_errors(y, predicted, labels=split.classes),
         {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
     )

@@ -66,18 +66,10 @@ class Finding:
 def comparison_table(reading: Reading) -> tuple[list[Column], list[Row]]:
     """Lay out the figures of every method that finished a fit.
 
-    Parameters
-    ----------
-    reading : Reading
-
-    Returns
-    -------
-    columns : list of Column
-        Error, worst class, worst group of each group column, CVaR at each α, seconds of a fit.
-    rows : list of Row
-        In the order of the document; methods with the same numbers on every split share one row, that of the
-        plain method if one is among them. In each column but the last, the lowest mean, and what equals it
-        to three decimals, is marked ``best`` where it is lower than the coin flip's.
+    Columns are error, worst class, worst group of each group column, CVaR at each α, seconds of a fit. Rows
+    are in the order of the document; methods with the same numbers on every split share one row, that of the
+    plain method if one is among them. In each column but the last, the lowest mean, and what equals it to
+    three decimals, is marked ``best`` where it is lower than the coin flip's.
     """
     columns = [*reading.measures, Column("fit, s", ("fit_seconds",), is_time=True)]
     methods = reading.finished
@@ -109,14 +101,6 @@ def findings(reading: Reading) -> list[Finding]:
     """Return sentences: what was compared, where our methods lead or trail, and how the coin flip does.
 
     "Ahead" is ahead of every plain method, "behind" is behind one of them, see `Reading.duels`.
-
-    Parameters
-    ----------
-    reading : Reading
-
-    Returns
-    -------
-    list of Finding
     """
     return [
         *_what(reading),

@@ -46,7 +46,6 @@ def render(results: Results | Mapping[str, Any]) -> str:
 
     script = _asset("report.js")
     groups = reading.data["groups"]
-    drawn = charts.classes_drawn(reading)
     styles = charts.method_styles(reading)
     return _template("report.html.j2").render(
         d=reading.document,
@@ -59,7 +58,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         duels=_shown_duels(reading),
         randomised=_randomised(reading),
         class_errors=_errors(reading, reading.data["classes"], "class_errors"),
-        classes_drawn=drawn,
+        classes_drawn=charts.classes_drawn(reading),
         group_errors={
             name: _errors(reading, list(counts), "group_errors", name) for name, counts in groups.items()
         },
@@ -67,17 +66,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         confusions=_confusions(reading),
         guarantees=guarantees(reading),
         styles=styles,
-        charts={name: markupsafe.Markup(svg) for name, svg in _charts(reading, styles, drawn).items()},
-        group_charts={
-            name: markupsafe.Markup(
-                charts.error_chart(
-                    reading, styles, ("group_errors", name), counts, f"in each group of {name}"
-                )
-            )
-            for name, counts in groups.items()
-        }
-        if rows
-        else {},
+        charts={name: markupsafe.Markup(svg) for name, svg in charts.pictures(reading, styles).items()},
         css=markupsafe.Markup(_asset("report.css")),
         script=markupsafe.Markup(script),
         script_hash=_hash(script),
@@ -124,7 +113,7 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     for chapter in chapters:
         reading = Reading(chapter.results)
         styles = charts.method_styles(reading)
-        chart = _tradeoff_chart(reading, styles) if reading.finished else ""
+        chart = charts.tradeoff_chart(reading, styles) if reading.finished else ""
         described.append(
             {
                 "d": reading.document,
@@ -142,15 +131,7 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page in the style of the reports.
-
-    Parameters
-    ----------
-    template : str
-        The name of its template.
-    **values
-        What the template speaks of.
-    """
+    """Return a page in the style of the reports, from a template by name and the values that it speaks of."""
     import markupsafe
 
     return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)
@@ -173,23 +154,6 @@ def _hash(script: str) -> str:
     """Return the name of an inline script in the content security policy: the hash of its text."""
     text = script.replace("\r\n", "\n").replace("\r", "\n")
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _charts(reading: Reading, styles: Sequence[charts.Style], drawn: Mapping[str, int]) -> dict[str, str]:
-    if not reading.finished:
-        return {}
-    made = {
-        "tradeoff": _tradeoff_chart(reading, styles),
-        "cvar": charts.cvar_chart(reading, styles),
-        "classes": charts.error_chart(reading, styles, ("class_errors",), drawn, "on each class"),
-    }
-    if reading.data["groups"]:
-        made["group_tradeoff"] = charts.tradeoff_chart(reading, styles, "worst_group_error", "worst group")
-    return made
-
-
-def _tradeoff_chart(reading: Reading, styles: Sequence[charts.Style]) -> str:
-    return charts.tradeoff_chart(reading, styles, "worst_class_error", "worst class")
 
 
 def _shown_duels(reading: Reading) -> list[Any]:

@@ -286,13 +286,9 @@ class Reading:
             tail = ("cvar", f"{self.settings['main_alpha']:g}")
             named.append(min(ours, key=lambda m: mean(m, tail))["name"])
         first = [g[0] for g in self.distinct if any(m["name"] in named for m in g)]
-        ranked = sorted(distinct, key=_by_worst_class)
+        ranked = sorted(distinct, key=lambda m: (mean(m, WORST), mean(m, ERROR)))
         chosen = [*first, *(m for m in ranked if m not in first)][:most]
         return [m for m in distinct if m in chosen]
-
-
-def _by_worst_class(method: Method) -> tuple[float, float]:
-    return mean(method, WORST), mean(method, ERROR)
 
 
 def _numbers(method: Method, more: tuple[str, ...] = ()) -> Any:

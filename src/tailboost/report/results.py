@@ -74,17 +74,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:
-    """Mean and 95 % Student t interval of one number measured in several repeats.
-
-    Parameters
-    ----------
-    values : sequence of float, length r ≥ 1
-
-    Returns
-    -------
-    dict
-        ``mean``, ``low``, ``high`` and ``n`` = r; ``low`` and ``high`` are None for r = 1.
-    """
+    """Mean and 95 % Student t interval of a number over n ≥ 1 repeats; it has no ends where n = 1."""
     sample = np.asarray(values, dtype=np.float64)
     mean, low, high = float(sample.mean()), None, None
     if sample.size > 1:
@@ -101,26 +91,10 @@ def resampled_interval(
     """Mean and interval of a difference over random splits of the same rows, as one of several tests.
 
     The variance of the mean is ``(1/r + n_test/n_train) s²`` [1]_: splits share rows, and with ``s²/r``, as
-    for new data, a test says far too often that methods differ. Differences in shares of few rows fall on
-    the same multiple of a step by chance, and equal ones would look certain: ``s²`` has the variance
+    for new data, a test says far too often that methods differ. Differences in shares of n rows fall on the
+    same multiple of the step 1/n by chance, and equal ones would look certain: ``s²`` has the variance
     ``step²/12`` of the rounding added. Of ``tests`` such intervals, all hold together with 95 % confidence
     (Bonferroni): what leaves out 0 is shown, however the tests depend on each other.
-
-    Parameters
-    ----------
-    differences : sequence of float, length r ≥ 1
-        One per split.
-    test_to_train : float
-        ``n_test/n_train`` of a split.
-    step : float ≥ 0, default=0.0
-        What the differences are multiples of: 1/n for shares of n rows.
-    tests : int ≥ 1, default=1
-        How many intervals hold together.
-
-    Returns
-    -------
-    dict
-        As `interval`.
 
     References
     ----------
@@ -137,17 +111,9 @@ def resampled_interval(
 
 
 def summarise(records: Sequence[Any]) -> Any:
-    """Replace every number in nested records of equal shape by its `interval` over the records.
+    """Replace every number in nested records of equal shape, one per repeat, by its `interval`.
 
-    Parameters
-    ----------
-    records : sequence of nested dicts and lists of float or None
-        One per repeat. Keys and numbers that some of them lack are summarised over those that have them.
-
-    Returns
-    -------
-    nested dicts and lists
-        The shape of the records with an interval for each number; None where none of them has one.
+    Keys and numbers that some of them lack are summarised over those that have them; None where none has one.
     """
     present = [record for record in records if record is not None]
     if not present:

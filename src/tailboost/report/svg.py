@@ -42,9 +42,9 @@ def escape(words: str) -> str:
     return html.escape(_NO_XML.sub("\ufffd", words))
 
 
-def text_width(text: str, size: float = 12.0) -> float:
-    """Estimate the width of a text in the units of the canvas, rather too much than too little."""
-    return 0.69 * size * len(text)
+def text_width(text: str) -> float:
+    """Estimate the width of a text of size 12 in the units of the canvas, rather too much than too little."""
+    return 0.69 * 12.0 * len(text)
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,6 @@ def verdict(reading: Reading) -> Verdict | None:
 
     Two classifiers are compared where they are equal in one error, the mean or the worst: any two can be made
     to look good or bad by the other one.
-
-    Parameters
-    ----------
-    reading : Reading
-
-    Returns
-    -------
-    Verdict or None
     """
     by_class = [match for match in reading.matches if match.worst == WORST]
     if not by_class:

@@ -32,17 +32,10 @@ class Additive(Rule[AdditiveState], ABC):
     """What AdaBoost, VadaBoost and DRO boosting share.
 
     A hypothesis is coded ``z_i = 1`` where it is right and ``−1/(K−1)`` where it is wrong.
-
-    Parameters
-    ----------
-    n_classes : int
-        K.
-    learning_rate : float
-        Share of each step that is taken, in (0, 1].
     """
 
-    n_classes: int
-    learning_rate: float = field(default=1.0, kw_only=True)
+    n_classes: int  # K
+    learning_rate: float = field(default=1.0, kw_only=True)  # share of each step that is taken, in (0, 1]
 
     # The stop's words when the newest hypothesis gets no step.
     useless: ClassVar[str] = "the newest hypothesis is no better than chance"

@@ -10,17 +10,10 @@ from tailboost.solvers import EntropicSolution, entropic_weights
 
 
 def entropic_theory(alpha: float, delta: float) -> tuple[float, int]:
-    """Return β and T after which the training CVaR_α is at most δ above the largest weighted loss.
+    """Return β and T after which the training CVaR_α is at most δ > 0 above the largest weighted loss.
 
     ``β = max{(2/δ) log(1/α), 1/2}`` and ``T = ⌈max{(32/δ²) log(1/α), 8/δ}⌉``: Warmuth et al. 2008, as Zhai et
     al. 2021 apply it.
-
-    Parameters
-    ----------
-    alpha : float
-        α in (0, 1].
-    delta : float
-        δ > 0.
     """
     log_inverse = math.log(1 / alpha)
     return max(2 / delta * log_inverse, 0.5), math.ceil(max(32 / delta**2 * log_inverse, 8 / delta))

@@ -18,14 +18,8 @@ from tailboost.rules.outliers import keep
 def theory_eta(count: float, n_rounds: int) -> float:
     """Return ``η = √(8 log n / T)``, the rate with the best regret bound for a known ``T``.
 
-    Section 3 of Zhai et al. 2021.
-
-    Parameters
-    ----------
-    count : float ≥ 1
-        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
-    n_rounds : int
-        ``T``.
+    Section 3 of Zhai et al. 2021. ``count`` is ``n`` ≥ 1, the number of units; ``1/min p`` for a player that
+    starts at another p than the uniform one.
     """
     return math.sqrt(8.0 * math.log(count) / n_rounds)
 
@@ -38,14 +32,8 @@ def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
 def theory_rounds(count: float, gamma: float) -> int:
     """Return ``T = ⌈2 ln n / γ²⌉``, after which Hedge with `theory_eta` has regret at most γT/2.
 
-    Saito et al. 2024; the regret bound is in section 1.3 of Hazan 2022.
-
-    Parameters
-    ----------
-    count : float ≥ 1
-        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
-    gamma : float
-        Edge γ > 0 of the weak learner.
+    Saito et al. 2024; the regret bound is in section 1.3 of Hazan 2022. ``count`` is n as for `theory_eta`,
+    ``gamma`` the edge γ > 0 of the weak learner.
     """
     return max(1, math.ceil(2.0 * math.log(count) / gamma**2))
 
@@ -63,17 +51,10 @@ class Hedge(Rule[HedgeState]):
     """``w_i ∝ p_i exp(η Σ_{s≤t} ℓ_i^s)`` (Hazan 2022, section 1.3).
 
     The player of Algorithm 2 of Zhai et al. 2021.
-
-    Parameters
-    ----------
-    eta : float
-        Learning rate η ≥ 0.
-    outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
-        2021b).
     """
 
-    eta: float
+    eta: float  # learning rate η ≥ 0
+    # Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al. 2021b).
     outlier_fraction: float = 0.0
 
     @property

@@ -53,19 +53,11 @@ class History:
 
 @dataclass(frozen=True)
 class TotallyCorrective(Rule[History], ABC):
-    """What α-LPBoost and its regularised form share.
+    """What α-LPBoost and its regularised form share."""
 
-    Parameters
-    ----------
-    alpha : float
-        Tail mass α in (0, 1].
-    outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
-        2021b).
-    """
-
-    alpha: float
+    alpha: float  # tail mass α in (0, 1]
     _: KW_ONLY
+    # Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al. 2021b).
     outlier_fraction: float = 0.0
 
     @abstractmethod

@@ -19,18 +19,10 @@ _LARGE = 40.0
 
 @dataclass(frozen=True)
 class MarginLoss:
-    """A loss by its logarithms.
+    """A loss by its logarithms."""
 
-    Parameters
-    ----------
-    log_value : callable
-        ``log L(m)``, −∞ where the loss is 0.
-    log_slope : callable
-        ``log(−L′(m))``, −∞ where the loss is flat.
-    """
-
-    log_value: Callable[[Floats], Floats]
-    log_slope: Callable[[Floats], Floats]
+    log_value: Callable[[Floats], Floats]  # ``log L(m)``, −∞ where the loss is 0
+    log_slope: Callable[[Floats], Floats]  # ``log(−L′(m))``, −∞ where the loss is flat
 
 
 def _log_hinge(m: Floats) -> Floats:

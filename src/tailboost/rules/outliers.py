@@ -10,22 +10,9 @@ from tailboost._typing import Floats
 def keep(base: Floats, cumulative: Floats, fraction: float) -> Floats:
     """Return the base measure without the ``fraction`` of its mass that has the highest cumulative loss.
 
-    What DORO (Zhai et al. 2021b) does in every minibatch, here in every round.
-
-    Parameters
-    ----------
-    base : ndarray of shape (m,)
-        Base measure ``p``, sums to 1.
-    cumulative : ndarray of shape (m,)
-        ``Σ_s ℓ^s`` of each unit. While all are equal (before the first loss) nothing is dropped.
-    fraction : float
-        Mass ε in [0, 1) to drop. The level at the boundary, where zero-one losses tie massively, is
-        dropped fractionally, in proportion to ``p``.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        What is kept, normalised to sum 1.
+    What DORO (Zhai et al. 2021b) does in every minibatch, here in every round. While all ``Σ_s ℓ^s`` are
+    equal (before the first loss) nothing is dropped. The level at the boundary, where zero-one losses tie
+    massively, is dropped fractionally, in proportion to ``p``. What is kept is normalised to sum 1.
     """
     if fraction <= 0.0 or np.ptp(cumulative) == 0.0:
         return base

@@ -14,35 +14,21 @@ from tailboost.rules.additive import Additive, AdditiveState, coded_step, expone
 
 @dataclass(frozen=True)
 class LogCost:
-    """Logarithms of the variance-penalised cost and of its parts.
+    """Logarithms of the variance-penalised cost and of its parts."""
 
-    Attributes
-    ----------
-    cost : float
-        log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (5) of Shivaswamy and Jebara 2011,
-        over n² for uniform p.
-    mean : float
-        log of (Σ p e^(−m))².
-    variance : float
-        log of Σ p e^(−2m) − (Σ p e^(−m))², the variance of e^(−m) under p; −inf where the margins are equal.
-    """
-
+    # log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (5) of Shivaswamy and Jebara 2011, over n²
+    # for uniform p.
     cost: float
-    mean: float
+    mean: float  # log of (Σ p e^(−m))²
+    # log of Σ p e^(−2m) − (Σ p e^(−m))², the variance of e^(−m) under p; −inf where the margins are equal.
     variance: float
 
 
 def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogCost:
     """Variance-penalised cost of margins, in the log domain: large margins neither overflow nor vanish.
 
-    Parameters
-    ----------
-    margins : ndarray of shape (n,)
-        ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``.
-    base : ndarray of shape (n,)
-        p ≥ 0 with Σp = 1.
-    variance_weight : float
-        λ ≥ 0.
+    Margins are ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``; the base p ≥ 0 sums to 1, and λ ≥ 0
+    is the weight of the variance.
     """
     with np.errstate(divide="ignore"):
         first, second = (normalised(np.log(base) - power * margins)[1] for power in (1, 2))

@@ -375,17 +375,7 @@ class DenseLosses:
 
 
 class ShiftedLosses:
-    """Zero-one losses times ``scale``, plus a number of its own for each hypothesis; nothing is made dense.
-
-    Parameters
-    ----------
-    bits : BitLosses of shape (T, n)
-        The losses.
-    shift : ndarray of shape (T,)
-        What is added to the losses of each hypothesis on all units.
-    scale : float
-        What they are multiplied by before.
-    """
+    """Zero-one losses (T, n) times ``scale``, plus a ``shift`` of each hypothesis; nothing is made dense."""
 
     def __init__(self, bits: BitLosses, shift: Floats, scale: float = 1.0) -> None:
         self.bits, self.shift, self.scale = bits, shift, scale

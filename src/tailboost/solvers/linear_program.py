@@ -16,13 +16,7 @@ TOLERANCE = 1e-10
 
 
 def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
-    """Solve (4) in its dual form, T + 1 rows and n bounded columns: (λ, w), or None where HiGHS gives up.
-
-    Parameters
-    ----------
-    losses : (T, n) losses in [0, 1]
-    cap : (n,) upper bounds of the weights
-    """
+    """Solve (4) in its dual form, T + 1 rows and n bounded columns: (λ, w), or None where HiGHS gives up."""
     n_members, n_units = losses.shape
     # Columns w_1 … w_n, ρ; rows ⟨w, ℓ^t⟩ − ρ ≥ 0 and Σ w = 1; minimise −ρ.
     matrix = np.zeros((n_members + 1, n_units + 1))
@@ -43,14 +37,10 @@ def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
 class WorstAndMean:
     """The least of the largest loss of a unit and the mean loss, weighed against each other or one limited.
 
-    min v + slope Σ_t λ_t m_t  s.t.  v ≥ Σ_t λ_t ℓ_u^t for every unit u, λ ∈ Δ_T, and Σ_t λ_t m_t ≤ limit
+    ``min v + slope Σ_t λ_t m_t  s.t.  v ≥ Σ_t λ_t ℓ_u^t for every unit u, λ ∈ Δ_T, and Σ_t λ_t m_t ≤ limit``
 
-    A change of slope or limit starts from the last solution.
-
-    Parameters
-    ----------
-    losses : (T, m) losses of hypotheses on units
-    means : (T,) their mean losses
+    Losses on units have shape (T, m), their means (T,). A change of slope or limit starts from the last
+    solution.
     """
 
     def __init__(self, losses: Floats, means: Floats) -> None:

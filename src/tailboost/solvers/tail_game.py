@@ -31,36 +31,26 @@ class SolverError(RuntimeError):
 
 @dataclass
 class Optimum:
-    """A solution of the reduced problem.
+    """A solution of the reduced problem."""
 
-    Attributes
-    ----------
-    lam, w : the mixture and the weights
-    combined, expected : losses of all units under λ, expected losses of all members under w
-    value, bound : their objectives, of the primal and of the dual
-    threshold : boundary η of the tail of ``combined``
-    tied : units whose loss is at the boundary η in every optimum (a guess where the gap is open)
-    members : hypotheses that an optimal mixture may use
-    closest : whether w is the optimum closest to p
-    canonical : whether λ is the canonical one too
-    tried : whether solving for λ and w as unique vertices has failed
-    regular : the mixture, ε and interval of free losses of the regularised problem whose weights these are
-    """
-
+    # lam, w: the mixture and the weights
     lam: Floats
     w: Floats
+    # combined, expected: losses of all units under λ, expected losses of all members under w
     combined: Floats
     expected: Floats
+    # value, bound: their objectives, of the primal and of the dual
     value: float
     bound: float
-    threshold: float
+    threshold: float  # boundary η of the tail of ``combined``
     n_iter: int
     method: str
-    tied: Mask
-    members: Mask
-    closest: bool = False
-    canonical: bool = False
-    tried: bool = False
+    tied: Mask  # units whose loss is at the boundary η in every optimum (a guess where the gap is open)
+    members: Mask  # hypotheses that an optimal mixture may use
+    closest: bool = False  # whether w is the optimum closest to p
+    canonical: bool = False  # whether λ is the canonical one too
+    tried: bool = False  # whether solving for λ and w as unique vertices has failed
+    # The mixture, ε and interval of free losses of the regularised problem whose weights these are
     regular: tuple[Floats, float, tuple[float, float]] | None = None
 
     @property
@@ -81,37 +71,26 @@ class TailGame:
     Units without mass are dropped, units with equal losses merged (their base measures add up: they get
     weight in proportion to p), members with equal losses too (the first stands for all) and real losses moved
     to [0, 1].
-
-    Attributes
-    ----------
-    full, full_p : the full problem; p is a number, 1/n, where it is uniform
-    losses, p : the reduced problem; p is normalised
-    alpha : tail mass
-    members : the members of the full problem that the reduced one has
-    scale, offset : a loss of the full problem is ``offset + scale * loss``
     """
 
+    # full, full_p: the full problem; p is a number, 1/n, where it is uniform
     full: LossMatrix
     full_p: Floats | float
+    # losses, p: the reduced problem; p is normalised
     losses: LossMatrix
     p: Floats
-    alpha: float
+    alpha: float  # tail mass
+    # scale, offset: a loss of the full problem is ``offset + scale * loss``
     scale: float
     offset: float
     pattern: Ints | None
     kept: Ints | None
-    members: Ints
+    members: Ints  # the members of the full problem that the reduced one has
     alike: Ints
 
     @classmethod
     def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
-        """Validate the arguments and reduce the problem.
-
-        Raises
-        ------
-        ValueError
-            If an argument is outside its range.
-        """
+        """Validate the arguments, by ValueError, and reduce the problem."""
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]

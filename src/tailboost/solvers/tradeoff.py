@@ -361,7 +361,11 @@ def _corners(chain: list[_Point], gap: float) -> Curve:
             continue
         if kept and point.mean <= kept[-1].mean + ON_CHORD:
             kept.pop()
-        while len(kept) > 1 and not _bends(kept[-2], kept[-1], point):
+        while len(kept) > 1:
+            a, b = kept[-2:]
+            on_chord = a.worst + (point.worst - a.worst) * (b.mean - a.mean) / (point.mean - a.mean)
+            if b.worst < on_chord - ON_CHORD:
+                break
             kept.pop()
         kept.append(point)
     return Curve(
@@ -370,8 +374,3 @@ def _corners(chain: list[_Point], gap: float) -> Curve:
         np.array([p.mixture for p in kept]),
         gap,
     )
-
-
-def _bends(a: _Point, b: _Point, c: _Point) -> bool:
-    on_chord = a.worst + (c.worst - a.worst) * (b.mean - a.mean) / (c.mean - a.mean)
-    return b.worst < on_chord - ON_CHORD

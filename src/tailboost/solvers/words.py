@@ -20,20 +20,10 @@ BLOCK = 32768
 def distinct_words(planes: Sequence[Bytes], n_bits: int) -> tuple[Ints, Ints]:
     """Find the distinct words of n units.
 
-    Parameters
-    ----------
-    planes : sequence of ceil(n_bits / 8) arrays of n bytes
-        Bits 8k to 8k + 7 of every unit's word, the unused bits of the last plane 0.
-    n_bits : int
-        Length of a word.
-
-    Returns
-    -------
-    first : ndarray of shape (m,)
-        First unit with each word; words in the lexicographic order of their bytes, whatever other units
-        there are.
-    position : ndarray of shape (n,)
-        The word of each unit: that of unit ``first[position[i]]``.
+    ``planes`` are ceil(n_bits / 8) arrays of n bytes: bits 8k to 8k + 7 of every unit's word, the unused bits
+    of the last plane 0. Returned are the first unit with each word, in the lexicographic order of their
+    bytes, whatever other units there are; and the word of each unit, so that its word is that of unit
+    ``first[position[i]]``.
     """
     n, n_words = planes[0].size, 1
     index_bits = (n - 1).bit_length()

@@ -14,7 +14,8 @@ from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.units import UnitTable
+from tailboost.statements.units import UnitErrors
+from tailboost.thresholds import RateTable
 
 ON_TRAINING = "error of predict on the rows fitted on"
 TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"
@@ -22,25 +23,15 @@ TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps of an additive classifier make small, and what that says about its errors.
+    """What the steps of an additive classifier make small, and what that says about its errors."""
 
-    Attributes
-    ----------
-    name : str
-        The cost in words and symbols.
-    value : float
-        Its value on the rows fitted on, for the hypotheses kept.
-    promised, observed : tuple of Bound
-        What bounds the errors on the rows fitted on: from the weighted errors alone, and from the cost.
-    symbols : dict
-        Names and values of all symbols in these.
-    """
-
-    name: str
-    value: float
+    name: str  # the cost in words and symbols
+    value: float  # its value on the rows fitted on, for the hypotheses kept
+    # promised, observed: what bounds the errors on the rows fitted on: from the weighted errors alone, and
+    # from the cost.
     promised: tuple[Bound, ...]
     observed: tuple[Bound, ...]
-    symbols: dict[str, str]
+    symbols: dict[str, str]  # names and values of all symbols in these
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class AdditiveGuarantee:
     upper : float or None
         The upper end of the 95 % Clopper–Pearson interval about ``error``; None where members were fitted on
         these rows.
-    units : UnitTable
+    units : RateTable
         Error of each class on these rows.
     symbols : dict
         Names and values of all symbols printed.
@@ -96,7 +87,7 @@ class AdditiveGuarantee:
     gap: float
     coin: float
     upper: float | None
-    units: UnitTable
+    units: RateTable
     symbols: dict[str, str]
 
     @property
@@ -125,9 +116,8 @@ class AdditiveGuarantee:
                 return text
             return f"{text}, always answering {self.constant!r} on {self.constant_error:.4g}"
         text, constant = f"predict errs on {self.error:.4g} of {self.judged_on}", f"{self.constant_error:.4g}"
-        measured = [line for line in self.units.lines if line.predict is not None]
-        worst = max(measured, key=lambda line: line.predict or 0.0)
-        of_class = f"its largest error is {worst.predict:.4g}, on class {worst.name!r}"
+        worst, largest = (self.units.worst or (None, 0.0))[:2]
+        of_class = f"its largest error is {largest:.4g}, on class {worst!r}"
         if self.error >= self.constant_error:
             return f"{text}, no less than always answering {self.constant!r} ({constant}); {of_class}"
         return f"{text}, always answering {self.constant!r} on {constant}; {of_class}"
@@ -142,7 +132,7 @@ class AdditiveGuarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
+        return asdict(self) | {"units": self.units.to_dict(), "verdict": self.verdict}
 
     @property
     def standing(self) -> str:
@@ -196,30 +186,19 @@ class AdditiveGuarantee:
 def additive_guarantee(
     combiner: Additive, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
 ) -> AdditiveGuarantee:
-    """Return what an additive classifier promised and achieved.
+    """Return what an additive classifier promised and achieved, once its combiner has settled on one.
 
-    Parameters
-    ----------
-    combiner : Additive
-        Has settled on a classifier.
-    cost : Cost
-        What its steps make small; of no meaning where a constant answers.
-    gap : float
-        Largest optimality gap of any solve.
-    classes : sequence of K labels
-        What the class numbers stand for.
-    fitted : bool
-        Whether members were fitted on the judged rows.
+    ``cost`` is what its steps make small, of no meaning where a constant answers; ``gap`` the largest
+    optimality gap of any solve; ``fitted`` tells whether members were fitted on the judged rows.
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
-    wrong, boosted = answers != rows.y, not combiner.constant_alone
+    wrong, boosted = rows.wrong(answers), not combiner.constant_alone
     with np.errstate(invalid="ignore"):  # a class without a row has no error
         by_class: Floats = np.bincount(rows.y, rows.weight * wrong, minlength=K) / np.bincount(
             rows.y, rows.weight, minlength=K
         )
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     decided = () if fitted else combiner.decided
-    fresh = not fitted and not decided
     error = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
     return AdditiveGuarantee(
@@ -230,14 +209,21 @@ def additive_guarantee(
         fitted=fitted,
         decided=decided,
         constant=classes[combiner.heaviest],
-        constant_error=float(np.average(rows.y != combiner.heaviest, weights=rows.weight)),
+        constant_error=float(np.average(rows.wrong(combiner.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
         achieved=cost.value if boosted else None,
         gap=gap,
         coin=1.0 - 1.0 / K,
         upper=None if fitted else float(clopper_pearson_interval(error, n)[1]),
-        units=UnitTable.of("class", words.rstrip(","), classes, rows.y, predict=by_class, fresh=fresh),
+        units=UnitErrors(
+            "class",
+            classes,
+            rows.counts(rows.y, K),
+            words.rstrip(","),
+            {"predict": by_class},
+            fresh=not (fitted or decided),
+        ).table(),
         symbols=cost.symbols if boosted else {},
     )
 

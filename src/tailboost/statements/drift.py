@@ -5,7 +5,6 @@ It says that rows changed, not that errors did: a weaker statement than evidence
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -28,37 +27,21 @@ MISSING, OTHER = "missing", "other"
 
 @dataclass(frozen=True)
 class Drift:
-    """How far one column of a batch is from the reference.
-
-    Attributes
-    ----------
-    column : str
-        Its name.
-    psi : float ≥ 0
-        Population stability index: Σ (p − q) log(p/q) over its parts.
-    p_value : float in [0, 1]
-        Of a χ² test that both are draws from one population: approximate.
-    moved : bool
-        Whether that is beyond chance, allowing for all columns and batches, and the index is at least .1.
-    """
+    """How far one column of a batch is from the reference."""
 
     column: str
-    psi: float
-    p_value: float
+    psi: float  # ≥ 0: population stability index: Σ (p − q) log(p/q) over its parts
+    p_value: float  # in [0, 1]: of a χ² test that both are draws from one population: approximate
+    # Whether that is beyond chance, allowing for all columns and batches, and the index is at least .1.
     moved: bool
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Counts of the rows of reference by column: all that is kept of them.
+    """Counts of the rows of reference by column: all that is kept of them."""
 
-    Parameters
-    ----------
-    columns : dict
-        Of each column its ``cuts`` (of numbers) or ``values`` (of text), and its ``counts``: of the parts or
-        values, then of the other values, then of the missing ones.
-    """
-
+    # Of each column its ``cuts`` (of numbers) or ``values`` (of text), and its ``counts``: of the parts or
+    # values, then of the other values, then of the missing ones.
     columns: dict[str, dict[str, Any]]
 
     @classmethod
@@ -79,19 +62,9 @@ class Reference:
         return cls(found)
 
     def drift(self, columns: Mapping[str, Any], level: float) -> list[Drift]:
-        """Compare a batch.
+        """Compare a batch with the reference, in its order; columns that only one of them has are left alone.
 
-        Parameters
-        ----------
-        columns : mapping of str to array of shape (n,)
-            Those of the reference; others are left alone.
-        level : float in (0, 1)
-            Probability, about, that any column of it is called moved without a change.
-
-        Returns
-        -------
-        list of Drift
-            In the order of the reference, without columns that are not there.
+        ``level`` is the probability, about, that any column is called moved without a change.
         """
         shared = [name for name in self.columns if name in columns]
         found = []
@@ -113,11 +86,6 @@ def columns_of(X: Any) -> dict[str, Any]:
         return {str(name): X[name] for name in X}
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return {f"x{j}": X[:, j] for j in range(X.shape[1])} if X.ndim == 2 else {}
-
-
-def level_of(batch: int, alpha: float) -> float:
-    """Return what the k-th batch may spend of α: 6/(π²k²) of it, which sum to α over all k."""
-    return alpha * 6.0 / (math.pi * batch) ** 2
 
 
 def _numbers(column: Any) -> Floats | None:

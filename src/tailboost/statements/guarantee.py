@@ -17,15 +17,13 @@ from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective
-from tailboost.combiners.vote import Vote
 from tailboost.game import Game
-from tailboost.rules.entropic import EntropicLP, entropic_theory
-from tailboost.rules.hedge import Hedge
+from tailboost.rules.entropic import entropic_theory
 from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 from tailboost.statements.two_fold import TwoFoldEstimate, highest
-from tailboost.statements.units import UnitTable
+from tailboost.thresholds import RateTable
 
 # A value this close to the coin flip's is the coin flip's.
 COIN_TOLERANCE = 1e-7
@@ -82,24 +80,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the mean error of a mixture may be, and is, on the rows λ is chosen on.
+    """What the mean error of a mixture may be, and is, on the rows λ is chosen on."""
 
-    Attributes
-    ----------
-    mean_budget : float
-        What it may be above the least mean error of a member.
-    least_mean : float
-        That least mean error.
-    mean : float
-        Mean error of the mixture.
-    price : float or None
-        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
-        of λ, which a little more budget may change at once.
-    """
-
-    mean_budget: float
-    least_mean: float
-    mean: float
+    mean_budget: float  # what it may be above the least mean error of a member
+    least_mean: float  # that least mean error
+    mean: float  # mean error of the mixture
+    # A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all of
+    # λ, which a little more budget may change at once.
     price: float | None
 
     def __str__(self) -> str:
@@ -180,7 +167,7 @@ class Guarantee:
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
         What λ minimised, in words, where that is not ``objective`` itself; else empty.
-    units : UnitTable or None
+    units : RateTable or None
         The error of each class, group or cell of the game beside what it is allowed; None where the game is
         over rows, and where the errors are not known.
     groups : tuple of GroupUse
@@ -209,7 +196,7 @@ class Guarantee:
     upper: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
-    units: UnitTable | None = None
+    units: RateTable | None = None
     draws: bool = True
     groups: tuple[GroupUse, ...] = ()
 
@@ -224,7 +211,10 @@ class Guarantee:
     @property
     def verdict(self) -> str:
         """One sentence: better than a coin or not shown to be, by the estimate, and what λ is."""
-        more = self._from_which_alpha()
+        more, alpha = "", self.beats_coin_flip_from
+        if alpha is not None:
+            which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
+            more = f"; on the rows it was chosen on this pool beats a coin flip {which}"
         if self.dropped:
             more += f"; with the {self.dropped:.3g} of the weight left out it is {self.achieved_on_all:.4g}"
         return f"{self._against_a_coin()}{self._standing()}{more}."
@@ -282,23 +272,10 @@ class Guarantee:
             )
         return f"λ is a true mixture: {self.achieved:.4g} {against}"
 
-    def _from_which_alpha(self) -> str:
-        alpha = self.beats_coin_flip_from
-        if alpha is None:
-            return ""
-        which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
-        return f"; on the rows it was chosen on this pool beats a coin flip {which}"
-
-    def _on_fresh_rows(self) -> list[str]:
-        if self.estimate is None:
-            return []
-        return [
-            f"estimate on rows not used for the choice of λ (the members' own fit aside): {self.estimate:.6g}"
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
+        units = None if self.units is None else self.units.to_dict()
+        return asdict(self) | {"units": units, "verdict": self.verdict}
 
     @property
     def _about(self) -> str:
@@ -365,7 +342,7 @@ class Guarantee:
         return f"Worst {kind}: {unit_name(name)}, {100 * error:.0f} of 100 wrong{between}"
 
     def __str__(self) -> str:
-        table = [] if self.units is None else [self.units.table]
+        table = [] if self.units is None else [self.units.of_rule("predict").text]
         return "\n".join([*table, *map(str, self.groups), self.standing, self.headline])
 
     @property
@@ -379,11 +356,12 @@ class Guarantee:
             )
         if self.largest_error is not None:
             achieved += f"; the largest error itself is {self.largest_error:.6g}"
+        fresh = "estimate on rows not used for the choice of λ (the members' own fit aside)"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             *map(str, self.groups),
             self.verdict,
-            *self._on_fresh_rows(),
+            *([] if self.estimate is None else [f"{fresh}: {self.estimate:.6g}"]),
             f"{achieved} ({self._gap_words}); {self._about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
@@ -406,7 +384,7 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 
 def guarantee(
     game: Game[Any] | None,
-    combiner: Mixture | Vote,
+    combiner: Mixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -416,25 +394,9 @@ def guarantee(
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
-    Parameters
-    ----------
-    game : Game or None
-        The game that was played; None where the pool comes from no game.
-    combiner : Mixture or Vote
-        The pool, its losses and its objective.
-    mixture : ndarray of shape (n_members,)
-        λ.
-    gap : float
-        Largest optimality gap of any solve.
-    bounds : pair of tuples of Bound
-        The promised and the observed ones.
-    classes : sequence of K labels
-        What the class numbers stand for.
-    names : sequence of str, optional
-        What the members are called where there was no game; the one with the least mean loss is the one that
-        the mixture is held against.
-    elsewhere : TwoFoldEstimate, optional
-        The judged rows under the choice made on others.
+    ``game`` is None where the pool comes from none; ``names`` are then what the members are called, and the
+    one with the least mean loss is held against the mixture. ``gap`` is the largest optimality gap of any
+    solve, and ``elsewhere`` the judged rows under the choice made on others.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
     coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
@@ -456,7 +418,7 @@ def guarantee(
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
     drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
-    if not ledger.rows.fitted and combiner.even:
+    if not ledger.rows.fitted and combiner.even and not combiner.voting:
         drawn = ledger.pool().combine(mixture)
     return Guarantee(
         promised=promised,
@@ -486,7 +448,7 @@ def guarantee(
 
 
 def _called(
-    game: Game[Any] | None, combiner: Mixture | Vote, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
@@ -501,7 +463,7 @@ def _called(
     return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
 
 
-def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
+def _budget(combiner: Mixture, mixture: Floats) -> Budget | None:
     if combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()
@@ -554,20 +516,11 @@ def _names(symbol: str, text: str) -> bool:
 def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
     """Bounds of a game that Hedge played.
 
-    Parameters
-    ----------
-    game : Game
-        Its rule is a `Hedge`.
-    alpha : float or None
-        Level of the CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no
-        place in it.
-    eta : float or "theory"
-        The classifier's parameter; only "theory" has an a-priori bound.
-    planned : int
-        Rounds for which "theory" was chosen.
+    Only ``eta="theory"``, chosen for ``planned`` rounds, has an a-priori one. ``alpha`` is the level of the
+    CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no place in it.
     """
-    rule, T, trace = game.rule, game.n_rounds, game.trace
-    assert isinstance(rule, Hedge)
+    rule: Any = game.rule
+    T, trace = game.n_rounds, game.trace
     if rule.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
     V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
@@ -586,28 +539,17 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
 
 
 def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
-    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+    """Add to the bounds of Hedge's even mixture those of the mixture λ that a linear program chose.
 
     Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
-    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
-
-    Parameters
-    ----------
-    game : Game
-        Its rule is a `Hedge` over rows.
-    ledger : Ledger
-        The losses that λ was chosen on.
-    alpha : float
-        Level of the CVaR that λ minimises.
-    value : float
-        The CVaR of λ's loss on these rows.
-    bounds : pair of tuples of Bound
-        Those of the even mixture.
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows. The game's rule is a
+    `Hedge` over rows; ``value`` is the CVaR at ``alpha`` of λ's loss on the rows of the ledger, on which it
+    was chosen.
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
-    assert isinstance(game.rule, Hedge)
-    if game.rule.outlier_fraction > 0:
+    rule: Any = game.rule
+    if rule.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
     drove, p = game.state.cumulative, game.state.base
     judged = np.sum([ledger.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
@@ -653,8 +595,8 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
 
 def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     """Bounds of regularised LPBoost, whose β was chosen for ``delta`` if that is given."""
-    rule, g = game.rule, float(game.trace.weighted_loss.max())
-    assert isinstance(rule, EntropicLP)
+    rule: Any = game.rule
+    g = float(game.trace.weighted_loss.max())
     if rule.outlier_fraction > 0:
         return (Bound(_name_of_cvar(rule.alpha), "g + δ", None, note=OUTLIERS),), ()
     best = _best_on_player_losses(game)
@@ -670,24 +612,11 @@ def hedge_bounds(
     mean_losses: Floats,
     least: float,
 ) -> tuple[Bound, ...]:
-    """Observed bounds of Hedge started at ``p``: regret against v is at most KL(v ‖ p)/η + ηT/8.
+    """Observed bounds of Hedge started at p: regret against v is at most KL(v ‖ p)/η + ηT/8.
 
-    Parameters
-    ----------
-    V : float
-        ``(1/T) Σ_t ⟨w^t, ℓ^t⟩``.
-    eta : float
-        η ≥ 0. At 0 the player stays at p: nothing is proved, unless there is only one unit.
-    n_rounds : int
-        T.
-    alpha : float or None
-        Level of the CVaR bound; None leaves it out.
-    base : ndarray of shape (m,)
-        p.
-    mean_losses : ndarray of shape (m,)
-        ``(1/T) Σ_t ℓ_i^t``.
-    least : float
-        min p: the smallest share of a row where a unit stands for several.
+    ``V`` is ``(1/T) Σ_t ⟨w^t, ℓ^t⟩`` and ``mean_losses`` are ``(1/T) Σ_t ℓ_i^t``. With η = 0 the player stays
+    at p, ``base``: nothing is proved, unless there is only one unit. Without an ``alpha`` there is no bound
+    on a CVaR. ``least`` is min p: the smallest share of a row where a unit stands for several.
     """
     used = base > 0
     note = "on the losses that drove the player"

@@ -37,21 +37,13 @@ def down(value: float) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a bound says: between which numbers a rate lies, or the gap or the ratio of those of units.
+    """What a bound says: between which numbers a rate lies, or the gap or the ratio of those of units."""
 
-    Attributes
-    ----------
-    form : {"mean", "gap", "ratio"}
-        Whether of the rate of one unit, of the largest less the smallest, or the smallest over the largest.
-    units : tuple
-        The unit, or those that are compared.
-    lower, upper : float or None
-        The numbers; None where nothing is said on that side. Of a gap only the upper one is put to the test,
-        of a ratio only the lower one.
-    """
-
+    # Whether of the rate of one unit, of the largest less the smallest, or the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
-    units: tuple[Any, ...]
+    units: tuple[Any, ...]  # the unit, or those that are compared
+    # lower, upper: the numbers; None where nothing is said on that side. Of a gap only the upper one is put
+    # to the test, of a ratio only the lower one.
     lower: float | None = None
     upper: float | None = None
 
@@ -63,14 +55,10 @@ class Claim:
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
 
-        A rate of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by
-        some pair of units: rows of one are put beside blocks of rows of the other, so that the difference of
-        each row and its block is a draw with the mean of the difference of the rates.
-
-        Parameters
-        ----------
-        samples : list of Sample
-            Of each unit the rows of a batch, in an order that nobody chose by what they contribute.
+        The rows of a batch, of each unit, are in an order that nobody chose by what they contribute. A rate
+        of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by some
+        pair of units: rows of one are put beside blocks of rows of the other, so that the difference of each
+        row and its block is a draw with the mean of the difference of the rates.
         """
         if self.form == "mean":
             (sample,) = samples
@@ -116,18 +104,11 @@ def _means(values: Floats, n: int) -> Floats:
 
 @dataclass(frozen=True)
 class Bets:
-    """The bets against one claim after some batches, and what the rows were that they were on.
+    """The bets against one claim after some batches, and what the rows were that they were on."""
 
-    Attributes
-    ----------
-    bets : tuple of Evidence
-        One for each way in which it may be false; none before the first batch.
-    seen : tuple of (int, float, float)
-        Of each unit its rows, the weight among which the rate counts (for most rates as many), and the sum
-        of what is counted.
-    """
-
-    bets: tuple[Evidence, ...] = ()
+    bets: tuple[Evidence, ...] = ()  # one for each way in which it may be false; none before the first batch
+    # Tuple of (int, float, float): of each unit its rows, the weight among which the rate counts (for most
+    # rates as many), and the sum of what is counted.
     seen: tuple[tuple[int, float, float], ...] = ()
 
     def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.limit import Wrong
-from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.mixture import Mixture, Wrong
 from tailboost.combiners.objective import Objective, WorstUnit
-from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 
@@ -25,35 +23,21 @@ class TwoFoldEstimate:
     """Losses by two-fold cross-validation of the mixture weights; members stay fixed.
 
     The members stay as they are: what was fitted to these rows in making them is not seen here.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows.
-    half : ndarray of bool, shape (n,)
-        Which of the halves each is in.
-    drawn : ndarray of shape (n,)
-        Expected loss of the rule that draws a member.
-    wrong : ndarray of shape (n,) or None
-        Whether `predict` is wrong (of rows that stand for several, how often); None where that is not known.
     """
 
-    rows: Rows
-    half: Mask
-    drawn: Floats
+    rows: Rows  # the judged rows
+    half: Mask  # shape (n,): which of the halves each is in
+    drawn: Floats  # shape (n,): expected loss of the rule that draws a member
+    # Shape (n,): whether `predict` is wrong (of rows that stand for several, how often); None where that is
+    # not known.
     wrong: Floats | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, wrong: Wrong | None = None) -> Self | None:
+    def of(cls, combiner: Mixture, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
-        Parameters
-        ----------
-        combiner : Mixture or Vote
-            The members and how they are combined.
-        wrong : callable, optional
-            ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
-            ensemble is wrong; by default by the answers that are kept with the pool.
+        ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
+        ensemble is wrong; by default by the answers that are kept with the pool.
         """
         ledger = combiner.pool.ledger
         half = ledger.rows.halves()
@@ -71,35 +55,48 @@ class TwoFoldEstimate:
                 found[judged] = wrong(ensemble, judged)
         return cls(ledger.rows, half, drawn, None if wrong is None else found)
 
+    def of_units(self, index: Ints, n_units: int) -> dict[str, Floats]:
+        """Return the error of each unit with its interval, shape (m, 3), by rule; NaN without rows.
+
+        Each row is in the unit or units that ``index`` names. An interval is about the error of the final
+        members. It reaches from the lowest to the highest end of the 95 % Clopper–Pearson intervals about
+        three errors: on each half, under the choice made on the other, and on both. So it is wider where the
+        choice changes with the rows. Where losses are out of fold the members are siblings of those that were
+        measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n is Kish's effective number,
+        F that of the folds and ρ the intraclass correlation of the losses of a unit within a fold, one for
+        all units (see `fold_correlation`).
+        """
+        rows, half, found = self.rows, self.half, dict[str, Floats]()
+        for rule, losses in (("randomised", self.drawn), ("predict", self.wrong)):
+            if losses is None:
+                continue
+            both = rows.means(index, n_units, losses)
+            each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
+            # A half without rows of a unit says nothing of its own.
+            errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
+            low, high = clopper_pearson_interval(errors, effective_sizes(rows, index, n_units, losses))
+            ends = np.column_stack([both, low.min(axis=0), high.max(axis=0)])
+            found[rule] = np.where(np.isnan(both)[:, None], np.nan, ends)
+        return found
+
 
 def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None = None) -> float:
     """Return the upper end of a 95 % interval about an objective, by losses that it was not chosen on.
 
-    Of units it is the highest end of the intervals of `UnitEstimates`: that it is below a number is shown
-    only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the
-    CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a row that
-    was not seen may be 1.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is estimated.
-    rows : Rows
-        The rows.
-    drawn : ndarray of shape (n,)
-        Their losses.
-    half : ndarray of bool, shape (n,), optional
-        The halves that were judged by the choice on each other, where there was a choice.
+    Of units it is the highest end of the intervals of `TwoFoldEstimate.of_units`: that it is below a number
+    is shown only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less
+    than the CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a
+    row that was not seen may be 1. ``half`` marks the halves that were judged by the choice on each other,
+    where there was a choice.
     """
-    if isinstance(objective, WorstUnit):
+    if objective.unit is not None:
+        objective = cast("WorstUnit", objective)
         index = objective.index(rows)
         m = int(index.max()) + 1
         whole = np.ones(len(drawn), dtype=np.bool_)
-        found = UnitEstimates.of(
-            TwoFoldEstimate(rows, whole if half is None else half, drawn, None), index, m
-        )
-        assert found is not None
-        return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
+        half = whole if half is None else half
+        found = TwoFoldEstimate(rows, half, drawn, None).of_units(index, m)["randomised"]
+        return objective.largest_beyond(found[:, 2], ~np.isnan(found[:, 0]))
     if objective.alpha is None:
         return 1.0
     one = np.zeros(len(drawn), dtype=np.intp)
@@ -123,74 +120,13 @@ def effective_sizes(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask
     return n
 
 
-@dataclass(frozen=True)
-class UnitEstimates:
-    """Errors of classes, groups or cells on rows that the choice was not made on, with intervals.
-
-    An interval is about the error of the final members. It reaches from the lowest to the highest end of the
-    95 % Clopper–Pearson intervals about three errors: on each half, under the choice made on the other, and
-    on both. So it is wider where the choice changes with the rows. Where losses are out of fold the members
-    are siblings of those that were measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n
-    is Kish's effective number, F that of the folds and ρ the intraclass correlation of the losses of a unit
-    within a fold, one for all units (see `fold_correlation`).
-
-    Attributes
-    ----------
-    drawn, predict : ndarray of shape (m,)
-        Error of the rule that draws a member, and of `predict`; NaN for a unit without a row.
-    drawn_interval, predict_interval : ndarray of shape (m, 2)
-        Intervals; [0, 1] without a row.
-    """
-
-    drawn: Floats
-    drawn_interval: Floats
-    predict: Floats | None = None
-    predict_interval: Floats | None = None
-
-    @classmethod
-    def of(cls, elsewhere: TwoFoldEstimate | None, index: Ints, n_units: int) -> Self | None:
-        """Return the estimates of units, of which each row is in those that ``index`` names."""
-        if elsewhere is None:
-            return None
-        rows, half = elsewhere.rows, elsewhere.half
-
-        def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
-            both = rows.means(index, n_units, losses)
-            each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
-            # A half without rows of a unit says nothing of its own.
-            errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
-            n = effective_sizes(rows, index, n_units, losses)
-            low, high = clopper_pearson_interval(errors, n)
-            return both, np.column_stack([low.min(axis=0), high.max(axis=0)])
-
-        of_predict = () if elsewhere.wrong is None else estimate(elsewhere.wrong)
-        return cls(*estimate(elsewhere.drawn), *of_predict)
-
-
 def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> float:
     """Return ρ: how alike the losses of a unit's rows are that one model was judged on, over all units.
 
     Models of different folds err differently on a unit, beyond chance, where little decides which side of a
-    threshold it falls: the variance of an error e measured on the n rows of a fold is
-    ``e(1 − e)(1/n + ρ(1 − 1/n))``.
-    Estimated by moments from the sum of Pearson's statistics of the units; 0 where they vary no more than by
-    chance.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows, with their folds.
-    index : ndarray of shape (n,) or (n, c)
-        Their units, −1 for none.
-    n_units : int
-        m.
-    losses : ndarray of shape (n,)
-        In [0, 1].
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    threshold it falls: the variance of an error e measured on the n rows of a fold is ``e(1 − e)(1/n + ρ(1 −
+    1/n))``. ρ in [0, 1] is estimated by moments from the sum of Pearson's statistics of the units; 0 where
+    they vary no more than by chance. Losses are in [0, 1], units of shape (n,) or (n, c), −1 for none.
     """
     assert rows.fold is not None
     row, unit = memberships(index)

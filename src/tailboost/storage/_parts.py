@@ -106,18 +106,15 @@ class Writer:
         if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
             return ["scalar", *self._array(np.asarray(thing))]
         if cls is np.ndarray:
-            return self._any_array(thing)
+            if thing.dtype == object:
+                return ["objects", list(thing.shape), [self.value(value) for value in thing.ravel().tolist()]]
+            if thing.dtype.kind not in KINDS:
+                raise Refused(f"an array of {thing.dtype}")
+            return ["array", *self._array(thing)]
         if cls in SPARSE.values():
             fields = (thing.data, thing.indices, thing.indptr)
             return ["sparse", cls.__name__, list(map(int, thing.shape)), *map(self.value, fields)]
         return self._object(thing, cls)
-
-    def _any_array(self, array: NDArray[Any]) -> list[Any]:
-        if array.dtype == object:
-            return ["objects", list(array.shape), [self.value(value) for value in array.ravel().tolist()]]
-        if array.dtype.kind not in KINDS:
-            raise Refused(f"an array of {array.dtype}")
-        return ["array", *self._array(array)]
 
     def _array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; sums may depend on the order."""
@@ -212,18 +209,10 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 class Reader:
-    """Builds a model from its parts.
+    """Builds a model from its parts, which may be forged.
 
-    Parameters
-    ----------
-    structure : dict
-        From `Writer.finished`, but possibly forged.
-    arrays : bytes
-        The block of arrays.
-    max_bytes : int
-        Bytes, and entries, that all arrays together may have.
-    trusted : collection of str
-        Full names of classes and functions that the caller allows beside the list.
+    All arrays together may have ``max_bytes`` bytes and entries. ``trusted`` are full names of classes and
+    functions that the caller allows beside the list.
     """
 
     def __init__(
@@ -232,13 +221,11 @@ class Reader:
         self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
         self.structure, self.built, self.visits = structure, list[Any](), list[int]()
         names = structure["classes"]
-        if refused := [name for name in names if not self._is_allowed(name)]:
+        known = {*REVIEWED, *MADE, *self.trusted}
+        if refused := [name for name in names if not (isinstance(name, str) and name in known)]:
             raise Refused(", ".join(sorted(map(str, refused))))
         self.classes = [(name, found(name)) for name in names]
         self.trees = built_trees(structure["trees"], self._array)
-
-    def _is_allowed(self, name: Any) -> bool:
-        return isinstance(name, str) and (name in REVIEWED or name in MADE or name in self.trusted)
 
     def model(self) -> Any:
         """Return the model."""

@@ -19,23 +19,16 @@ from sklearn.utils import check_array
 
 @dataclass(frozen=True)
 class Reviewed:
-    """A class that may be in a file.
+    """A class that may be in a file."""
 
-    Parameters
-    ----------
-    held_at : mapping of str to value
-        Fields that have this value in a file. None: what the fit had there is not stored.
-    left_out : frozenset of str
-        Fields that no file has: caches, and what only a fit needs.
-    functions : mapping of str to tuple of str
-        Fields that may be a function, and which ones.
-    finish : callable, optional
-        Called with an object that has its fields, to make what is left out.
-    """
-
+    # Mapping of str to value: fields that have this value in a file. None: what the fit had there is not
+    # stored.
     held_at: Mapping[str, str | None] = field(default_factory=dict)
+    # Frozenset of str: fields that no file has: caches, and what only a fit needs.
     left_out: frozenset[str] = frozenset()
+    # Fields that may be a function, and which ones.
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Called with an object that has its fields, to make what is left out.
     finish: Callable[[Any], None] | None = None
 
 
@@ -262,7 +255,6 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
@@ -281,10 +273,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
-    **_names("tailboost.statements.rate_bounds", "RateBound"),
+    **_names("tailboost.statements.rate_bounds", "CertifiedBound", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
+    **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
@@ -292,8 +284,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitLine", "UnitTable"),
-    **_names("tailboost.combiners.vote", "Tally", "Vote"),
+    **_names("tailboost.statements.units", "UnitErrors"),
     # -- rules
     **_names("tailboost.rules.adaboost", "AdaBoost"),
     **_names("tailboost.rules.additive", "AdditiveState"),
@@ -312,7 +303,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._lines", "Lines"),
     **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
-    **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
+    **_names("tailboost.mixture._tables", "Judged", "Models"),
     # -- baselines
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),

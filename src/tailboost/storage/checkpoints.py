@@ -43,17 +43,9 @@ def keep(member: Any, folder: Any) -> None:
 class Checkpoints:
     """The folder of a fit's rounds, held by one fit at a time; without a folder nothing is kept.
 
-    A context manager: leaving it gives the folder back.
-
-    Parameters
-    ----------
-    folder : Path or None
-        An existing folder.
-    identity : Identity
-        Of the fit; files of another one are refused.
-    interrupted : callable
-        Says whether Ctrl-C came. Nothing is written from then on: a learner that swallowed it may have
-        returned half trained.
+    A context manager: leaving it gives the folder back. Files of another identity than the fit's are refused.
+    From when ``interrupted`` says that Ctrl-C came nothing is written: a learner that swallowed it may have
+    returned half trained.
     """
 
     def __init__(self, folder: Path | None, identity: Identity, interrupted: Callable[[], bool]) -> None:
@@ -74,14 +66,6 @@ class Checkpoints:
         interrupted: Callable[[], bool] = lambda: False,
     ) -> Self:
         """Open (or make) the folder given as parameter ``checkpoint_dir``; None keeps nothing.
-
-        Parameters
-        ----------
-        folder : path or None
-        identity : Identity
-        learner : estimator, optional
-            The base learner, which pickle must be able to store.
-        interrupted : callable, optional
 
         Raises
         ------
@@ -171,13 +155,7 @@ class Checkpoints:
         """Return the answers to a question within a round (or probabilities), from its file if there is one.
 
         So a fit that was killed in the middle of a round resumes there. Several threads may ask at a time.
-
-        Parameters
-        ----------
-        question : bytes
-            All that the answers depend on within this fit.
-        ask : callable
-            Gets them.
+        The question is all that the answers depend on within this fit; ``ask`` gets them.
         """
         if self.folder is None:
             return ask()

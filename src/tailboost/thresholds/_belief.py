@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
+from tailboost._blas import one_blas_thread
 from tailboost._checks import as_pandas, n_rows_of
 from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints
@@ -38,28 +39,15 @@ def group_learner() -> HistBoostClassifier:
 
 @dataclass(eq=False)
 class GroupModel:
-    """p(g | x, y) of the groups of one column.
+    """p(g | x, y) of the groups of one column."""
 
-    Parameters
-    ----------
-    n_classes, n_values : int
-        K and how many groups the column has.
-    model : classifier or None
-        Fitted on features and class; None where there is one group.
-    present : ndarray of int
-        The groups it knows.
-    prior : ndarray of shape (K, n_values)
-        Shares of the groups in each class.
-    trust : ndarray of shape (K,)
-        Share of the model in the answer for a class; the rest is the prior's.
-    """
-
+    # n_classes, n_values: K, and how many groups the column has.
     n_classes: int
     n_values: int
-    model: Any
-    present: Ints
-    prior: Floats
-    trust: Floats
+    model: Any  # classifier or None: fitted on features and class; None where there is one group
+    present: Ints  # the groups it knows
+    prior: Floats  # shape (K, n_values): shares of the groups in each class
+    trust: Floats  # shape (K,): share of the model in the answer for a class; the rest is the prior's
 
     @classmethod
     def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
@@ -126,20 +114,13 @@ def with_class(X: Any, y: Ints, n_classes: int) -> Any:
 
 @dataclass(eq=False)
 class Calibration:
-    """Multinomial regression of the stratum on the logarithms of its believed probabilities.
+    """Multinomial regression of the stratum on the logarithms of its believed probabilities."""
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (S, S)
-        Row = stratum.
-    offsets : ndarray of shape (S,)
-        Of each stratum.
-    """
-
-    slopes: Floats
-    offsets: Floats
+    slopes: Floats  # shape (S, S): row = stratum
+    offsets: Floats  # shape (S,): of each stratum
 
     @classmethod
+    @one_blas_thread
     def fit(cls, belief: Singles, stratum: Ints, share: Floats) -> Calibration:
         """Return the calibration of a belief of shape (S, n) on rows whose strata are known.
 
@@ -210,30 +191,16 @@ def _summed(values: Floats) -> Floats:
 
 @dataclass(eq=False)
 class Belief:
-    """p(s | x) = p(y | x) p(g | x, y): what sources say of the class, and features of groups not told.
+    """p(s | x) = p(y | x) p(g | x, y): what sources say of the class, and features of groups not told."""
 
-    Parameters
-    ----------
-    n_classes : int
-        K.
-    combinations : ndarray of int, shape (G, c)
-        The combinations of groups, as numbers of values by column.
-    told : bool
-        Whether the groups of rows to answer are told.
-    by_features : bool
-        Whether groups are inferred from the features of a row, or from what all models say of it.
-    models : list of GroupModel
-        One for each column of groups that has to be inferred.
-    calibrations : dict
-        By source, where groups are inferred.
-    """
-
-    n_classes: int
-    combinations: Ints
-    told: bool
+    n_classes: int  # K
+    combinations: Ints  # shape (G, c): the combinations of groups, as numbers of values by column
+    told: bool  # whether the groups of rows to answer are told
+    # Whether groups are inferred from the features of a row, or from what all models say of it.
     by_features: bool = True
+    # One for each column of groups that has to be inferred.
     models: list[GroupModel] = field(default_factory=list)
-    calibrations: dict[int, Calibration] = field(default_factory=dict)
+    calibrations: dict[int, Calibration] = field(default_factory=dict)  # by source, where groups are inferred
 
     @property
     def infers(self) -> bool:

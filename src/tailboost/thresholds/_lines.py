@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from tailboost._html import text_table
+from tailboost._html import html_table, text_table
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.rates import ROUNDING as ROUNDING
@@ -20,6 +21,9 @@ from tailboost.thresholds._program import Program
 SPREAD = 1.959963984540054
 # So many lines are named in a sentence.
 FEW = 4
+# More units are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
+MOST_LINES = 30
+RULES = {"predict": "predict", "randomised": "randomised rule"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class RateLine:
         By how much the objective falls for each 1 by which the bound is loosened, as the models'
         probabilities expect it; NaN where that is not known. Of a limit on rows passed on: the price of a
         person's look at which no limit is needed.
+    rule : {"predict", "randomised"}
+        Of an error of a unit: by `predict`, or expected of the rule that draws a member for each answer.
     """
 
     rate: str
@@ -69,6 +75,7 @@ class RateLine:
     likely: bool | None = None
     sense: str = ""
     price: float = float("nan")
+    rule: str = "predict"
 
 
 @dataclass(frozen=True)
@@ -83,11 +90,14 @@ class RateTable:
         What rows they are about.
     notes : tuple of str
         What else is to be said of the classifier: how its answers come to depend on the groups.
+    kind : str
+        What units are whose errors it is about: "class", "group" or "cell"; empty for a table of other rates.
     """
 
     lines: tuple[RateLine, ...]
     words: str
     notes: tuple[str, ...] = ()
+    kind: str = ""
 
     @classmethod
     def of(
@@ -133,10 +143,41 @@ class RateTable:
         words : str
             What rows these are.
         """
-        pairs = [(one.rate, one) if isinstance(one, Limit) else (one, None) for one in stated]
         strata, tally = answered.strata, answered.tally
-        lines = [line for rate, limit in pairs for line in rate_lines(rate, limit, strata, tally, None)]
+        lines = [line for one in stated for line in rate_lines(one.rate, one.limit, strata, tally, None)]
         return cls(tuple(lines), words)
+
+    def of_rule(self, rule: str) -> RateTable:
+        """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
+        lines = [line for line in self.lines if line.rule == rule]
+        draws = any(line.rule == "randomised" for line in self.lines)
+        return replace(self, lines=tuple(lines) if lines or draws else self.lines)
+
+    def column(self, name: str, rule: str = "predict") -> Floats | None:
+        """Return one number of all lines of a rule, shape (m,); None where it is known of none."""
+        values = np.array([getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64)
+        return None if np.isnan(values).all() else values
+
+    def intervals(self, rule: str = "predict") -> Floats | None:
+        """Return the intervals about the estimates of a rule, shape (m, 2); None where there are none."""
+        low, high = self.column("low", rule), self.column("high", rule)
+        return None if low is None or high is None else np.column_stack([low, high])
+
+    @property
+    def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
+        """Name, error and interval of the unit with the largest error; None where no error is known.
+
+        Of `predict` rather than of the rule that draws, and of rows that the choice was not made on rather
+        than of those it was.
+        """
+        for rule in RULES:
+            for name in ("estimate", "value"):
+                known = [x for x in self.lines if x.rule == rule and not np.isnan(getattr(x, name))]
+                if known:
+                    line = max(known, key=lambda line: getattr(line, name))
+                    ends = None if name == "value" else (line.low, line.high)
+                    return line.unit, getattr(line, name), ends
+        return None
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -151,8 +192,13 @@ class RateTable:
         return all(said) if said else None
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the lines as dicts, for ``pandas.DataFrame`` or JSON."""
+        """Return the lines as dicts, for ``pandas.DataFrame``."""
         return [asdict(line) for line in self.lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON, which has no NaN."""
+        lines = [{k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()]
+        return asdict(self) | {"lines": lines}
 
     @property
     def verdict(self) -> str:
@@ -173,30 +219,66 @@ class RateTable:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return a heading and the lines as text, the estimate first."""
         there = any(not np.isnan(line.estimate) for line in self.lines)
+        between = any(not np.isnan(line.low) for line in self.lines)
         limited = any(line.limit for line in self.lines)
         priced = any(line.price > 0 for line in self.lines)
-        head = ["rate", "unit", "on these rows", "95 % interval"]
-        if there:
-            head = ["rate", "unit", "estimate", "95 % interval", "on these rows"]
-        rows = []
-        for line in self.lines:
+        drawn = bool(self.kind) and len({line.rule for line in self.lines}) > 1
+        digits, rows = (3, 2) if self.kind else (4, 4), []
+        for line in self._shown:
             unit = "all" if line.unit is None else unit_name(line.unit)
-            value, estimate = ("–" if np.isnan(x) else f"{x:.4f}" for x in (line.value, line.estimate))
-            between = "–" if np.isnan(line.low) else f"{line.low:.4f} to {line.high:.4f}"
-            row = [line.rate, unit, *([estimate, between, value] if there else [value, between])]
+            value, estimate, low, high = (
+                "–" if np.isnan(x) else f"{x:.{n}f}"
+                for pair, n in zip(((line.value, line.estimate), (line.low, line.high)), digits, strict=True)
+                for x in pair
+            )
+            row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
+            row += [RULES[line.rule]] * drawn + [estimate] * there + [value] * (not there)
+            if between:
+                row.append("–" if np.isnan(line.low) else f"{low} to {high}")
+            row += [value] * there
             if limited:
                 bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
                 row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
             if priced:
                 row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
             rows.append(row)
+        head = [self.kind, "rows"] if self.kind else ["rate", "unit"]
+        head += ["error of"] * drawn + ["estimate" if there else "on these rows"]
+        head += ["95 % interval"] * between + ["on these rows"] * there
         kept = "kept on these rows" if there else "kept"
         return head + ["limit", kept] * limited + ["price"] * priced, rows
 
-    def __str__(self) -> str:
+    @property
+    def _shown(self) -> Sequence[RateLine]:
+        """Of errors of very many units the lines that are the farthest beyond what is allowed."""
+        if not self.kind or len(self.lines) <= MOST_LINES:
+            return self.lines
+        beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
+        return [self.lines[i] for i in np.argsort(beyond, kind="stable")[: -MOST_LINES - 1 : -1]]
+
+    @property
+    def caption(self) -> str:
+        """What it is about, in words."""
+        more = len(self.lines) - len(self._shown)
+        hidden = f"; {more} more are in to_dict()" if more else ""
+        return (
+            f"error of each {self.kind}, measured on {self.words}{hidden}"
+            if self.kind
+            else f"On {self.words}"
+        )
+
+    @property
+    def text(self) -> str:
+        """The caption and the lines."""
         head, rows = self.cells()
-        said = f"On {self.words}:\n{text_table(head, rows, left=range(len(head)))}"
-        return "\n".join([said, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
+        left = (0,) if self.kind else range(len(head))
+        return f"{self.caption}:\n{text_table(head, rows, left=left)}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
 
 
 def _named(lines: Iterable[RateLine]) -> str:
@@ -233,9 +315,7 @@ def rate_lines(
     numbers = np.column_stack([values, estimates, low, high, sizes, bounds])
     if limit is not None and limit.compares:
         own, elsewhere_said = limit.said_of(values), limit.said_of(estimates)
-        middle, half = limit.said_of(centre), _half_width(limit, centre, high - low)
-        ceiling = 1.0 if limit.form == "ratio" else np.inf
-        interval = max(0.0, middle - half), min(ceiling, middle + half)
+        interval = _compared(limit, strata, centre, sizes)
         numbers = np.vstack([numbers, [own, elsewhere_said, *interval, np.nan, limit.bound]])
     names = [*terms.names, *([limit.form] if limit is not None and limit.compares else [])]
     paid = np.full(len(names), np.nan)
@@ -317,27 +397,35 @@ def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
 
 
-def _intervals(rate: Rate, strata: Strata, centre: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+def _intervals(
+    rate: Rate, strata: Strata, centre: Floats, sizes: Floats, spread: float = SPREAD
+) -> tuple[Floats, Floats]:
     """Return Wilson's intervals of rates, scaled to [0, 1] by what their values may be."""
     least, most = rate.range(strata)
     width = max(most - least, 1e-300)
     n = np.maximum(sizes, 1e-9)
     p = (centre - least) / width
-    middle = (p + SPREAD**2 / (2 * n)) / (1 + SPREAD**2 / n)
-    half = SPREAD / (1 + SPREAD**2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + SPREAD**2 / (4 * n**2))
+    middle = (p + spread**2 / (2 * n)) / (1 + spread**2 / n)
+    half = spread / (1 + spread**2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + spread**2 / (4 * n**2))
     return least + width * (middle - half), least + width * (middle + half)
 
 
-def _half_width(limit: Limit, centre: Floats, widths: Floats) -> float:
-    """Return half the interval of a gap or ratio, from those of its largest and smallest rate."""
-    known = np.flatnonzero(~np.isnan(centre))
-    if not len(known):
-        return float("nan")
-    ends = [known[centre[known].argmax()], known[centre[known].argmin()]]
-    half = widths[ends] / 2.0
-    if limit.form == "gap":
-        return float(np.sqrt((half**2).sum()))
-    top, bottom = centre[ends]
-    if top <= 0 or bottom <= 0:
-        return 1.0
-    return float(bottom / top * np.sqrt(((half / np.array([top, bottom])) ** 2).sum()))
+def _compared(limit: Limit, strata: Strata, centre: Floats, sizes: Floats) -> tuple[float, float]:
+    """Return the interval of a gap or ratio: from those of the differences of all pairs, each made wider.
+
+    Another unit than the two that are farthest apart here, of fewer rows, may be so on other rows: the
+    intervals of the differences (Newcombe 1998) hold together, by Bonferroni. Of two units it is theirs.
+    """
+    known = ~np.isnan(centre)
+    if (m := int(known.sum())) < 2:
+        return float("nan"), float("nan")
+    spread = float(ndtri(1.0 - 0.025 / (m * (m - 1) / 2)))
+    ends = (centre, *_intervals(limit.rate, strata, centre, sizes, spread))
+    rate, low, high = (of[known] for of in ends)
+    if limit.form == "ratio":
+        rate, low, high = (np.log(np.maximum(of, 1e-300)) for of in (rate, low, high))
+    apart = rate[:, None] - rate
+    more, less = np.hypot((high - rate)[:, None], rate - low), np.hypot((rate - low)[:, None], high - rate)
+    least = max(0.0, float((apart - less).max()))
+    most = float((apart + more)[~np.eye(m, dtype=bool)].max())
+    return (least, most) if limit.form == "gap" else (float(np.exp(-most)), float(np.exp(-least)))

@@ -16,17 +16,10 @@ from tailboost.thresholds._tally import Member, Table, Tally
 
 @dataclass
 class Pool:
-    """Members that were made, each with its tally on the judged rows; none answers as another does.
+    """Members that were made, each with its tally on the judged rows; none answers as another does."""
 
-    Parameters
-    ----------
-    table : Table
-        The judged rows.
-    members, tallies : list
-        The members and what they do.
-    """
-
-    table: Table
+    table: Table  # the judged rows
+    # members, tallies: the members and what they do.
     members: list[Member] = field(default_factory=list)
     tallies: list[Tally] = field(default_factory=list)
     _number: dict[bytes, int] = field(default_factory=dict)

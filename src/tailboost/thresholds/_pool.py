@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Mask
 from tailboost.rates import Objective, error
 from tailboost.thresholds._games import play
@@ -37,28 +38,15 @@ SEED_ROUNDS, SEED_PRICES = 20, (0.0, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What growth of a pool found.
+    """What growth of a pool found."""
 
-    Parameters
-    ----------
-    program : Program
-        The program, with a limit on the mean error where there is a budget.
-    solved : Solved
-        The last solution; ``weights`` are of the members ``numbers``.
-    numbers : list of int
-        Members of the pool in the program.
-    bound : float
-        No mixture of rules of the sources is below, where tallies are the expected ones; −∞ where they are
-        counted.
-    contradicting : ndarray of bool, shape (n_limits,)
-        Which limits contradict each other; none where all can be kept.
-    """
-
-    program: Program
-    solved: Solved
-    numbers: list[int]
+    program: Program  # the program, with a limit on the mean error where there is a budget
+    solved: Solved  # the last solution; ``weights`` are of the members ``numbers``
+    numbers: list[int]  # members of the pool in the program
+    # No mixture of rules of the sources is below, where tallies are the expected ones; −∞ where they are
+    # counted.
     bound: float
-    contradicting: Mask
+    contradicting: Mask  # shape (n_limits,): which limits contradict each other; none where all can be kept
 
     @property
     def feasible(self) -> bool:
@@ -66,6 +54,7 @@ class Growth:
         return self.solved.slack <= SLACK * 10
 
 
+@one_blas_thread  # threads change the last digits of sums, from which other rules may grow
 def grow(
     pool: Pool,
     program: Program,
@@ -196,6 +185,7 @@ def _passing_on(program: Program) -> Program:
     return Program.of_rates(program.strata, Objective.of(error()), limits)
 
 
+@one_blas_thread
 def restricted(pool: Pool, program: Program, reading: Reading) -> Growth:
     """Solve a program over the members that there are."""
     return _at_its_level(program, pool, reading, lambda at: _solved(pool, at, reading))

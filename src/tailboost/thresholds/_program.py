@@ -25,45 +25,20 @@ SLACK = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over tallies N of mixtures of members.
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over tallies N of mixtures of members."""
 
-    Parameters
-    ----------
-    strata : Strata
-        What tallies are over.
-    objective : Objective
-        What is made small; of a largest rate z_0 is the largest.
-    limits : tuple of Limit
-        What has to hold.
-    cost : ndarray of shape (W × A,)
-        The part of the objective that is linear.
-    matrix : ndarray of shape (J, W × A)
-        The rows.
-    bound : ndarray of shape (J,)
-        b.
-    free : ndarray of shape (J,)
-        Coefficient of the row's free variable.
-    variable : ndarray of int, shape (J,)
-        Which free variable, −1 for none.
-    of : ndarray of int, shape (J,)
-        Number of the limit behind each row, −1 for the objective.
-    scale : float
-        What the objective was divided by.
-    level : float
-        Of an objective that is a ratio: the level t of the numerators less t times the denominators, which
-        stand for it; 0 of others. The ratio is as small as it can be where its program's value is 0.
-    """
-
-    strata: Strata
-    objective: Objective
-    limits: tuple[Limit, ...]
-    cost: Floats
-    matrix: Floats
-    bound: Floats
-    free: Floats
-    variable: Ints
-    of: Ints
-    scale: float
+    strata: Strata  # what tallies are over
+    objective: Objective  # what is made small; of a largest rate z_0 is the largest
+    limits: tuple[Limit, ...]  # what has to hold
+    cost: Floats  # shape (W × A,): the part of the objective that is linear
+    matrix: Floats  # shape (J, W × A): the rows
+    bound: Floats  # shape (J,): b
+    free: Floats  # shape (J,): coefficient of the row's free variable
+    variable: Ints  # shape (J,): which free variable, −1 for none
+    of: Ints  # shape (J,): number of the limit behind each row, −1 for the objective
+    scale: float  # what the objective was divided by
+    # Of an objective that is a ratio: the level t of the numerators less t times the denominators, which
+    # stand for it; 0 of others. The ratio is as small as it can be where its program's value is 0.
     level: float = 0.0
 
     @classmethod
@@ -287,24 +262,12 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A solution of the restricted program.
+    """A solution of the restricted program."""
 
-    Parameters
-    ----------
-    value : float
-        Its value, broken limits charged.
-    duals : ndarray of shape (J,)
-        Prices of the rows, ≥ 0.
-    weights : ndarray of shape (T,)
-        λ.
-    slack : float
-        By how much rows are broken, together.
-    """
-
-    value: float
-    duals: Floats
-    weights: Floats
-    slack: float
+    value: float  # its value, broken limits charged
+    duals: Floats  # shape (J,): prices of the rows, ≥ 0
+    weights: Floats  # shape (T,): λ
+    slack: float  # by how much rows are broken, together
 
 
 class Master:

@@ -22,17 +22,10 @@ Singles = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """The decision rule ``argmin_a Σ_s p(s | x) Q[s, a]``.
+    """The decision rule ``argmin_a Σ_s p(s | x) Q[s, a]``."""
 
-    Parameters
-    ----------
-    source : int
-        Whose belief p(s | x) is asked.
-    prices : ndarray of shape (S, A)
-        Q: what an action is charged in a stratum. Each row is centred, which changes no answer.
-    """
-
-    source: int
+    source: int  # whose belief p(s | x) is asked
+    # Shape (S, A): Q: what an action is charged in a stratum. Each row is centred, which changes no answer.
     prices: Floats
 
     @classmethod
@@ -128,21 +121,12 @@ def plain_state(thing: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What a member does: the weight of each stratum that gets each action, and what it costs there.
+    """What a member does: the weight of each stratum that gets each action, and what it costs there."""
 
-    Parameters
-    ----------
-    halves : ndarray of shape (2, W, A)
-        As counted in each half of the rows; W is S, or 2 S with costs of rows.
-    expected : ndarray of shape (W, A)
-        As the member's own belief expects of all rows, scaled to the true masses of the strata.
-    of_folds : Tally, optional
-        Where counts are corrected, see `Table.corrected`, those that are not.
-    """
-
-    halves: Floats
+    halves: Floats  # shape (2, W, A): as counted in each half of the rows; W is S, or 2 S with costs of rows
+    # Shape (W, A): as the member's own belief expects of all rows, scaled to the true masses of the strata.
     expected: Floats
-    of_folds: Tally | None = None
+    of_folds: Tally | None = None  # where counts are corrected, see `Table.corrected`, those that are not
 
     @cached_property
     def counted(self) -> Floats:
@@ -165,18 +149,12 @@ class Reading:
     """How tallies are read: what share of them is the expected one, in each stratum.
 
     An objective over few rows generalises better where counts are doubted; a limit is about what is counted.
-
-    Parameters
-    ----------
-    objective, limits : ndarray of shape (S,)
-        Share of the expected tally, for the objective and for the limits.
-    pseudo_rows : float
-        Rows of each stratum that are read as expected; 0 where counts are believed.
     """
 
+    # objective, limits: shape (S,): share of the expected tally, for the objective and for the limits.
     objective: Floats
     limits: Floats
-    pseudo_rows: float = 0.0
+    pseudo_rows: float = 0.0  # rows of each stratum that are read as expected; 0 where counts are believed
 
     @classmethod
     def believed(cls, n_strata: int) -> Reading:
@@ -190,32 +168,15 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The rows on which members are judged.
+    """The rows on which members are judged."""
 
-    Parameters
-    ----------
-    strata : Strata
-        The strata, with the masses of these rows.
-    stratum : ndarray of int, shape (n,)
-        That of each row.
-    share : ndarray of shape (n,)
-        Weights, which sum to 1.
-    beliefs : tuple of float32 ndarray of shape (S, n)
-        p(s | x) of each source.
-    costs : ndarray of shape (n, A), optional
-        What each action costs in each row.
-    half : ndarray of bool, shape (n,), optional
-        Which half each row is in.
-    judged : int, optional
-        How many of the rows are judged, the first ones; by default all. The others correct: see `corrected`.
-    """
-
-    strata: Strata
-    stratum: Ints
-    share: Floats
-    beliefs: tuple[Singles, ...]
-    costs: Floats | None = None
-    half: Mask | None = None
+    strata: Strata  # the strata, with the masses of these rows
+    stratum: Ints  # shape (n,): that of each row
+    share: Floats  # shape (n,): weights, which sum to 1
+    beliefs: tuple[Singles, ...]  # shape (S, n): p(s | x) of each source
+    costs: Floats | None = None  # shape (n, A): what each action costs in each row
+    half: Mask | None = None  # shape (n,): which half each row is in
+    # How many of the rows are judged, the first ones; by default all. The others correct: see `corrected`.
     judged: int | None = None
 
     @property

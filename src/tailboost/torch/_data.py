@@ -16,21 +16,12 @@ SHARE_OF_DEVICE = 0.5
 
 @dataclass(frozen=True)
 class Feed:
-    """How rows become a module's input.
+    """How rows become a module's input."""
 
-    Parameters
-    ----------
-    row_shape : tuple of int
-        Shape of a row as it is given: (d,) for a table, (H, W) or (H, W, C) for an image.
-    pixels : bool
-        Whether rows are images of uint8, which a module sees divided by 255.
-    device : str
-        "auto" or a device as PyTorch names it.
-    """
-
+    # Shape of a row as it is given: (d,) for a table, (H, W) or (H, W, C) for an image.
     row_shape: tuple[int, ...]
-    pixels: bool
-    device: str
+    pixels: bool  # whether rows are images of uint8, which a module sees divided by 255
+    device: str  # "auto" or a device as PyTorch names it
 
     @classmethod
     def of(cls, X: NDArray[Any], device: str) -> Feed:

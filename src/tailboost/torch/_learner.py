@@ -40,17 +40,8 @@ _APART = frozenset({"steps", "milestones", "growth", "eval_batch_size", "members
 class TorchSession:
     """All trainings of one learner on one table: opened once, every round starting from the same warm model.
 
-    Parameters
-    ----------
-    learner : TorchClassifier
-        Its ``random_state`` seeds the warm-up.
-    X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
-    y : ndarray of shape (n,)
-        Class numbers.
-    n_classes : int
-        K.
-    sample_weight : ndarray of shape (n,)
-        The rows' own weights: those of the warm-up, and the class counts that losses ask for.
+    The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C); their
+    own weights are those of the warm-up, and make the class counts that losses ask for.
 
     Raises
     ------

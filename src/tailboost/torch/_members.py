@@ -23,21 +23,12 @@ from tailboost.torch._training import Randomness
 
 @dataclass
 class Architecture:
-    """A module, or a callable that makes one, into which a state is loaded.
+    """A module, or a callable that makes one, into which a state is loaded."""
 
-    Parameters
-    ----------
-    module : nn.Module or callable
-        A callable is given (input_shape, n_classes) and returns an nn.Module.
-    input_shape : tuple of int
-        Shape of a row as the module sees it.
-    n_classes : int
-        K.
-    """
-
+    # Nn.Module or callable: a callable is given (input_shape, n_classes) and returns an nn.Module.
     module: Any
-    input_shape: tuple[int, ...]
-    n_classes: int
+    input_shape: tuple[int, ...]  # shape of a row as the module sees it
+    n_classes: int  # K
 
     def build(self) -> nn.Module:
         """Return a new module; its first weights come from PyTorch's generator, or from the module given.
@@ -110,10 +101,7 @@ class TorchMember:
     def keep(self, members_dir: Any = None) -> None:
         """Move the state to its folder, or see that it is there already; without a folder, do nothing.
 
-        Parameters
-        ----------
-        members_dir : path, optional
-            Folder for a member without one of its own, or to which its folder was moved.
+        ``members_dir`` is for a member without a folder of its own, or where its folder was moved to.
 
         Raises
         ------

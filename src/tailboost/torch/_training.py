@@ -82,38 +82,21 @@ def may_draw(net: nn.Module) -> bool:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How nets are trained, the same for all nets of a session.
+    """How nets are trained, the same for all nets of a session."""
 
-    Parameters
-    ----------
-    feed, X, y
-        The opened rows: how they become what the module takes, the rows, their class numbers.
-    build : callable
-        Makes a new net.
-    optimizer : callable
-        Makes the optimiser of a net's parameters.
-    batch_size : int
-    augment : callable or None
-        Batch of inputs to batch of inputs; one with a parameter ``generator`` draws from no other.
-    quiet : bool
-        Whether loss, optimiser and augmentation are known to leave PyTorch's global generators alone.
-    precision : {"auto", "float32", "bfloat16"}
-        Of the forward pass.
-    compile : bool
-        Whether the net is compiled.
-    device : torch.device
-    """
-
+    # feed, X, y: the opened rows: how they become what the module takes, the rows, their class numbers.
     feed: Feed
     X: Tensor
     y: Tensor
-    build: Callable[[], nn.Module]
-    optimizer: Callable[[Any], torch.optim.Optimizer]
+    build: Callable[[], nn.Module]  # makes a new net
+    optimizer: Callable[[Any], torch.optim.Optimizer]  # makes the optimiser of a net's parameters
     batch_size: int
+    # Batch of inputs to batch of inputs; one with a parameter ``generator`` draws from no other.
     augment: Callable[..., Tensor] | None
+    # Whether loss, optimiser and augmentation are known to leave PyTorch's global generators alone.
     quiet: bool
-    precision: str
-    compile: bool
+    precision: str  # {"auto", "float32", "bfloat16"}: of the forward pass
+    compile: bool  # whether the net is compiled
     device: torch.device
 
 
@@ -128,20 +111,10 @@ class Start:
 class Training:
     """A net, its optimiser and its random numbers.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    loss : callable
-        (logits, y) -> mean loss, or one per row; a parameter ``features`` gets the input of the last linear
-        layer.
-    seed : int
-        Of the first weights (unless there is a start), of the rows drawn, of dropout and augmentation.
-    index, weight : ndarray of shape (m,)
-        The rows to draw from and their weights, at least one positive.
-    start : Start or None
-        Where to start; without it, from new weights.
-    milestones : tuple of int
-        Steps after which the step size falls to a tenth.
+    ``loss(logits, y)`` is a mean loss, or one per row; a parameter ``features`` gets the input of the last
+    linear layer. The seed is that of the first weights (unless there is a ``start``), of the rows drawn from
+    ``index`` by ``weight``, of dropout and augmentation. ``milestones`` are steps after which the step size
+    falls to a tenth.
     """
 
     def __init__(
