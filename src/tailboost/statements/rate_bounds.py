@@ -152,10 +152,6 @@ class CertifiedBound:
         return plain | rate | {"certified": self.certified}
 
 
-#: The name in older model files.
-RateBound = CertifiedBound
-
-
 def words_of(unit: Any) -> str:
     """Name a unit: a pair within a pair is a group of a table, (column, value)."""
     if isinstance(unit, tuple) and isinstance(unit[-1], tuple):
