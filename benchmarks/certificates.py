@@ -34,9 +34,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.confidence import betting_upper, clopper_pearson_upper
+from tailboost.metrics import expected_zero_one_losses
+from tailboost.rates import Sample
 from tailboost.robustness import empirical_bernstein_bound
-from tailboost.statements.calibration import candidates, level_of, not_certified, passes
-from tailboost.statements.certificates import Unit, rule_losses
+from tailboost.statements.calibration import candidates, level_of, not_certified
+from tailboost.statements.judged import ERRORS, answers_of
+from tailboost.statements.rate_bounds import RateFamily, limit_bounds
 
 try:
     import mapie
@@ -209,11 +212,31 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
             named = {("class", k): target for k in clf.classes_.tolist()}
             points = list(candidates(clf, named))
             for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
-                losses = np.array([rule_losses(p, X[held], y[held], clf.classes_, rule) for p in points])
+                losses = np.array([losses_of(p, X[held], y[held], rule) for p in points])
                 found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)
                 rows.append({"data": name, "rule": rule, "target": target} | found)
                 print(rows[-1], flush=True)
     return rows
+
+
+def losses_of(model: Any, X: Any, y: Any, rule: Any) -> Any:
+    """Return the loss of each row."""
+    answers = answers_of(model, X, rule)
+    if rule == "predict":
+        return (answers != y).astype(float)
+    return expected_zero_one_losses(y, answers, labels=model.classes_)
+
+
+def tested(losses: Any, units: dict[Any, Any], target: float, rule: Any) -> RateFamily:
+    """Return the errors of classes, given the numbers of their rows, with the error allowed to each."""
+    samples = [Sample(k, rows, losses[rows], 0.0, 1.0) for k, rows in units.items()]
+    limit = ERRORS["class"] <= target
+    return RateFamily(ERRORS["class"], limit, ("above",), samples, rule == "predict", "class", rule)
+
+
+def passes(family: RateFamily, delta: float) -> bool:
+    """Say whether all units are shown to keep the target."""
+    return all(bound.certified for bound in limit_bounds([family], delta))
 
 
 def redraw(
@@ -224,24 +247,20 @@ def redraw(
     inside = np.array([y == k for k in classes])
     counted = inside.T.astype(float)
     errors = np.array([[x[rows].mean() for rows in inside] for x in losses])  # points × classes: the truth
-    means, allowed = losses.mean(axis=1), np.full(len(classes), target)
+    means = losses.mean(axis=1)
     chosen, naive, halves = [], [], []
     for _ in range(repeats):
         drawn = rng.integers(0, len(y), n_cal)
-        units = [
-            Unit("class", k, np.flatnonzero(rows[drawn])) for k, rows in zip(classes, inside, strict=True)
-        ]
-        chosen.append(walk(losses[:, drawn], units, allowed, rule))
+        units = {k: np.flatnonzero(rows[drawn]) for k, rows in zip(classes, inside, strict=True)}
+        chosen.append(walk(losses[:, drawn], units, target, rule))
         seen = losses[:, drawn] @ counted[drawn] / counted[drawn].sum(axis=0)
         fine = np.flatnonzero((seen <= target).all(axis=1))
         naive.append(None if len(fine) == 0 else int(fine[np.argmin(losses[fine][:, drawn].mean(axis=1))]))
         # The same with halves that share no row: the rest is fresh, and small.
         half = rng.permutation(len(y))
         first, rest = half[: len(y) // 2], half[len(y) // 2 :]
-        units = [
-            Unit("class", k, np.flatnonzero(rows[first])) for k, rows in zip(classes, inside, strict=True)
-        ]
-        point = walk(losses[:, first], units, allowed, rule)
+        units = {k: np.flatnonzero(rows[first]) for k, rows in zip(classes, inside, strict=True)}
+        point = walk(losses[:, first], units, target, rule)
         if point is not None:
             halves.append(max(losses[point, rest][rows[rest]].mean() for rows in inside))
     kept, tried = [i for i in chosen if i is not None], [i for i in naive if i is not None]
@@ -265,11 +284,11 @@ def met(means: Any, errors: Any, target: float) -> float | None:
     return round(float(means[fine].min()), 4) if fine.any() else None
 
 
-def walk(losses: Any, units: Any, allowed: Any, rule: Any) -> int | None:
+def walk(losses: Any, units: Any, target: float, rule: Any) -> int | None:
     """Return the last point before the first at which a target fails, as `tailboost.calibrate` does."""
     last = None
     for i, x in enumerate(losses):
-        if not passes(x, units, allowed, rule, DELTA):
+        if not passes(tested(x, units, target, rule), DELTA):
             break
         last = i
     return last
@@ -374,11 +393,11 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
         n = 100
         for attempt in range(1, most + 1):
             x, tried = (rng.random(n) < 0.2 + 1e-9).astype(float), tried + 1
-            unit, allowed, sketches = Unit("class", 1, np.arange(n)), np.array([0.2]), (None,) * attempt
-            if passes(x, [unit], allowed, "predict", level_of(attempt, 1 - DELTA)):
+            family = tested(x, {1: np.arange(n)}, 0.2, "predict")
+            if passes(family, level_of(attempt, 1 - DELTA)):
                 false += 1
                 break
-            (short,) = not_certified(x, [unit], allowed, "predict", 1 - DELTA, sketches).shortfalls
+            (short,) = not_certified([family], 1 - DELTA, (None,) * attempt).shortfalls
             n = min(short.more_rows or 100, 20_000)
     return {"false": false / repeats, "attempts on average": tried / repeats}
 

@@ -27,7 +27,9 @@ Rates = Mapping[str, Callable[["Ahead"], float]]
 
 # What a missed defaulter costs, in wrong alarms.
 MISSED = 5
-TITLES = ("wine", "letter", "credit", "two families")
+TITLES = ("wine", "letter", "credit", "credit, amounts", "two families")
+# Bands of what a client may owe, of equally many clients.
+BANDS = 10
 
 
 class Ahead:
@@ -76,17 +78,24 @@ def _parity(column: str, K: int) -> tuple[Rates, dict[str, dict[str, Any]]]:
     )
 
 
-def _costs() -> tuple[Rates, dict[str, dict[str, Any]]]:
-    cost = rates.cost([[0, 1], [MISSED, 0]])
+def _costs(missed: Any, by_row: bool) -> tuple[Rates, dict[str, dict[str, Any]]]:
+    """Return what costs are measured by, and the goals: of a matrix, or of rows with amounts of their own.
+
+    ``missed`` is what each missed defaulter of the test rows costs. Which amount a row is about is inferred
+    from its features, as any group is: limits that every answer keeps make bands of amounts strata.
+    """
+    cost = rates.cost() if by_row else rates.cost([[0, 1], [MISSED, 0]])
     odds = rates.miss(1, by="sex"), rates.false_alarm(1, by="sex")
     measures: Rates = {
-        "cost": lambda ahead: ahead.one(cost),
+        "cost": lambda ahead: float(np.where(ahead.scored.test.y == 1, ahead.shares[:, 0] * missed,
+                                             ahead.shares[:, 1]).mean()),
         "gap of the odds": lambda ahead: ahead.gap(*odds),
         "share selected": lambda ahead: ahead.one(rates.selected(1)),
-    }
-    limits = [*(rates.gap(family) <= 0.02 for family in odds), rates.selected(1) <= 0.35]
+    }  # fmt: skip
+    kept = [rates.cost(by="amount") <= 100 * MISSED] if by_row else []
+    limits = [*kept, *(rates.gap(family) <= 0.02 for family in odds), rates.selected(1) <= 0.35]
     return measures, {
-        "least cost": {"objective": cost, "limits": []},
+        "least cost": {"objective": cost, "limits": kept},
         "least cost, equalised odds 0.02, selected 0.35": {"objective": cost, "limits": limits},
     }
 
@@ -107,37 +116,46 @@ def _families() -> tuple[Rates, dict[str, dict[str, Any]]]:
 
 
 def _points(settings: Settings, title: str, seed: int) -> dict[str, Found]:
-    table = "acs income" if title == "two families" else title
+    table = {"two families": "acs income", "credit, amounts": "credit"}.get(title, title)
     make: Callable[[], Any] = learner
     if title == "letter":
         make = partial(HistBoostClassifier, n_estimators=60, max_depth=5)
-    unseen = {"two families": ("RAC1P",), "credit": ("SEX",)}.get(title, ())
+    unseen = {"acs income": ("RAC1P",), "credit": ("SEX",)}.get(table, ())
     train, test = drawn(TABLES[table](settings.folder), seed, TRAIN_ROWS, TEST_ROWS, 0.4)
-    scored = score(train, test, make, settings.out / "scores", f"{title} many", unseen)
+    named = table if table == "credit" else title
+    scored = score(train, test, make, settings.out / "scores", f"{named} many", unseen)
     groups = {name: values for name, values in train.groups.items() if name not in ("race", "race of 6")}
     K = scored.P.shape[1]
-    if title == "credit":
-        measures, goals = _costs()
+    more: dict[str, Any] = {}
+    plain = {"the score's likeliest": np.eye(K)[scored.Q.argmax(axis=1)]}
+    if table == "credit":
+        of_train, of_test = (part.X["LIMIT_BAL"].to_numpy() for part in (train, test))
+        by_row = title != table
+        missed = MISSED * (of_test / of_train.mean() if by_row else np.ones(len(of_test)))
+        measures, goals = _costs(missed, by_row)
+        plain["the score's least cost"] = np.eye(2)[(scored.Q[:, 1] * missed > scored.Q[:, 0]).astype(int)]
+        if by_row:
+            cuts = np.quantile(of_train, np.arange(1, BANDS) / BANDS)
+            groups["amount"] = np.searchsorted(cuts, of_train)
+            each = MISSED * of_train / of_train.mean()
+            more["costs"] = np.where(train.y[:, None] == 1, np.column_stack([each, 0 * each]), [0.0, 1.0])
     elif title == "two families":
         measures, goals = _families()
     else:
         measures, goals = _parity(next(iter(groups)), K)
-    return dict(_found(scored, groups, measures, goals, seed))
+    of_goals = _found(scored, measures, goals, groups=groups, random_state=seed, **more)
+    return dict([*_measured(scored, measures, plain), *of_goals])
+
+
+def _measured(scored: Scored, measures: Rates, answers: Mapping[str, Any]) -> Iterator[tuple[str, Found]]:
+    for title, shares in answers.items():
+        ahead = Ahead(scored, shares)
+        yield title, {name: measure(ahead) for name, measure in measures.items()}
 
 
 def _found(
-    scored: Scored, groups: Any, measures: Rates, goals: Mapping[str, dict[str, Any]], seed: int
+    scored: Scored, measures: Rates, goals: Mapping[str, dict[str, Any]], **params: Any
 ) -> Iterator[tuple[str, Found]]:
-    K = scored.P.shape[1]
-
-    def measured(shares: Any) -> Found:
-        ahead = Ahead(scored, shares)
-        return {name: measure(ahead) for name, measure in measures.items()}
-
-    likeliest = np.eye(K)[scored.Q.argmax(axis=1)]
-    yield "the score's likeliest", measured(likeliest) | {"seconds": scored.seconds}
-    if "cost" in measures:
-        yield "the score's least cost", measured(np.eye(2)[(scored.Q[:, 1] > 1 / (1 + MISSED)).astype(int)])
     mix: Any = None
     for title, goal in goals.items():
         for randomized in (False, True):
@@ -145,15 +163,18 @@ def _found(
             try:
                 if mix is None:
                     mix = tb.tune(
-                        scored.model, scored.train.X, scored.train.y, groups=groups, random_state=seed,
-                        **{"randomized": randomized, **list(goals.values())[-1]},
+                        scored.model, scored.train.X, scored.train.y,
+                        **params, randomized=randomized, **list(goals.values())[-1],
                     )  # fmt: skip
                 mix.randomized = randomized
                 chosen = mix.reweight(**{"objective": "error", **goal})
-                found = measured(chosen.predict_shares(scored.test.X))
             except InfeasibleLimitsError:
-                found = {}
-            yield title + ", drawn" * randomized, found | {"seconds": time.process_time() - began}
+                yield title + ", drawn" * randomized, {}
+                continue
+            seconds = time.process_time() - began
+            drawn_by = {title + ", drawn" * randomized: chosen.predict_shares(scored.test.X)}
+            [(words, found)] = _measured(scored, measures, drawn_by)
+            yield words, found | {"seconds": seconds}
 
 
 def play(settings: Settings, name: str) -> Report:
@@ -182,7 +203,8 @@ def play(settings: Settings, name: str) -> Report:
 def _text(found: Mapping[str, Mapping[str, Any]]) -> str:
     parts = []
     for title, points in found.items():
-        header = [name for name in next(iter(points.values())) if name not in ("splits", "unreached")]
+        names = dict.fromkeys(name for own in points.values() for name in own)
+        header = [name for name in names if name not in ("splits", "unreached")]
         body = [
             [point, *(with_half(own[n]) if n in own else "" for n in header),
              str(own["splits"]), str(own["unreached"] or "")]

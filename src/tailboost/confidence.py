@@ -24,7 +24,6 @@ from tailboost.solvers import cvar, worst_case_weights
 __all__ = [
     "betting_p_value",
     "betting_upper",
-    "binomial_p_value",
     "clopper_pearson_interval",
     "clopper_pearson_upper",
     "clustered_size",
@@ -190,25 +189,6 @@ def clopper_pearson_interval(
     return low, high
 
 
-def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:
-    """Probability of at most so few errors among n rows where the error rate is ``target`` or more.
-
-    Parameters
-    ----------
-    errors, n : int or array-like of int
-        Errors among n rows.
-    target : float in (0, 1], or array-like
-        The rate that is to be excluded.
-
-    Returns
-    -------
-    ndarray
-        In (0, 1]; at most δ where, and only where, `clopper_pearson_upper` is at most the target.
-    """
-    below = np.asarray(errors) < np.asarray(n)
-    return np.where(below, binom.cdf(errors, np.maximum(n, 1), target), 1.0)
-
-
 def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     """Rows after which an observed error rate certifies a target, from before any are collected.
 
@@ -341,9 +321,8 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
     − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
     whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
-    mixture cannot exclude. Small variances make it small. A product does not depend on the order of its
-    factors, so neither does the bound on the order of the rows; bets that learn from the rows before (as in
-    [1]_) are tighter by up to a third of the distance to the mean, and change with every shuffle.
+    mixture cannot exclude: small where variances are. It does not depend on the order of the rows; bets that
+    learn from the rows before (as in [1]_) are tighter by up to a third, and change with every shuffle.
 
     Parameters
     ----------
@@ -351,10 +330,6 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
         Of independent rows. More than 16,384 different ones are rounded up to multiples of 1/16384.
     delta : float in (0, 1), default=0.05
         Probability that the bound fails.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -491,10 +466,6 @@ def cvar_of_mean(mean: float, alpha: float) -> float:
         The mean loss, or an upper bound on it.
     alpha : float in (0, 1]
         Tail mass.
-
-    Returns
-    -------
-    float
     """
     return min(1.0, mean / alpha)
 
@@ -508,10 +479,6 @@ def shift_of_mean(mean: float, radius: float) -> float:
         The mean loss, or an upper bound on it.
     radius : float ≥ 0
         Relative entropy KL(shifted ‖ here) up to which the population may shift.
-
-    Returns
-    -------
-    float
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
@@ -531,6 +498,25 @@ def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
 
 
 # -- rows that come later ----------------------------------------------------------------------------------
+
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th of any number of attempts may spend, so that all together keep a confidence.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in [0, 1)
+        Of all attempts together.
+
+    Returns
+    -------
+    float
+        6/(π²k²) of 1 − confidence, which sum to it over all k.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
+
 
 #: Stakes of the bets against a bound, from everything to a thousandth, even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))

@@ -7,7 +7,8 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
-from experiments.field import _limits, _opponents, _scores, _tables
+from experiments._experiment import Settings
+from experiments.field import _limits, _many, _opponents, _scores, _tables
 from experiments.field._exact import Exact
 from experiments.field._rules import Case, Goal, reached
 from tailboost.learners import HistBoostClassifier
@@ -110,3 +111,22 @@ def test_an_opponent_is_asked_what_it_takes():
     assert not only_odds.takes(
         Case(_scores.Scored(three, three, None, None, None, 0.0), "group", 0), Goal("odds", 0.02)
     )
+
+
+def test_costs_by_row_come_near_to_those_of_who_knows_the_amounts(tmp_path, monkeypatch):
+    table, rng = made(5000), np.random.default_rng(2)
+    amounts = rng.choice([1.0, 2.0, 4.0, 30.0], len(table.y))
+    X = table.X.assign(LIMIT_BAL=amounts, SEX=table.groups["group"])
+    own = _tables.Table(X, table.y, {"sex": table.groups["group"]})
+    monkeypatch.setitem(_many.TABLES, "credit", lambda folder: own)
+    found = _many._points(Settings(out=tmp_path, data=tmp_path), "credit, amounts", 0)
+    known = found["the score's least cost"]["cost"]
+    train, test = _scores.drawn(own, 0, _many.TRAIN_ROWS, _many.TEST_ROWS, 0.4)
+    p = _scores.score(train, test, _many.learner, tmp_path / "scores", "credit many", ("SEX",)).Q[:, 1]
+    each = _many.MISSED * test.X["LIMIT_BAL"] / train.X["LIMIT_BAL"].mean()
+    answers = p > 1 / (1 + _many.MISSED)
+    by_mean = np.where(test.y == 1, (1 - answers) * each, answers).mean()
+    assert found["least cost"]["cost"] <= known + 0.3 * (by_mean - known)
+    limited = found["least cost, equalised odds 0.02, selected 0.35"]
+    assert limited["cost"] >= found["least cost"]["cost"] - 0.01
+    assert limited["share selected"] <= 0.38

@@ -124,7 +124,7 @@ def test_a_draw_keeps_what_one_rule_cannot():
     assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
     [said] = [str(w.message) for w in caught if "keeps them with" in str(w.message)]
     assert f"error: {one.rates_.lines[0].value:.4g};" in said
-    assert "answers all rows alike and has" in said  # the other value's rows are half of all
+    assert "answers 100.0% of the rows alike and has" in said  # the other value's rows are half of all
     assert float(said.rsplit(" ", 1)[1]) == pytest.approx(drawn.rates_.lines[0].value, abs=1e-3)
 
 

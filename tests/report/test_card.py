@@ -77,7 +77,7 @@ def test_rates_of_the_fit_are_measured_too():
     titles = [section.title for section in card.sections]
     assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
     persons = tb.Card.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
-    assert "The rates of the fit: clusters" in persons
+    assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
     shown = card.sections[titles.index("Rates on new rows")].rows
     known = tb.certify(mix, X[600:], LABELS[600:]).rates
     assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]

@@ -24,7 +24,6 @@ from tailboost.confidence import (
     Evidence,
     betting_p_value,
     betting_upper,
-    binomial_p_value,
     clopper_pearson_upper,
     cvar_of_mean,
     shift_of_mean,
@@ -66,13 +65,13 @@ def test_clopper_pearson_is_scipys(errors, n):
     upper = binomtest(errors, n, alternative="less").proportion_ci(0.98).high
     assert clopper_pearson_upper(errors, n, 0.02) == pytest.approx(upper, abs=1e-12)
     if errors < n:
-        assert binomial_p_value(errors, n, upper) == pytest.approx(0.02)
+        assert binom.cdf(errors, n, upper) == pytest.approx(0.02)
 
 
 def test_no_rows_say_nothing():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1
     assert cvar(*[tail_band([])[0], 0.1, tail_band([])[1]]) == 1
-    assert binomial_p_value(0, 0, 0.2) == betting_p_value([], 0.2) == 1
+    assert betting_p_value([], 0.2) == 1
 
 
 @pytest.mark.parametrize(
@@ -728,13 +727,16 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
     """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
+    from tailboost.rates import Answered
     from tailboost.statements.calibration import not_certified
-    from tailboost.statements.certificates import Unit
+    from tailboost.statements.judged import JudgedRows
+    from tailboost.statements.rate_bounds import RateFamily
 
-    few, many = np.r_[1.0, 1.0, 0.0], np.r_[np.ones(60), np.zeros(40)]
+    few, many = np.r_[1, 1, 0], np.r_[np.ones(60, int), np.zeros(40, int)]
     for losses, helps in ((few, True), (many, False)):
-        unit = Unit("class", 0, np.arange(len(losses)))
-        (short,) = not_certified(losses, [unit], np.array([0.3]), "predict", 0.95, (None,)).shortfalls
+        judged = JudgedRows(Answered.of(np.zeros(len(losses), int), losses, labels=[0, 1]))
+        family = RateFamily.of_errors("class", judged, "predict", {0: 0.3})
+        (short,) = not_certified([family], 0.95, (None,)).shortfalls
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.low == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

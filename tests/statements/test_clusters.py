@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.confidence import clopper_pearson_interval, clustered_size
 
 RNG = np.random.default_rng(0)
@@ -92,6 +94,70 @@ def test_tails_of_a_rule_that_draws_are_of_the_votes():
         clusters=np.tile(np.arange(PERSONS), 2),
     )  # fmt: skip
     assert [b.upper for b in twice.bounds] == pytest.approx([b.upper for b in once.bounds])
+
+
+# -- rates -------------------------------------------------------------------------------------------------
+
+NAMES = np.array(["no", "yes"])
+ASKED = [
+    rates.gap(rates.selected("yes", by="group")) <= 0.9,
+    rates.precision("yes", by="group"),
+    rates.cost([[0, 1], [4, -1]]),
+    rates.error(by="class") <= 0.9,
+]
+
+
+def test_rates_of_equal_copies_are_those_of_one_row():
+    answers = NAMES[Ruler().predict(X)]
+    once = tb.certify(answers, None, NAMES[LABEL], groups=GROUP, rates=ASKED)
+    person = RNG.permutation(np.repeat(np.arange(PERSONS), RNG.integers(1, 6, PERSONS)))
+    often = tb.certify(
+        answers[person], None, NAMES[LABEL[person]], groups=GROUP[person], rates=ASKED, clusters=person
+    )
+    assert often.rates == once.rates
+    assert "400 clusters has one vote" in str(often)
+
+
+@pytest.mark.parametrize("limit", [rates.selected("yes"), rates.precision("no"), rates.false_alarm("yes")])
+def test_false_limits_of_persons_are_rarely_certified(limit):
+    """Each person has several equal rows: by rows alone false limits are certified too often."""
+    persons, delta, times, rng = 60, 0.1, 150, np.random.default_rng(2)
+    found = {True: 0, False: 0}
+    for _ in range(times):
+        said = rng.random(persons) < 0.3  # truth and answer are independent coins
+        truth = rng.random(persons) < 0.3
+        person = np.repeat(np.arange(persons), 6)
+        stated = [limit >= 0.7 + 1e-9 if limit.kind == "precision" else limit <= 0.3 - 1e-9]
+        for votes in found:
+            cert = tb.certify(
+                NAMES[said.astype(int)][person], None, NAMES[truth.astype(int)][person],
+                rates=stated, confidence=1 - delta, clusters=person if votes else None,
+            )  # fmt: skip
+            found[votes] += bool(cert.certified)
+    assert found[True] / times <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
+    assert found[False] / times > delta + 2 * np.sqrt(delta * (1 - delta) / times)
+
+
+def test_calibrated_limits_count_persons():
+    rng = np.random.default_rng(4)
+
+    def rows(n):
+        y = rng.integers(2, size=n)
+        return (rng.normal(size=n) + 2.0 * y)[:, None], NAMES[y]
+
+    model = LogisticRegression().fit(*rows(300))
+    mix = tb.tune(model, *rows(600), limits=[rates.error(by="class") <= 0.3])
+    many, y = rows(400)
+    person = np.repeat(np.arange(400), 5)
+    point = tb.calibrate(mix, many[person], y[person], clusters=person, equal_rows="natural")
+    assert [b.n for b in point.certificate_.rates] == [int((y == k).sum()) for k in NAMES]
+    few, y = rows(12)
+    person = np.repeat(np.arange(12), 100)
+    with pytest.raises(tb.NotCertifiedError, match=r"among \d rows"):
+        tb.calibrate(mix.reweight(), few[person], y[person], clusters=person, equal_rows="natural")
+
+
+# -- intervals ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("copies", [True, False])

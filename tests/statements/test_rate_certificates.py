@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
-from tailboost.statements.rate_bounds import limit_bounds, rate_bounds
+from tailboost.statements.judged import JudgedRows
+from tailboost.statements.rate_bounds import RateFamily, limit_bounds, rate_bounds
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -86,6 +87,22 @@ def test_units_without_rows_have_the_trivial_bound_and_are_named():
     )
     assert never.rates[0].lower == 0.0
     assert never.certified is False
+
+
+def test_groups_of_the_fit_count_also_where_another_column_is_new():
+    class Fitted:
+        classes_ = NAMES
+        groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
+
+        def predict(self, X):
+            return NAMES[(X[:, 0] > 0).astype(int)]
+
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    groups = {"sex": np.full(200, "f"), "city": np.full(200, "Oslo")}
+    cert = tb.certify(
+        Fitted(), X, NAMES[(X[:, 0] > 0).astype(int)], groups=groups, rates=[rates.gap(SELECTED) <= 0.9]
+    )
+    assert [(b.unit, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
 
 
 def test_costs_between_their_least_and_largest():
@@ -163,7 +180,7 @@ def test_a_rule_that_draws_is_bounded_by_its_shares():
     shares = rng.choice([0.0, 0.25, 0.5, 1.0], n)
     y = rng.integers(2, size=n)
     answered = Answered.of(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-    error, precision = rate_bounds([rates.error(), rates.precision("yes")], answered, 0.05)
+    error, precision = rate_bounds([rates.error(), rates.precision("yes")], JudgedRows(answered), 0.05)
     assert error.estimate == pytest.approx(np.where(y == 1, 1 - shares, shares).mean())
     assert precision.estimate == pytest.approx(shares[y == 1].sum() / shares.sum())
     for bound in (error, precision):
@@ -197,7 +214,7 @@ def failures(setting, n, times, delta):
     wrong = passed = 0
     for seed in range(times):
         y, a, groups = drawn(n, seed, p, weight)
-        answered = Answered.of(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]})
+        answered = JudgedRows(Answered.of(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]}))
         fails = False
         for bound in rate_bounds(stated, answered, delta):
             true = truth.get(bound.unit)
@@ -207,7 +224,10 @@ def failures(setting, n, times, delta):
                 true = 0.5 * among + 0.5 * (4 * (1 - among) + among)
             fails |= not bound.lower - 1e-12 <= true <= bound.upper + 1e-12
         wrong += fails
-        passed += all(bound.certified is not False for bound in limit_bounds(false, answered, delta))
+        passed += all(
+            bound.certified is not False
+            for bound in limit_bounds([RateFamily.of(limit, answered) for limit in false], delta)
+        )
     return wrong / times, passed / times
 
 
@@ -236,7 +256,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
         answered = Answered.of(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-        (bound,) = rate_bounds([rates.precision("yes")], answered, 0.05)
+        (bound,) = rate_bounds([rates.precision("yes")], JudgedRows(answered), 0.05)
         wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
     assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
 
@@ -299,9 +319,9 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     ("given", "words"),
     [
         ({"max_error": 0.3, "limits": ["error() <= .3"]}, "both given"),
-        ({"limits": ["error()"]}, "compared with numbers"),
+        ({"limits": ["error()"]}, "is no limit; compare a rate"),
         ({"limits": ["gap(error(by=sex)) <= .1"]}, "needs groups"),
-        ({"limits": ["error() <= .3"], "clusters": [1]}, "clusters has no meaning"),
+        ({"limits": ["error() <= .3"], "clusters": [1]}, "clusters has 1 rows"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(scores, given, words):
@@ -366,12 +386,16 @@ def passing_failures(n, times, delta):
     ]
     for seed in range(times):
         y, a, groups, passed = passing(n, seed)
-        answered = Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known={"sex": ["f", "m"]})
+        known = {"sex": ["f", "m"]}
+        answered = JudgedRows(Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known=known))
         wrong += not all(
             b.lower - 1e-12 <= truth[b.rate.kind][b.unit] <= b.upper + 1e-12
             for b in rate_bounds(stated, answered, delta)
         )
-        kept += all(bound.certified is not False for bound in limit_bounds(false, answered, delta))
+        kept += all(
+            bound.certified is not False
+            for bound in limit_bounds([RateFamily.of(limit, answered) for limit in false], delta)
+        )
     return wrong / times, kept / times
 
 

@@ -109,6 +109,11 @@ def test_targets_without_a_certificate():
     assert [(b.kind, b.unit, b.upper) for b in watch.certificate.bounds] == [("class", 0, 0.25)]
     groups = tb.Watch.against(Ruler(), 0.3, units=["a", "b"])
     assert [b.unit for b in groups.certificate.bounds] == ["a", "b"]
+
+    class Grouped(Ruler):
+        groups_ = np.array(["a", "b"])  # as `GroupDROBoostClassifier` has them
+
+    assert tb.Watch.against(Grouped(), 0.3).certificate == groups.certificate
     X, y, _ = rows(100, 0)
     with pytest.raises(ValueError, match="groups is needed"):
         groups.add(Ruler(), X, y)
@@ -231,7 +236,7 @@ def test_a_rate_is_bet_on_as_its_mean():
     """The evidence on a share answered "yes" is that of its zeros and ones, from both sides."""
     X, y, _ = said_rows(400, 0, {"f": 0.5, "m": 0.5})
     yes = Sayer().predict(X) == "yes"
-    bound = tb.RateBound(rates.selected("yes"), None, None, 0.4, 0.45, 0, "")
+    bound = tb.CertifiedBound(rate=rates.selected("yes"), lower=0.4, upper=0.45, sense="")
     watch = tb.Watch.of(tb.Certificate([], 0.95, 0, (), rates=(bound,))).add(Sayer(), X, y)
     above = tb.confidence.Evidence.against(0.45).add(yes.astype(float)).value
     below = tb.confidence.Evidence.against(0.6).add(1.0 - yes).value
@@ -275,8 +280,12 @@ def test_watch_against_limits():
     assert "gap" in render_watch(watch)
     with pytest.raises(ValueError, match="give one of them"):
         tb.Watch.against(Sayer(), 0.2, limits=limits)
-    with pytest.raises(ValueError, match="count rows"):
-        watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
+    X, y, groups = said_rows(1500, 8, {"f": 0.3, "m": 0.7})
+    with pytest.raises(ValueError, match="some have rows in several of the units that a gap or ratio"):
+        watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500) // 2)
+    persons = watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
+    plain = watch.add(Sayer(), X, y, groups=groups)
+    assert persons.ever == pytest.approx(plain.ever)
     with pytest.raises(ValueError, match="limit the gap"):
         tb.Watch.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
     with pytest.raises(ValueError, match="no class is called 'ja'"):
@@ -418,6 +427,10 @@ def test_command_with_limits_and_persons(stored):
     arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
     said = call("watch", folder / "m.model", folder / "several.csv", *arguments, "--json")
     assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
+    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
+    good = table.outcome == "good"
+    assert [each["n"] for each in known] == [table.person[good].nunique()]
     whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
     known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
     plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))

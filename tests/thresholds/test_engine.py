@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
@@ -438,3 +439,24 @@ def test_fewer_rows_count_as_all_of_them():
     assert np.abs(moved).max() > 0.001
     fewer = both.part(both.spread(2_000)).tally(member).counted - thin
     np.testing.assert_allclose(fewer, moved, atol=1e-6)
+
+
+def test_the_number_of_threads_changes_no_digit():
+    """Of sums over rows that BLAS orders by its number of threads, and of all that grows from them."""
+    rng = np.random.default_rng(0)
+    n, S = 40_000, 20
+    belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
+    s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
+    groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
+    strata, stratum = Strata.of(s // 10, groups, np.ones(n), NAMES[:2], *columns)
+    table = Table(strata, stratum, np.full(n, 1 / n), (np.ascontiguousarray(belief.T),))
+    limits = [rates.selected("b", by="sex") <= 0.45]
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            pool, _, _, counted = solve(table, rates.error(), limits)
+            choice = single(pool, counted, table.reading(0.0))
+        found.append([member.prices for member in pool.members] + [choice.weights, counted.solved.duals])
+    assert len(found[0]) == len(found[1])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -9,7 +9,19 @@ from test_engine import atoms, best_mixture, value_of
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.thresholds import Pool, Program, Table, charges, decide, grow, shared, single
+from tailboost.thresholds import (
+    Calibration,
+    Member,
+    Pool,
+    Program,
+    Table,
+    charges,
+    decide,
+    grow,
+    shared,
+    single,
+)
+from tailboost.thresholds._choice import _better
 from tailboost.thresholds._scan import Line
 
 
@@ -116,6 +128,29 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     assert growth.solved.value >= found.fun - 1e-8
 
 
+def test_a_rule_that_is_found_is_taken_beyond_chance_or_where_the_other_breaks_a_limit():
+    table, p, y, g = told(2)
+    pool, growth, reading = of(table, rates.error(), [rates.selected("b", by="sex") <= 0.62])
+    cuts = (0.2, 0.48, 0.5, 0.52, 0.6, 0.8)
+    rules = [Member.of(0, np.repeat([[0.0, c], [0.0, c - 1]], 2, axis=0)) for c in cuts]
+    answers = [p >= c for c in cuts]
+    kept = [max(a[g == k].mean() for k in (0, 1)) <= 0.62 for a in answers]
+    assert not kept[0]
+    taken = []
+    for i, one in enumerate(rules):
+        np.testing.assert_array_equal(table.answers(one), answers[i])
+        for j, other in enumerate(rules):
+            if i == j or not kept[j]:
+                continue
+            wrong = (answers[j] != y).astype(float) - (answers[i] != y)
+            beyond = -wrong.sum() > np.sqrt((wrong**2).sum())
+            found = _better(pool, growth, reading, pool.add(one), other)
+            assert found == (beyond or not kept[i])
+            taken.append((kept[i], -wrong.sum() > 0, found))
+    assert (True, True, False) in taken  # fewer errors, and not beyond chance
+    assert (True, True, True) in taken
+
+
 def test_a_line_counts_as_its_rules_do():
     rng = np.random.default_rng(0)
     for K, defers, costs in ((2, False, False), (2, True, False), (3, False, True), (2, False, True)):
@@ -191,3 +226,30 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
         alone, drawn = single(pool, growth, reading), shared(pool, growth, reading)
         assert alone.keeps
         assert alone.value <= drawn.value + 2e-3
+
+
+def inferred(seed, n=6000):
+    """Groups of unequal rates that the features show of most rows but for a doubt."""
+    rng = np.random.default_rng(seed)
+    g = (rng.random(n) < 0.67).astype(int)
+    y = (rng.random(n) < np.where(g == 1, 0.31, 0.11)).astype(int)
+    p = 1 / (1 + np.exp(-(1.0 + 0.5 * g) * (2 * y - 1) + 1.6 - 1.2 * g - 1.3 * rng.normal(size=n)))
+    shown, either = rng.random(n) < 0.75, np.where(rng.random(n) < 0.5, 0.75, 0.6)
+    q = np.where(shown, np.where(g == 1, 0.97, 0.05), either)
+    strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
+    belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
+    calibrated = Calibration.fit(belief, stratum, np.full(n, 1 / n)).apply(belief.astype(np.float64))
+    return Table(strata, stratum, np.full(n, 1 / n), (calibrated.astype(np.float32),))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_rule_keeps_a_gap_about_as_well_where_beliefs_are_a_little_surer(seed):
+    """Rules with a gap of .01 here and of .17 or .24 there were taken: the models that answer are surer."""
+    table = inferred(seed)
+    limits = [rates.gap(of("b", by="sex")) <= 0.01 for of in (rates.miss, rates.false_alarm)]
+    pool, growth, reading = of(table, rates.error(), limits)
+    rule = pool.members[int(single(pool, growth, reading).numbers[0])]
+    for power in (0.95, 1.0, 1.05):
+        answers = decide(charges(table.beliefs[0] ** np.float32(power), rule.prices))
+        said = [answers[table.stratum == s].mean() for s in range(4)]
+        assert max(abs(said[0] - said[1]), abs(said[2] - said[3])) <= 0.01 + 0.05 + 1e-9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,16 +15,9 @@ from tailboost._steps import final_step, last_step
 from tailboost._typing import Labels
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
-from tailboost.statements.certificates import (
-    Certificate,
-    CertificateRequest,
-    JudgedLosses,
-    certificate_of,
-    groups_of_fit,
-    rule_losses,
-    rules_of,
-    units_listed,
-)
+from tailboost.metrics import expected_zero_one_losses
+from tailboost.statements.certificates import Certificate, CertificateRequest, certificate_of
+from tailboost.statements.judged import answers_of, judged_rows, rules_of
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
 
 NOT_COUNTED = "Whether rows equal each other was not counted: they lie in partitions."
@@ -55,24 +48,10 @@ def certify(
         With ``classes_``: one of `tailboost.dask`, or of one machine.
     X, y : Dask array or data frame of shape (n, d), (n,)
         Rows that had no part in making the model, and their labels, cut at the same rows.
-    confidence : float in (0, 1), default=0.95
-        Probability that all bounds hold.
-    alphas : sequence of float in (0, 1]
-        Tail masses of CVaR bounds.
-    shifts : sequence of float ≥ 0
-        Radii of shifts of the population.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
-    max_error : float or dict, optional
-        Targets, as in `tailboost.certify`.
-    units : list or dict of lists, optional
-        The groups that there are, as in `tailboost.certify`.
-    equal_rows : {"copies", "natural"}, default="copies"
-        What rows that equal others are held for, as in `tailboost.certify`.
-
-    Returns
-    -------
-    Certificate
+    confidence, alphas, shifts, max_error, units, equal_rows
+        As in `tailboost.certify`.
 
     Raises
     ------
@@ -94,29 +73,30 @@ def certify(
     final, known = last_step(model), None
     if judged[0][1] is not None:
         known = np.sum([counts for _, counts, _ in judged], axis=0)
-        if equal_rows == "natural":
-            final.refuse_unnatural(known)
-        else:
-            final.refuse_known(known)
+        final.refuse_seen(known, equal_rows=equal_rows)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)
-    losses = np.atleast_2d(values_of(table, "losses").T)
     rules = rules_of(final)
-    named_groups = _groups(groups, table, times)
-    _, named = units_listed(units, named_groups)
-    scored = JudgedLosses(
-        np.repeat(values_of(table, "y"), times),
-        label_column(model.classes_, "classes_"),
-        {rule: np.repeat(own, times) for rule, own in zip(rules, losses, strict=True)},
-        None,
-        known,
-        known is not None and final.seen_rows_.complete,
-        groups=named,
-        groups_of_fit=groups_of_fit(final),
-        equal_rows=equal_rows,
+    y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
+    classes = label_column(model.classes_, "classes_")
+    there = units if isinstance(units, Mapping) or units is None else {"group": units}
+    scored = replace(
+        judged_rows(
+            classes[answers],
+            None,
+            y_all,
+            _groups(groups, table, times),
+            equal_rows=equal_rows,
+            units={**(there or {}), "class": classes},
+            fitted=final,
+        ),
+        drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
+        rules=rules,
+        known=known,
+        complete=known is not None and final.seen_rows_.complete,
     )
     sketch = Sketch.merged([short for _, _, short in judged])
-    cert = certificate_of(scored, named_groups, max_error, asked, model, sketch)
+    cert = certificate_of(scored, max_error, asked, model, sketch)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
@@ -142,8 +122,11 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     final, table = final_step(model, X)
-    losses = [rule_losses(model, X, labels, classes, rule, groups) for rule in rules_of(final)]
     known = final.count_known(table) if hasattr(final, "seen_rows_") else None
-    columns = [("y", labels), ("losses", np.column_stack(losses))]
+    answers = positions(answers_of(model, X, "predict", groups), classes, "answers")
+    columns = [("y", labels), ("answers", answers)]
+    if len(rules_of(final)) > 1:
+        shares = answers_of(model, X, "randomised", groups)
+        columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     columns += [] if groups is None else [("groups", groups)]
     return count(*columns), known, shortest(hash_rounded_rows(X))

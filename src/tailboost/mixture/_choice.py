@@ -49,6 +49,8 @@ from tailboost.thresholds import ROUNDING, RateTable, below_noise
 
 # By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
 DEAR = 0.1
+# What share of the rows is answered alike where a dear rule is said to do so.
+ALIKE = 0.95
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -274,10 +276,10 @@ class ProbabilityMixture(MixtureAnswers):
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
-            constant = self._rated.pool.members[int(choice.numbers[0])].is_constant
+            most = outcome.tally[: len(outcome.program.strata.mass)].sum(axis=0).max()
             warn_user(
                 f"the best rule found that keeps the limits on {self._rated.words} "
-                f"{'answers all rows alike and ' if constant else ''}has "
+                f"{f'answers {most:.1%} of the rows alike and ' if most > ALIKE else ''}has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )

@@ -200,7 +200,7 @@ def _errors(certificate: Certificate | None, refused: str, rows_are: str, cluste
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        *about, most, _, target, verdict = b.cells
+        *about, most, _, target, verdict = b.cells.values()
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, BY_ITSELF)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,30 +13,19 @@ import numpy as np
 
 from tailboost._checks import check_number
 from tailboost._rows import Sketch, fingerprint
-from tailboost._typing import Floats
-from tailboost._units import told
 from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
-from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
-from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.statements.certificates import (
-    Certificate,
-    CertifiedBound,
-    JudgedLosses,
-    Kind,
-    Rule,
-    Unit,
-    answered_rows,
-    mean_bound,
-    rates_asked,
-    rule_losses,
-    scored_rows,
-    targets_of,
-    units_of,
-    words_of_known,
-)
+from tailboost.confidence import level_of, rows_needed
+from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
+from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
-from tailboost.statements.rate_bounds import RateBound, limit_bounds
+from tailboost.statements.rate_bounds import (
+    CertifiedBound,
+    Kind,
+    RateFamily,
+    limit_bounds,
+)
 from tailboost.statements.two_fold import TWO_SIDED
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
@@ -114,11 +102,6 @@ class NotCertifiedError(ValueError):
         self.attempts = attempts
 
 
-def level_of(attempt: int, confidence: float) -> float:
-    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k ≥ 1."""
-    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
-
-
 def calibrate(
     model: Any,
     X_cal: Any,
@@ -137,17 +120,13 @@ def calibrate(
     """Return the cheapest point of a mixture's trade-off at which all targets are certified.
 
     The points run from the safest, with the least worst error beyond the targets, to the one with the least
-    mean error; both are measured on the rows the model has kept losses of, so the order of the points is
-    fixed before the calibration rows are looked at. At each point every target is tested on the calibration
-    rows, at the whole level of the attempt, since all of them must pass; the walk ends before the first
-    point at which one fails, and the last point that passed is returned (learn then test [1]_, by a fixed
-    sequence). With the stated confidence, over the draw of the calibration rows, all targets hold at that
-    point on new rows.
+    mean error, by the rows the model has kept losses of: an order that is fixed before the calibration rows
+    are looked at. At each point all targets are tested on these; the last point before the first failure is
+    returned (learn then test [1]_, by a fixed sequence). With the stated confidence, over the draw of the
+    calibration rows, all targets hold there on new rows.
 
     **One may try again**, with rows that no attempt had and ``previous``: the k-th attempt spends 6/(π²k²)
-    of 1 − confidence (.61, .15, .07, …), so that all of them together keep the confidence, whatever made one
-    try again and however many rows were taken. Testing again on rows that were looked at, alone or with
-    others, would not.
+    of 1 − confidence, so that all of them together keep it.
 
     Parameters
     ----------
@@ -173,12 +152,9 @@ def calibrate(
         What the attempt before this one ended in, for any targets.
     units : list or dict of lists, optional
         The groups that there are, as in `tailboost.certify`: a number as ``max_error`` is about each of them,
-        and about each of the model's fit (``groups_``), also where it has no row.
-    equal_rows : {"copies", "natural"}, default="copies"
-        What rows that equal others are held for, as in `tailboost.certify`.
-    clusters : array-like of shape (n,), optional
-        Whose rows these are, as in `tailboost.certify`: each has then one vote, and ``shortfalls`` count
-        clusters.
+        by default of the model's fit (``groups_``), also where it has no row.
+    equal_rows, clusters : optional
+        As in `tailboost.certify`; ``shortfalls`` then count clusters.
 
     Returns
     -------
@@ -219,124 +195,87 @@ def calibrate(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
     before = attempts_of(previous)
+    stated: list[Limit] = []
     if max_error is None:
-        found = limits if limits is not None else getattr(model, "limits", ())
-        if not found:
+        given = (getattr(model, "limits", None) or ()) if limits is None else limits
+        stated = list(checked_limits(rates_asked(given)))
+        if not stated:
             raise ValueError("max_error or limits: say what is to be certified")
-        for name, given in (("clusters", clusters), ("units", units)):
-            if given is not None:
-                raise ValueError(f"{name} has no meaning with limits: bounds on rates count rows")
-        return _within_limits(model, X_cal, y_cal, rates_asked(found), groups, confidence, before, equal_rows)
-    if limits is not None:
+        if not hasattr(model, "limits"):
+            raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
+    elif limits is not None:
         raise ValueError("max_error and limits were both given; state the first as a limit")
-    scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units, clusters=clusters)
-    assert scored.hashes is not None
-    units_ = units_of(scored, groups)
-    targets = targets_of(max_error, units_)
-    if not targets:
-        raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
-        raise ValueError(
-            "max_error walks along one curve of the worst error and the mean, which a classifier chosen by "
-            "rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no limits, "
-            "or certify this one as it is"
-        )
-    targeted = [u for u in units_ if (u.kind, u.name) in targets]
-    allowed = np.array([targets[u.kind, u.name] for u in targeted])
-    without = [u for u in targeted if not len(u.rows)]
-    absent = [Shortfall(_name(u), None, 0, targets[u.kind, u.name], None) for u in without]
-    if absent:  # no point can pass, and nothing was looked at
-        words = "; ".join(map(str, absent))
-        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
-    sketch = Sketch.of(scored.hashes)
-    sizes = np.empty(0) if scored.clusters is None else np.sort(np.bincount(scored.clusters))
-    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), sizes, np.frombuffer(
-        repr((sorted(targets.items(), key=repr), confidence, rule, len(before))).encode(), dtype=np.uint8
-    ))  # fmt: skip
-    _refuse_looking_again(model, sketch, scored, before, call)
-    attempts = (*before, sketch)
-    delta = level_of(len(attempts), confidence)
-    passed: tuple[Any, Floats] | None = None
-    for point in candidates(model, targets):
-        losses = rule_losses(point, X_cal, scored.y, scored.classes, rule, groups)
-        if not passes(losses, targeted, allowed, rule, delta):
-            break
-        passed = point, losses
-    if passed is None:
-        raise not_certified(losses, targeted, allowed, rule, confidence, attempts)
-    point, losses = passed
-    point.chosen_rows_ = (*point.chosen_rows_, sketch)
-    bounds = list(_targets(losses, targeted, allowed, rule))
-    mean = float(losses[units_[0].rows].mean())
-    notes = _notes(point, X_cal, groups, mean, scored, len(attempts))
-    # The certificate holds a copy: the point holds the certificate.
-    point.certificate_ = Certificate(
-        bounds, confidence, len(scored.y), notes, copy.copy(point), sketch, attempts
+    judged = judged_rows(
+        model,
+        X_cal,
+        y_cal,
+        groups,
+        [limit.rate for limit in stated],
+        () if stated else (rule,),
+        equal_rows=equal_rows,
+        units=units,
+        clusters=clusters,
     )
-    return point
-
-
-# -- limits on rates ---------------------------------------------------------------------------------------
-
-
-def _within_limits(
-    model: Any,
-    X: Any,
-    y: Any,
-    limits: Sequence[Any],
-    groups: Any,
-    confidence: float,
-    before: tuple[Sketch, ...],
-    equal_rows: EqualRows,
-) -> Any:
-    """Return the choice within the least tightened limits that shows the limits themselves to be kept."""
-    if not all(isinstance(limit, Limit) for limit in limits):
-        raise TypeError(f"limits: rates are compared with numbers, as rates.error() <= 0.3; got {limits!r}")
-    if not hasattr(model, "limits"):
-        raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
-    scored = scored_rows(model, X, y, groups, (), equal_rows=equal_rows)
-    assert scored.hashes is not None
-    answered_rows(model, X, scored, groups, limits)  # what is missing is said before anything is looked at
-    points = list(_tightened(model, limits))
-    sketch = Sketch.of(scored.hashes)
-    asked = repr((limits, confidence, len(before))).encode()
-    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), np.frombuffer(asked, dtype=np.uint8))
-    _refuse_looking_again(model, sketch, scored, before, call)
+    named: dict[tuple[Kind, Any], float] = {}
+    if max_error is not None:
+        named = targets_of(max_error, error_names(judged))
+        if not named:
+            raise ValueError(f"max_error={max_error!r} sets no target below 1")
+        if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
+            raise ValueError(
+                "max_error walks along one curve of the worst error and the mean, which a classifier chosen "
+                "by rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no "
+                "limits, or certify this one as it is"
+            )
+        ((kind, *_),) = {(kind,) for kind, _ in named}
+        targets = {name: target for (_, name), target in named.items()}
+        absent = [
+            Shortfall(CertifiedBound(kind, sample.name).name, None, 0, targets[sample.name], None)
+            for sample in judged.samples(ERRORS[kind], rule)
+            if sample.name in targets and not len(sample.rows)
+        ]
+        if absent:  # no point can pass, and nothing was looked at
+            words = "; ".join(map(str, absent))
+            raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
+    points = candidates(model, named) if named else list(_tightened(model, stated))
+    sketch = judged.sketch
+    assert sketch is not None
+    asked = repr((sorted(named.items(), key=repr), stated, confidence, rule, len(before)))
+    _refuse_looking_again(model, judged, sketch, before, asked)
     attempts = (*before, sketch)
-    delta = level_of(len(attempts), confidence)
-    passed: tuple[Any, list[RateBound]] | None = None
+    level = level_of(len(attempts), confidence)
+    passed: tuple[Any, JudgedRows, list[CertifiedBound]] | None = None
     for point in points:
-        answered = answered_rows(point, X, scored, groups, limits)
-        bounds = limit_bounds(limits, answered, delta)
+        answered = judged.by(point)
+        if stated:
+            families = [RateFamily.of(limit, answered) for limit in stated]
+        else:
+            families = [RateFamily.of_errors(kind, answered, rule, targets)]
+        bounds = limit_bounds(families, level)
         if any(bound.certified is False for bound in bounds):
             break
-        passed = point, bounds
+        passed = point, answered, bounds
     if passed is None:
-        each = "; ".join(
-            f"{b.title} {b.sense} {b.target:g}: {'–' if b.estimate is None else f'{b.estimate:.4g}'} among "
-            f"{b.n:,} rows, which shows no more than "
-            f"{b.sense} {b.upper if b.sense == '≤' else b.lower:.4g}"
-            for b in bounds
-            if b.certified is False
-        )
-        raise NotCertifiedError(
-            f"not certified with {100 * confidence:g} % confidence, within the tightest limits there are: "
-            f"{each}. These rows are spent; give rows that no attempt had, with previous= this error",
-            attempts=attempts,
-        )
-    point, bounds = passed
+        raise not_certified(families, confidence, attempts)
+    point, answered, bounds = passed
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
-    within = "; ".join(map(str, point.limits))
-    point.limits = list(limits)
-    stated = tuple(b.at_target(METHOD) for b in bounds if b.target is not None)
-    notes = (
-        *_of_sequence("limits", len(attempts)),
-        scored.assumed,
-        words_of_known(scored),
-        f"The point was chosen within {within}.",
-    )
+    kept = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
+    notes = [*_of_sequence("limits" if stated else "targets", len(attempts)), *judged.notes]
+    if stated:
+        notes.append(f"The point was chosen within {'; '.join(map(str, point.limits))}.")
+        point.limits = stated
+    else:
+        notes += _notes(answered, rule)
+    # The certificate holds a copy: the point holds the certificate.
     point.certificate_ = Certificate(
-        [], confidence, len(scored.y), notes, copy.copy(point), sketch, attempts, rates=stated
+        [] if stated else kept,
+        confidence,
+        len(judged),
+        tuple(notes),
+        copy.copy(point),
+        sketch,
+        attempts,
+        rates=tuple(kept) if stated else (),
     )
     return point
 
@@ -367,16 +306,9 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Looks:
-    """The attempts that one model object was calibrated by, while it is in memory."""
-
-    fit: Sketch  # that of the fit they are about
-    # Fingerprints of the rows of each attempt, by what was asked.
-    calls: dict[str, Sketch] = field(default_factory=dict)
-
-
-_LOOKS: WeakKeyDictionary[Any, _Looks] = WeakKeyDictionary()
+# Of each model object that is in memory: the fit that it was calibrated by, and fingerprints of the rows of
+# each attempt, by what was asked.
+_LOOKS: WeakKeyDictionary[Any, tuple[Sketch, dict[str, Sketch]]] = WeakKeyDictionary()
 
 
 def attempts_of(previous: Any) -> tuple[Sketch, ...]:
@@ -399,18 +331,21 @@ def attempts_of(previous: Any) -> tuple[Sketch, ...]:
 
 
 def _refuse_looking_again(
-    model: Any, sketch: Sketch, scored: JudgedLosses, before: tuple[Sketch, ...], call: str
+    model: Any, judged: JudgedRows, sketch: Sketch, before: tuple[Sketch, ...], asked: str
 ) -> None:
     """Raise where an attempt before had these rows; warn where there was one that is not accounted for.
 
     The same call again, which gives the same answer, is none.
     """
-    looks = _LOOKS.get(model)
-    if looks is None or looks.fit is not model.seen_rows_:
-        looks = _LOOKS[model] = _Looks(model.seen_rows_)
-    others = [known for asked, known in looks.calls.items() if asked != call]
-    hashes = scored.hashes if scored.equal_rows == "copies" else None
-    if hashes is not None and any(known.beyond_chance(hashes) for known in (*before, *others)):
+    assert judged.hashes is not None
+    if _LOOKS.get(model, (None,))[0] is not model.seen_rows_:
+        _LOOKS[model] = model.seen_rows_, {}
+    calls = _LOOKS[model][1]
+    sizes = np.empty(0) if judged.clusters is None else np.sort(np.bincount(judged.clusters))
+    words = np.frombuffer(asked.encode(), dtype=np.uint8)
+    call = fingerprint(np.sort(judged.hashes), np.sort(judged.y), sizes, words)
+    others = [known for each, known in calls.items() if each != call]
+    if judged.met([*before, *others]):
         raise SeenRowsError(
             "X_cal: an attempt before this one had these rows, or some of them, and testing again until it "
             "passes keeps no confidence: give rows that no attempt had, and previous="
@@ -421,7 +356,7 @@ def _refuse_looking_again(
             f"{len(before)}: each certificate holds by itself, but the best of several attempts does not "
             "keep the confidence; give previous=, what the attempt before ended in"
         )
-    looks.calls[call] = sketch
+    calls[call] = sketch
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
@@ -455,53 +390,45 @@ def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | N
     return WorstUnit(kind, tuple(allowed), by_class=kind == "class")
 
 
-def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, delta: float) -> bool:
-    """Whether the errors of all units are tested to be at most what is allowed, each at level δ."""
-    inside = [losses[unit.rows] for unit in units]
-    if rule == "predict":
-        errors, n = [int(x.sum()) for x in inside], [len(x) for x in inside]
-        return bool((binomial_p_value(errors, n, allowed) <= delta).all())
-    return all(betting_p_value(x, a, delta) <= delta for x, a in zip(inside, allowed, strict=True))
-
-
 def not_certified(
-    losses: Floats,
-    units: Sequence[Unit],
-    allowed: Floats,
-    rule: Rule,
-    confidence: float,
-    attempts: tuple[Sketch, ...],
+    families: Sequence[RateFamily], confidence: float, attempts: tuple[Sketch, ...]
 ) -> NotCertifiedError:
     """Say what is missing at the safest point."""
-    shortfalls, next_level = [], level_of(len(attempts) + 1, confidence)
-    here = level_of(len(attempts), confidence)
-    for unit, target in zip(units, allowed.tolist(), strict=True):
-        inside = losses[unit.rows]
-        if passes(losses, [unit], np.array([target]), rule, here):
-            continue
-        error, low = float(inside.mean()), 1.0 - mean_bound(1.0 - inside, rule, 0.05)[0]
-        likely = low if error >= target else error
-        needed = rows_needed(likely, target, 1.0 - next_level) if likely < target else None
-        shortfalls.append(Shortfall(_name(unit), error, len(inside), target, needed, low))
+    next_level = level_of(len(attempts) + 1, confidence)
+    shortfalls, said = [], []
+    for family in families:
+        bounds = limit_bounds([family], level_of(len(attempts), confidence))
+        for j, bound in enumerate(bounds):
+            if bound.certified is not False:
+                continue
+            if bound.rate is None:
+                shortfalls.append(_shortfall(bound, family, j, next_level))
+                said.append(str(shortfalls[-1]))
+                continue
+            seen = "–" if bound.estimate is None else f"{bound.estimate:.4g}"
+            shows = bound.upper if bound.sense == "≤" else bound.lower
+            said.append(
+                f"{bound.title} {bound.sense} {bound.target:g}: {seen} among {bound.n:,} rows, which shows "
+                f"no more than {bound.sense} {shows:.4g}"
+            )
     return NotCertifiedError(
         f"no point of the trade-off has its targets certified with {100 * confidence:g} % confidence. At "
-        f"the safest point {'; '.join(map(str, shortfalls))}. These rows are spent: to test again on them, "
-        "alone or with others, would keep no confidence; give rows that no attempt had, with previous= this "
-        f"error, and that attempt spends {next_level:.2g}",
+        f"the safest point {'; '.join(said)}. These rows are spent: to test again on them, alone or with "
+        "others, would keep no confidence; give rows that no attempt had, with previous= this error, and "
+        f"that attempt spends {next_level:.2g}",
         shortfalls,
         attempts,
     )
 
 
-def _name(unit: Unit) -> str:
-    return CertifiedBound(unit.kind, unit.name, "predict", None, 1.0, 0, "").name
-
-
-def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule) -> Iterator[CertifiedBound]:
-    for unit, target in zip(units, allowed.tolist(), strict=True):
-        inside = losses[unit.rows]
-        seen = float(inside.mean())
-        yield CertifiedBound(unit.kind, unit.name, rule, seen, target, len(inside), METHOD, target)
+def _shortfall(bound: CertifiedBound, family: RateFamily, j: int, next_level: float) -> Shortfall:
+    """Say how many rows of a unit would show its error to be allowed."""
+    assert bound.target is not None
+    assert bound.estimate is not None
+    low, _ = family.ends(family.samples[j], 0.05, (BELOW,))
+    likely = low if bound.estimate >= bound.target else bound.estimate
+    needed = rows_needed(likely, bound.target, 1.0 - next_level) if likely < bound.target else None
+    return Shortfall(bound.name, bound.estimate, bound.n, bound.target, needed, low)
 
 
 def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
@@ -514,18 +441,12 @@ def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
     )
 
 
-def _notes(
-    point: Any, X: Any, groups: Any, mean: float, scored: JudgedLosses, attempt: int
-) -> tuple[str, ...]:
-    notes = [
-        *_of_sequence("targets", attempt),
-        scored.assumed,
-        words_of_known(scored),
-        f"Its mean error on these rows, an estimate: {mean:.4f}.",
-    ]
-    answers = np.unique(point.predict(X, **told(point, groups)))
+def _notes(judged: JudgedRows, rule: Rule) -> Iterator[str]:
+    (mean,) = judged.samples(ERRORS["mean"], rule)
+    yield f"Its mean error on these rows, an estimate: {mean.mean:.4f}."
+    answers = np.unique(judged.answered.actions)
     if len(answers) == 1:
-        words = f"predict answers {answers.tolist()[0]!r} to every row"
-        notes.append(f"{words}: give the other classes targets too, or allow larger errors.")
-        warn_user(f"the targets are certified, but only for a classifier whose {notes[-1]}")
-    return tuple(notes)
+        words = f"predict answers {judged.answered.strata.classes[answers[0]]!r} to every row"
+        words = f"{words}: give the other classes targets too, or allow larger errors."
+        warn_user(f"the targets are certified, but only for a classifier whose {words}")
+        yield words

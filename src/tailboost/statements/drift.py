@@ -5,7 +5,6 @@ It says that rows changed, not that errors did: a weaker statement than evidence
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -87,11 +86,6 @@ def columns_of(X: Any) -> dict[str, Any]:
         return {str(name): X[name] for name in X}
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return {f"x{j}": X[:, j] for j in range(X.shape[1])} if X.ndim == 2 else {}
-
-
-def level_of(batch: int, alpha: float) -> float:
-    """Return what the k-th batch may spend of α: 6/(π²k²) of it, which sum to α over all k."""
-    return alpha * 6.0 / (math.pi * batch) ** 2
 
 
 def _numbers(column: Any) -> Floats | None:

@@ -140,7 +140,7 @@ class KnownRows:
         SeenRowsError
             Names the share of the rows.
         """
-        self.refuse_known(self.count_known(X))
+        self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
         """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
@@ -159,38 +159,46 @@ class KnownRows:
         known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
         return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
 
-    def refuse_unnatural(self, counts: Ints, X: Any = None, y: Ints | None = None) -> None:
-        """Raise if rows said to equal others by nature do so more often, or more alike, than these do.
-
-        More often: by four standard errors above the share of the rows of the fit (or of the choice) that
-        equal another one of them. More alike: if their labels agree with those of equal rows, where these
-        are kept with the classifier, more than in 999 of 1,000 draws.
+    def refuse_seen(
+        self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
+    ) -> None:
+        """Raise if more rows had a part in making this classifier than may equal some by chance.
 
         Parameters
         ----------
         counts : ndarray of shape (m, 2)
             As from `count_known`.
-        X : array-like of shape (n, d), optional
-            The rows.
-        y : ndarray of shape (n,), optional
-            Their class numbers.
+        X, y : optional
+            The rows and their class numbers, where they are at hand.
+        equal_rows : {"copies", "natural"}, default="copies"
+            Copies are refused where they are more than one in twenty, by three standard errors. Rows that are
+            said to equal others by nature are where they do so more often, by four standard errors, than the
+            rows of the fit (or of the choice) equal one another; or where their labels agree with those of
+            equal rows that are kept with the classifier more than in 999 of 1,000 draws.
 
         Raises
         ------
         SeenRowsError
             Says by what the rows are copies.
         """
-        for sketch, (known, sampled) in zip(
-            (self.seen_rows_, *self.chosen_rows_), counts.tolist(), strict=True
-        ):
-            if sketch.unnatural(known, sampled):
+        sketches = (self.seen_rows_, *self.chosen_rows_)
+        for j, (sketch, (known, sampled)) in enumerate(zip(sketches, counts.tolist(), strict=True)):
+            if equal_rows == "copies" and too_many(known, sampled):
+                why = "the combination was chosen on" if j else "members were fitted on"
                 raise SeenRowsError(
-                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that the "
-                    f"classifier was made on, of which only {sketch.repeated:.0%} equal one another: rows "
-                    "that repeat by nature do so everywhere, so that some of these are copies"
+                    f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
+                    "errors there are smaller than on new rows: give rows that had no part in making the "
+                    "classifier (where features take so few values that fresh rows equal others, and nobody "
+                    "copied a row, say equal_rows='natural')"
+                )
+            if equal_rows == "natural" and sketch.unnatural(known, sampled):
+                raise SeenRowsError(
+                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that "
+                    f"the classifier was made on, of which only {sketch.repeated:.0%} equal one another: "
+                    "rows that repeat by nature do so everywhere, so that some of these are copies"
                 )
         kept = self._rows_kept()
-        if y is None or kept is None or kept.lots is None:
+        if equal_rows == "copies" or y is None or kept is None or kept.lots is None:
             return
         contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
         if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
@@ -199,26 +207,3 @@ class KnownRows:
                 "classifier was made on more often than independent rows have (in 999 of 1,000 draws): they "
                 "are copies"
             )
-
-    def refuse_known(self, counts: Ints) -> None:
-        """Raise if the counts of `count_known` are above one in twenty.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (m, 2)
-            Of all rows.
-
-        Raises
-        ------
-        SeenRowsError
-            Names the share of the rows.
-        """
-        words = ["members were fitted on", *["the combination was chosen on"] * len(self.chosen_rows_)]
-        for why, (known, sampled) in zip(words, counts.tolist(), strict=True):
-            if too_many(known, sampled):
-                raise SeenRowsError(
-                    f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
-                    "errors there are smaller than on new rows: give rows that had no part in making the "
-                    "classifier (where features take so few values that fresh rows equal others, and nobody "
-                    "copied a row, say equal_rows='natural')"
-                )

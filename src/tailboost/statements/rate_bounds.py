@@ -1,20 +1,23 @@
-"""Bounds on rates of decisions on new rows, all together with a stated confidence."""
+"""Bounds on errors and other rates of decisions on new rows, all together with a stated confidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates import ABOVE, BELOW, Answered, Limit, Objective, Rate, Sample
+from tailboost.rates import ABOVE, BELOW, Limit, Objective, Rate, Sample
+from tailboost.statements.judged import ERRORS, JudgedRows, Rule
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
-__all__ = ["RateBound", "limit_bounds", "rate_bounds"]
+__all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
+
+Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 # Ratios of a rule that draws are bounded at so many levels.
@@ -22,121 +25,250 @@ LEVELS = 1000
 
 
 @dataclass(frozen=True)
-class RateBound:
-    """One statement: the rate of a unit, or the gap or ratio between units, lies in an interval.
+class CertifiedBound:
+    """One statement: a rate of new rows lies in an interval; an error is at most ``upper``.
 
     Attributes
     ----------
-    rate : Rate
-        What is counted.
+    kind : {"mean", "class", "group", "cell", "cvar", "shift", "worst", "rate"}
+        What is bounded: an error, or a rate that was asked for. "worst" is the largest of all classes
+        (groups, cells), or, where it is not known which there are, of those seen (see ``of_seen``).
     unit : object
-        The unit; None for all rows, "gap" or "ratio" for what a limit compares.
+        Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for
+        "worst" "class", "group" or "cell"; None for all rows. A group of a table is a pair (column, value).
+        Of a rate "gap" or "ratio" is what a limit compares.
+    rule : {"predict", "randomised"}
+        Of an error, whether of ``predict``, or of the randomised rule whose label distribution is
+        ``predict_shares``.
     estimate : float or None
         The same of the rows at hand; None where there is nothing to count among.
-    lower, upper : float
-        The bounds; an end that was not asked for is as far as the rate can go.
+    upper : float
+        The bound; as far as the rate can go where it was not asked for, or says nothing.
     n : int
-        Rows behind it; of a gap or ratio those of the smallest unit.
+        Rows behind it, or clusters that have a vote; of "worst" those of the unit with the largest bound,
+        which need not be the one with the largest ``estimate``; of a gap or ratio those of the smallest unit.
     method : str
         How it was found.
-    sense : {"≤", "≥", ""}
-        On which side of the target the rate has to be.
     target : float or None
-        The limit, where there is one.
+        The error allowed, or the limit, where there is one.
+    of_seen : bool
+        Of "worst": whether it is about the units among these rows alone.
+    lower : float
+        The bound from below, as ``upper``.
+    sense : {"≤", "≥", ""}
+        On which side it is bounded: one alone, or both.
+    rate : Rate or None
+        What is counted, where it was asked for as a rate.
     units : tuple
         What a gap or ratio compares.
     """
 
-    rate: Rate
-    unit: Any
-    estimate: float | None
-    lower: float
-    upper: float
-    n: int
-    method: str
-    sense: str = ""
+    kind: Kind = "rate"
+    unit: Any = None
+    rule: Rule = "predict"
+    estimate: float | None = None
+    upper: float = 1.0
+    n: int = 0
+    method: str = ""
     target: float | None = None
+    of_seen: bool = False
+    lower: float = 0.0
+    sense: str = "≤"
+    rate: Rate | None = None
     units: tuple[Any, ...] = ()
 
     @property
     def certified(self) -> bool | None:
-        """Whether the limit is certified; None without one."""
+        """Whether the target is certified; None without one."""
         if self.target is None:
             return None
-        return bool(self.upper <= self.target if self.sense == "≤" else self.lower >= self.target)
+        return bool(self.lower >= self.target if self.sense == "≥" else self.upper <= self.target)
+
+    @property
+    def counted(self) -> Rate:
+        """What is counted, also of an error."""
+        return ERRORS[self.kind] if self.rate is None else self.rate
+
+    @property
+    def name(self) -> str:
+        """Of what it is, in words: the unit."""
+        if self.rate is not None:
+            return "all" if self.unit is None else unit_name(self.unit)
+        if self.kind == "mean":
+            return "mean"
+        if self.kind == "cvar":
+            return f"CVaR at α = {self.unit:g}"
+        if self.kind == "shift":
+            return f"shift, KL ≤ {self.unit:g}"
+        if self.kind == "worst":
+            return f"worst {self.unit}{' seen' if self.of_seen else ''}"
+        return f"{self.kind} {words_of(self.unit)}"
 
     @property
     def short(self) -> str:
-        """What is bounded, the unit first, by which bounds of one rate differ."""
-        return f"{self.unit_words}: {self.rate.words}"
+        """The unit, by which bounds of one rate differ, and what is counted, or by which rule."""
+        if self.rate is not None:
+            return f"{self.name}: {self.rate.words}"
+        return f"{self.name}{', drawn' if self.rule == 'randomised' else ''}"
 
     @property
     def title(self) -> str:
         """What is bounded, in words."""
-        return f"{self.rate}: {self.unit_words}"
+        return f"error of {self.short}" if self.rate is None else f"{self.rate}: {self.name}"
 
     @property
     def claim(self) -> Claim:
         """What new rows can contradict."""
         lower = None if self.sense == "≤" else self.lower
         upper = None if self.sense == "≥" else self.upper
-        if self.units:
-            return Claim(self.unit, self.units, lower, upper)
-        return Claim("mean", (self.unit,), lower, upper)
-
-    heads: ClassVar = ("rate", "unit", "rows", "seen", "at least", "at most", "by", "limit", "")
+        form: Any = self.unit if self.units else "mean"
+        return Claim(form, self.units or (self.unit,), lower, upper)
 
     @property
-    def cells(self) -> list[str]:
-        """What it says, as cells under `heads`."""
-        target = "" if self.target is None else f"{self.sense} {self.target:g}"
-        found = [str(self.rate), self.unit_words, f"{self.n:,}", shown(self.estimate)]
-        # A limit from above has no bound from below, and 0 is none of a share.
-        lower = "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)
-        upper = "" if self.sense == "≥" else up(self.upper)
-        return [*found, lower, upper, self.method, target, VERDICTS[self.certified]]
+    def cells(self) -> dict[str, str]:
+        """What it says, by the headings of a table."""
+        about, of = {"error of": self.name, "rule": self.rule}, "target"
+        target = "" if self.target is None else f"{self.target:g}"
+        sides = {"at most": "" if self.sense == "≥" else up(self.upper)}
+        if self.rate is not None:
+            about, of = {"rate": str(self.rate), "unit": self.name}, "limit"
+            target = target and f"{self.sense} {target}"
+            # A limit from above has no bound from below, and 0 is none of a share.
+            sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
+        seen = {"rows": f"{self.n:,}", "seen": shown(self.estimate)}
+        return about | seen | sides | {"by": self.method, of: target, "": VERDICTS[self.certified]}
 
-    @property
-    def unit_words(self) -> str:
-        """The unit, in words."""
-        return "all" if self.unit is None else unit_name(self.unit)
-
-    def at_target(self, method: str) -> RateBound:
-        """Return what is certified where just the limit was tested: that the rate keeps it."""
+    def at_target(self, method: str) -> CertifiedBound:
+        """Return what is certified where just the target was tested: that the rate keeps it."""
         assert self.target is not None
-        if self.sense == "≤":
-            return replace(self, upper=self.target, method=method)
-        return replace(self, lower=self.target, method=method)
+        if self.sense == "≥":
+            return replace(self, lower=self.target, method=method)
+        return replace(self, upper=self.target, method=method)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rate"}
-        return {"rate": repr(self.rate), "words": str(self.rate), **plain, "certified": self.certified}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        rate = {} if self.rate is None else {"rate": repr(self.rate), "words": str(self.rate)}
+        return plain | rate | {"certified": self.certified}
+
+
+#: The name in older model files.
+RateBound = CertifiedBound
+
+
+def words_of(unit: Any) -> str:
+    """Name a unit: a pair within a pair is a group of a table, (column, value)."""
+    if isinstance(unit, tuple) and isinstance(unit[-1], tuple):
+        return f"{unit[0]} / {' = '.join(map(str, unit[-1]))}"
+    return unit_name(unit)
+
+
+# -- units of a rate ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Family:
+class RateFamily:
     """A rate with its rows by unit, and what is asked of it."""
 
     rate: Rate
-    limit: Limit | None
-    sides: tuple[str, ...]
+    limit: Limit | None  # what it has to keep
+    sides: tuple[str, ...]  # from which the mean of each unit is bounded
     samples: list[Sample]
-    exact: bool
+    exact: bool  # whether each row counts fully or not at all, so that the number that counts is binomial
+    kind: Kind = "rate"
+    rule: Rule = "predict"
+
+    @classmethod
+    def of(cls, asked: Rate | Limit | Objective, judged: JudgedRows) -> RateFamily:
+        """Return the family of a rate, bounded from both sides, or those that a limit or objective needs."""
+        rate = asked.rate
+        strata = judged.answered.strata
+        exact = not rate.needs_costs and not judged.answered.draws
+        exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
+        return cls(rate, asked.limit, asked.sides, judged.samples(rate), exact)
+
+    @classmethod
+    def of_errors(
+        cls, kind: Kind, judged: JudgedRows, rule: Rule, targets: dict[Any, float] | None = None
+    ) -> RateFamily:
+        """Return the errors of all rows, of classes, groups or cells, with those allowed."""
+        limit = (ERRORS[kind] <= targets) if targets else None
+        samples = judged.samples(ERRORS[kind], rule)
+        return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule)
 
     @property
     def needs(self) -> list[tuple[Any, ...]]:
         """The bounds on means that it follows from, those of units with rows."""
-        return [(self.rate, i, side) for i in self.with_rows for side in self.sides]
+        with_rows = [i for i, sample in enumerate(self.samples) if len(sample.rows)]
+        return [(self.rate, self.rule, i, side) for i in with_rows for side in self.sides]
 
-    @property
-    def with_rows(self) -> list[int]:
-        return [i for i, sample in enumerate(self.samples) if len(sample.rows)]
+    def bounds(self, level: float) -> list[CertifiedBound]:
+        """Return the bounds, each of those on means at a level."""
+        limit = self.limit
+        ends = np.array([self.ends(sample, level) for sample in self.samples]).reshape(-1, 2)
+        seen = np.array([sample.mean for sample in self.samples])
+        names, sizes = [s.name for s in self.samples], [len(s.rows) for s in self.samples]
+        compares = limit is not None and limit.compares
+        targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
+        sense = "" if len(self.sides) > 1 else "≤" if self.sides == (ABOVE,) else "≥"
+        empty = CertifiedBound(self.kind, rule=self.rule, rate=self.rate if self.kind == "rate" else None)
+        found = [
+            replace(
+                empty,
+                unit=name,
+                estimate=_known(estimate),
+                lower=low,
+                upper=high,
+                n=n,
+                method=NO_ROWS if not n else EXACT if self.exact else BETTING,
+                sense=sense,
+                target=_known(target),
+            )
+            for name, estimate, (low, high), n, target in zip(
+                names, seen.tolist(), ends.tolist(), sizes, targets.tolist(), strict=True
+            )
+        ]
+        if limit is not None and compares:
+            low, high = _compared(limit, ends, self.samples)
+            found.append(
+                replace(
+                    empty,
+                    unit=limit.form,
+                    estimate=_known(limit.said_of(seen)),
+                    lower=low,
+                    upper=high,
+                    n=min(sizes, default=0),
+                    method=f"bounds of {len(names)} units",
+                    sense="≤" if limit.from_above else "≥",
+                    target=limit.bound,
+                    units=tuple(names),
+                )
+            )
+        return found
+
+    def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
+        """Return the bounds on the mean of a unit, an end that is not asked for as far as it can be."""
+        low, high, sides = sample.low, sample.high, sides or self.sides
+        if len(sample.rows) and high > low:
+            if BELOW in sides:
+                low = high - self._upper(sample.mirrored, level) + sample.low
+            if ABOVE in sides:
+                high = self._upper(sample, level)
+        return low, high
+
+    def _upper(self, sample: Sample, level: float) -> float:
+        width = sample.high - sample.low
+        scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
+        if sample.among is not None:
+            return sample.low + width * _ratio_upper(scaled, sample.among, level)
+        if self.exact:
+            return sample.low + width * clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+        return sample.low + width * betting_upper(scaled, level)
 
 
 def rate_bounds(
-    stated: Sequence[Rate | Limit | Objective], answered: Answered, delta: float
-) -> list[RateBound]:
+    stated: Sequence[Rate | Limit | Objective], judged: JudgedRows, delta: float
+) -> list[CertifiedBound]:
     """Bound rates on new rows; all bounds hold together with a probability of at least 1 − δ.
 
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so
@@ -145,43 +277,23 @@ def rate_bounds(
     ratio follows from bounds on both sides of each unit. The level is shared evenly among all these bounds.
     The rows are independent draws, and had no part in the making of the rule that answered them.
     """
-    families = [_family(one, answered) for one in stated]
-    needed = list(dict.fromkeys(need for family in families for need in family.needs))
-    level = delta / max(1, len(needed))
-    return [bound for family in families for bound in family_bounds(family, level)]
+    return shared_bounds([RateFamily.of(one, judged) for one in stated], delta)
 
 
-def _family(one: Rate | Limit | Objective, answered: Answered) -> _Family:
-    rate = one.rate
-    low, high = rate.range(answered.strata)
-    counted = None if rate.needs_costs else rate.tables(answered.strata)[0]
-    exact = counted is not None and not answered.draws and set(np.unique(counted)) <= {low, high}
-    return _Family(rate, one.limit, one.sides, answered.samples(rate), exact)
+def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
+    """Return the bounds of families, among whose bounds on means δ is shared evenly."""
+    needed = {need for family in families for need in family.needs}
+    return [bound for family in families for bound in family.bounds(delta / max(1, len(needed)))]
 
 
-def family_bounds(family: _Family, level: float) -> list[RateBound]:
-    """Return the bounds of a family, each of the bounds on means at a level."""
-    rate, limit = family.rate, family.limit
-    ends = np.array([_ends(sample, family, level) for sample in family.samples]).reshape(-1, 2)
-    seen = np.array([sample.mean for sample in family.samples])
-    names, sizes = [s.name for s in family.samples], [len(s.rows) for s in family.samples]
-    compares = limit is not None and limit.compares
-    targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
-    sense = "" if limit is None else "≤" if limit.from_above else "≥"
-    found = []
-    for name, estimate, (low, high), n, target in zip(names, seen, ends, sizes, targets, strict=True):
-        method = NO_ROWS if not n else EXACT if family.exact else BETTING
-        with_target = (sense, float(target)) if not np.isnan(target) else ("", None)
-        found.append(RateBound(rate, name, _known(estimate), low, high, n, method, *with_target))
-    if limit is not None and compares:
-        low, high = _compared(limit, ends, family.samples)
-        about = f"bounds of {len(names)} units"
-        estimate = _known(limit.said_of(seen))
-        least = min(sizes, default=0)
-        found.append(
-            RateBound(rate, limit.form, estimate, low, high, least, about, sense, limit.bound, tuple(names))
-        )
-    return found
+def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[CertifiedBound]:
+    """Return bounds that show each of some limits to be kept at level δ; they do not hold together.
+
+    Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
+    hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
+    takes two bounds, of half the level.
+    """
+    return [bound for family in families for bound in family.bounds(delta / len(family.sides))]
 
 
 def _known(value: float) -> float | None:
@@ -206,27 +318,6 @@ def _compared(limit: Limit, ends: Floats, samples: Sequence[Sample]) -> tuple[fl
     return min(1.0, float(at_least)), min(1.0, float(high.min()) / largest) if largest > 0 else 1.0
 
 
-def _ends(sample: Sample, family: _Family, level: float) -> tuple[float, float]:
-    """Return the bounds on the mean of a sample, an end that is not asked for as far as it can be."""
-    low, high = sample.low, sample.high
-    if len(sample.rows) and high > low:
-        if BELOW in family.sides:
-            low = high - _upper(sample.mirrored, family, level) + sample.low
-        if ABOVE in family.sides:
-            high = _upper(sample, family, level)
-    return low, high
-
-
-def _upper(sample: Sample, family: _Family, level: float) -> float:
-    width = sample.high - sample.low
-    scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
-    if sample.among is not None:
-        return sample.low + width * _ratio_upper(scaled, sample.among, level)
-    if family.exact:
-        return sample.low + width * clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
-    return sample.low + width * betting_upper(scaled, level)
-
-
 def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     """Return an upper bound on E top / E bottom, where 0 ≤ top ≤ bottom ≤ 1 in each row.
 
@@ -240,16 +331,3 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
             break
         excluded = float(t)
     return excluded
-
-
-def limit_bounds(limits: Iterable[Limit], answered: Answered, delta: float) -> list[RateBound]:
-    """Return bounds that show each of some limits to be kept at level δ; they do not hold together.
-
-    Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
-    hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
-    takes two bounds, of half the level. Rows are as in `rate_bounds`.
-    """
-    found: list[RateBound] = []
-    for limit in limits:
-        found += family_bounds(_family(limit, answered), delta / 2 if limit.compares else delta)
-    return found

@@ -15,18 +15,13 @@ from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
-from tailboost.confidence import Evidence
+from tailboost.confidence import Evidence, level_of
 from tailboost.data import take
 from tailboost.rates import Limit, Rate, Strata, parse
-from tailboost.statements.certificates import (
-    Certificate,
-    CertifiedBound,
-    Unit,
-    targets_of,
-)
-from tailboost.statements.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.certificates import Certificate, CertifiedBound, targets_of
+from tailboost.statements.drift import Drift, Reference, columns_of
+from tailboost.statements.judged import by_column, groups_of_fit
 from tailboost.statements.known_rows import EqualRows
-from tailboost.statements.rate_bounds import RateBound
 from tailboost.statements.recheck import Bets, Recheck, RecheckedBound, shown
 
 __all__ = ["Watch", "WatchedBatch"]
@@ -179,20 +174,17 @@ class Watch:
         check_number(confidence, "confidence", 0, 1, below=True)
         if (max_error is None) == (not limits):
             raise ValueError("max_error and limits: give one of them")
-        final, nobody = last_step(model), np.empty(0, dtype=np.intp)
         classes = np.asarray(model.classes_).tolist()
-        groups = list(getattr(final, "groups_", None) or []) if units is None else list(units)
+        groups = groups_of_fit(model) if units is None else list(units)
         if limits:
             rates = [bound for limit in limits for bound in _limited(limit, classes, groups)]
             return cls.of(Certificate([], confidence, 0, (), rates=tuple(rates)))
-        known = [Unit("class", name, nobody) for name in classes]
-        known += [Unit("group", name, nobody) for name in groups]
-        known += [Unit("cell", (k, name), nobody) for name in groups for k in classes]
-        targets = targets_of(max_error, known)
+        cells = [(k, name) for name in groups for k in classes]
+        targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
         if not targets:
             raise ValueError(f"max_error={max_error!r} sets no target below 1")
         bounds = [
-            CertifiedBound(kind, unit, "predict", None, target, 0, "target", target)
+            CertifiedBound(kind, unit, upper=target, method="target", target=target)
             for (kind, unit), target in targets.items()
         ]
         return cls.of(Certificate(bounds, confidence, 0, ()))
@@ -231,16 +223,8 @@ class Watch:
         name : str, optional
             Of the batch; by default its number. The same name again brings labels that were missing: rows
             that were judged then are left out.
-        costs, cost_range : optional
-            As in `tailboost.certify`, where bounds are on costs of rows; the range has to stay the same.
-        equal_rows : {"copies", "natural"}, default="copies"
-            As in `tailboost.certify`.
-        clusters : array-like of shape (n,), optional
-            Whose rows these are, as in `tailboost.certify`; each may be in one batch alone.
-
-        Returns
-        -------
-        Watch
+        costs, cost_range, equal_rows, clusters : optional
+            As in `Certificate.recheck`.
 
         Raises
         ------
@@ -263,7 +247,7 @@ class Watch:
         if used.any():
             rows = np.flatnonzero(used)
             given = {"groups": groups, "clusters": clusters, "costs": costs}
-            part = {key: take(as_pandas(table), rows) for key, table in given.items() if table is not None}
+            part = {key: take(as_pandas(table), rows) for key, table in given.items()}
             found = self.certificate.recheck(
                 take(as_pandas(X), rows),
                 _labels(y, rows),
@@ -282,8 +266,7 @@ class Watch:
                 reference = Reference.of(columns)
             else:
                 number = len({batch.name for batch in self.batches}) + 1
-                level = level_of(number, 1.0 - self.certificate.confidence)
-                drift = reference.drift(columns, level)
+                drift = reference.drift(columns, level_of(number, self.certificate.confidence))
         now, then = (self._found if each is None else each for each in (found, self.recheck))
         new = [b.since(a) for a, b in zip(then.evidence, now.evidence, strict=True)]
         forms = [bound.claim.form for bound in now.tested]
@@ -429,37 +412,36 @@ def certificate_from(document: Mapping[str, Any]) -> Certificate:
     KeyError, TypeError, ValueError
         If it is none.
     """
-    bounds, rates = [], []
-    for each in document["bounds"]:
-        bound = CertifiedBound(**_told(each, CertifiedBound))
-        check_number(bound.upper, "upper", 0, 1, closed=True)
-        bounds.append(bound)
-    for each in document.get("rates", ()):
-        rate = parse(each["rate"])
-        if not isinstance(rate, Rate):
-            raise ValueError(f"{each['rate']!r} is no rate")
-        told = _told(each, RateBound) | {"rate": rate, "units": _tuples(each["units"])}
-        rates.append(RateBound(**told))
-        for name in ("lower", "upper"):
-            check_number(told[name], name, -np.inf)
+    bounds = [_bound(each) for each in document["bounds"]]
+    rates = [_bound(each) for each in document.get("rates", ())]
+    if any(b.rate is not None for b in bounds) or any(b.rate is None for b in rates):
+        raise ValueError("its bounds are not of errors, or its rates no rates")
     confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
     notes = tuple(document.get("notes", ()))
     return Certificate(bounds, confidence, int(document.get("n_rows", 0)), notes, rates=tuple(rates))
 
 
-def _told(document: Mapping[str, Any], kind: type[CertifiedBound | RateBound]) -> dict[str, Any]:
-    """Return what a document says of the fields of a bound."""
-    names = {each.name for each in fields(kind)}
+def _bound(document: Mapping[str, Any]) -> CertifiedBound:
+    """Return the bound that `CertifiedBound.to_dict` describes, also of before errors and rates were one."""
+    names = {each.name for each in fields(CertifiedBound)}
     told = {name: value for name, value in document.items() if name in names}
-    return told | {"unit": _tuples(told["unit"])}
+    told |= {"unit": _tuples(document["unit"]), "units": _tuples(document.get("units", ()))}
+    if told.get("rate") is None:
+        if document["kind"] == "rate":
+            raise ValueError("a bound on a rate does not say which")
+        check_number(told["upper"], "upper", 0, 1, closed=True)
+        return CertifiedBound(**told)
+    rate = parse(told["rate"])
+    if not isinstance(rate, Rate):
+        raise ValueError(f"{told['rate']!r} is no rate")
+    for name in ("lower", "upper"):
+        check_number(told[name], name, -np.inf)
+    return CertifiedBound(**told | {"rate": rate})
 
 
-def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBound]:
+def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:
     """Return what a limit says of each unit that it limits, or of those that it compares."""
-    columns: dict[Any, list[Any]] = {}
-    for group in groups:
-        name, value = group if isinstance(group, tuple) else (None, group)
-        columns.setdefault(name, []).append(value)
+    columns = by_column(groups)
     every = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
     strata, _ = Strata.of(
         every[:, 0],
@@ -476,16 +458,15 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBo
             raise ValueError(
                 f"{limit!r}: what may be negative has no ratio that can be tested; limit the gap"
             )
-    sense, target = "≤" if limit.from_above else "≥", "limit"
+    empty = CertifiedBound(rate=limit.rate, method="limit", sense="≤" if limit.from_above else "≥")
+
+    def kept(unit: Any, bound: float, units: tuple[Any, ...] = ()) -> CertifiedBound:
+        return replace(empty, unit=unit, lower=bound, upper=bound, target=bound, units=units)
+
     if limit.compares:
-        ends = float(limit.bound), float(limit.bound)
-        return [RateBound(limit.rate, limit.form, None, *ends, 0, target, sense, ends[0], tuple(names))]
+        return [kept(limit.form, float(limit.bound), tuple(names))]
     pairs = zip(names, limit.bounds(names).tolist(), strict=True)
-    return [
-        RateBound(limit.rate, name, None, bound, bound, 0, target, sense, bound)
-        for name, bound in pairs
-        if bound == bound
-    ]
+    return [kept(name, bound) for name, bound in pairs if bound == bound]
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:

@@ -214,6 +214,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.patterns", "Patterns"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
+    **_names("tailboost.learners.linear", "TableLinear"),
     **_names(
         "tailboost.learners._hist",
         "HistBoostClassifier",
@@ -272,7 +273,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
-    **_names("tailboost.statements.rate_bounds", "RateBound"),
+    **_names("tailboost.statements.rate_bounds", "CertifiedBound", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
     **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),

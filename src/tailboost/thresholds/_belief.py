@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
+from tailboost._blas import one_blas_thread
 from tailboost._checks import as_pandas, n_rows_of
 from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints
@@ -119,6 +120,7 @@ class Calibration:
     offsets: Floats  # shape (S,): of each stratum
 
     @classmethod
+    @one_blas_thread
     def fit(cls, belief: Singles, stratum: Ints, share: Floats) -> Calibration:
         """Return the calibration of a belief of shape (S, n) on rows whose strata are known.
 

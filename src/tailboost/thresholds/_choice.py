@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._search import LINES, Judge, by_thresholds, searched
-from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges
+from tailboost.thresholds._search import LINES, Judge, Steady, by_thresholds, searched
+from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, decide
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -34,6 +36,9 @@ ROUNDING = 1e-12
 STARTS, SHORT = 4, 5e-4
 # Rows that it is looked for on, and lines then on all of more.
 SEARCH_ROWS, LAST_LINES = 50_000, 16
+# Powers of beliefs, as much surer and less sure as models of other rows may be, at which a rule may break a
+# limit by so much; and how many of the best rules are asked.
+SURER, BRITTLE, ASKED = (0.95, 1.05), 0.05, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,7 @@ def shared(pool: Pool, growth: Growth, reading: Reading) -> Choice:
     return Choice(numbers, of, value, value, excesses, excesses)
 
 
+@one_blas_thread
 def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True) -> Choice:
     """Return the one member that does best, a violation of a limit being charged.
 
@@ -104,7 +110,9 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
                 pool.add(_filled(pool.table, program, pool.members[number]))
         keys += [key(tally) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
-        chosen = int(np.argmin(keys))
+        steady = _steadiness(pool, program)
+        order = np.argsort(keys, kind="stable")[:ASKED].tolist()
+        chosen = next((number for number in order if steady(pool.members[number])), order[0])
         broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0)) > SLIGHT
         # Where a largest rate is limited in nothing, what is counted better nearby is so by chance.
         short = bool(program.limits) and not program.objective.worst
@@ -114,7 +122,7 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
             largest = best.numbers[np.argsort(-best.weights, kind="stable")[:2]].tolist()
             largest = largest if pool.members[chosen].is_constant else []
             starts = dict.fromkeys([*between[:1], *largest, *np.argsort(keys).tolist()])
-            found = _nearby(pool, growth, reading, best, list(starts)[:STARTS])
+            found = _nearby(pool, growth, reading, best, list(starts)[:STARTS], steady)
             number = pool.add(found)
             if _better(pool, growth, reading, chosen, found) and key(pool.tallies[number]) <= keys[chosen]:
                 chosen = number
@@ -217,7 +225,33 @@ def _judge(
     return judge
 
 
-def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: Sequence[int]) -> Member:
+def _steadiness(pool: Pool, program: Program) -> Steady:
+    """Return which rules keep limits about as well where beliefs are a little surer or less sure.
+
+    Where groups are inferred, a rule may weigh what is left of a group's probability in rows that are surely
+    of another: on the rows of the choice it keeps a gap, and breaks it where another model is surer.
+    """
+    small = pool.thinned(SEARCH_ROWS).table
+    if small.apart or not program.limits:
+        return lambda member: True
+    over = program if small is pool.table else program.over(small.strata)
+    shifted: dict[tuple[int, float], Any] = {}
+
+    def steady(member: Member) -> bool:
+        for power in SURER:
+            if (member.source, power) not in shifted:
+                shifted[member.source, power] = small.beliefs[member.source] ** np.float32(power)
+            answers = decide(charges(shifted[member.source, power], member.prices))
+            if over.excesses(small.counted(answers).sum(axis=0)).max() > BRITTLE:
+                return False
+        return True
+
+    return steady
+
+
+def _nearby(
+    pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: Sequence[int], steady: Steady
+) -> Member:
     """Return the best member that a search finds from some others: on fewer rows, if there are many.
 
     First at the charge by which members are compared, for their size alone: where violations cost more, a
@@ -233,29 +267,31 @@ def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: 
         near = [small.add(joined), *near[:-1]]
     towards = [small.add(pool.members[i]) for i in best.numbers]
     enough, lines = best.value / program.scale + SHORT / 2, LINES
-    found = searched(small, near, towards, _judge(over, growth, reading, kept=0.0), enough, lines)
+    found = searched(small, near, towards, _judge(over, growth, reading, kept=0.0), steady, enough, lines)
     if small is not pool:
         lines = LAST_LINES
-        found = searched(pool, [pool.add(found)], (), judge, enough, lines)
+        found = searched(pool, [pool.add(found)], (), judge, steady, enough, lines)
     number = pool.add(found)
     if program.excesses(reading.of(pool.tallies[number])[1]).max(initial=0.0) > SLIGHT:
-        mended = pool.add(searched(pool, [number], best.numbers.tolist(), strict, enough, lines))
+        mended = pool.add(searched(pool, [number], best.numbers.tolist(), strict, steady, enough, lines))
         number = min((mended, number), key=lambda i: float(judge(reading.of(pool.tallies[i]))))
     return pool.members[number]
 
 
 def _better(pool: Pool, growth: Growth, reading: Reading, chosen: int, found: Member) -> bool:
-    """Whether a member is better than another; where both break limits, by more than chance.
+    """Whether a member is better than another, and where both keep the limits or both do not beyond chance.
 
-    That is by more than a standard error of the difference in what the other breaks most.
+    That is by more than a standard error of the difference: in what is made small, where all limits are kept,
+    else in the limit that the other breaks most.
     """
     program, judge = growth.program, _judge(growth.program, growth, reading)
     before, after = (reading.of(pool.tallies[i]) for i in (chosen, pool.add(found)))
-    if judge(after) >= judge(before):
-        return False
-    rules = pool.members[chosen], found
-    broken, left = program.excesses(before[1]), program.excesses(after[1])
-    if min(broken.max(initial=0.0), left.max(initial=0.0)) <= SLIGHT:
-        return True
-    rows = program.matrix[program.of == int(broken.argmax())]
-    return bool(broken.max() - left.max() > _noise(pool.table, rows, *rules))
+    gain = float(judge(before) - judge(after))
+    broken, left = (program.excesses(each[1]) for each in (before, after))
+    kept = [each.max(initial=0.0) <= SLIGHT for each in (broken, left)]
+    if gain <= 0 or kept == [False, True]:
+        return gain > 0
+    rows = program.cost[None] if all(kept) else program.matrix[program.of == int(broken.argmax())]
+    if not all(kept):
+        gain = float(broken.max() - left.max())
+    return gain > _noise(pool.table, rows, pool.members[chosen], found)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints
 from tailboost.rates import error
 from tailboost.thresholds._members import Pool
@@ -17,6 +18,7 @@ from tailboost.thresholds._tally import Member
 RATE = 1.0
 
 
+@one_blas_thread
 def play(
     pool: Pool,
     program: Program,
@@ -87,6 +89,7 @@ def _shares(scores: Floats, game: Ints, mass: Floats) -> Floats:
     return w / w.sum()
 
 
+@one_blas_thread
 def join_by_group(pool: Pool, program: Program, numbers: Sequence[int], pseudo_rows: float) -> list[int]:
     """Add members that answer in each told group as the best of some members does there.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Mask
 from tailboost.rates import Objective, error
 from tailboost.thresholds._games import play
@@ -53,6 +54,7 @@ class Growth:
         return self.solved.slack <= SLACK * 10
 
 
+@one_blas_thread  # threads change the last digits of sums, from which other rules may grow
 def grow(
     pool: Pool,
     program: Program,
@@ -183,6 +185,7 @@ def _passing_on(program: Program) -> Program:
     return Program.of_rates(program.strata, Objective.of(error()), limits)
 
 
+@one_blas_thread
 def restricted(pool: Pool, program: Program, reading: Reading) -> Growth:
     """Solve a program over the members that there are."""
     return _at_its_level(program, pool, reading, lambda at: _solved(pool, at, reading))

@@ -15,6 +15,8 @@ from tailboost.thresholds._tally import Member, Table, charges, contrasts, decid
 
 Judge = Callable[[Floats], Floats]
 """What read tallies of shape (2, T, W, A) are worth, shape (T,): less is better."""
+Steady = Callable[[Member], bool]
+"""Whether a rule keeps limits about as well where beliefs are a little surer or less sure."""
 
 # Lines that are searched from a start, and without a better rule before another start.
 LINES, IDLE_LINES = 60, 30
@@ -29,7 +31,13 @@ JUDGED = 200
 
 
 def searched(
-    pool: Pool, starts: Sequence[int], towards: Sequence[int], judge: Judge, enough: float, lines: int = LINES
+    pool: Pool,
+    starts: Sequence[int],
+    towards: Sequence[int],
+    judge: Judge,
+    steady: Steady,
+    enough: float,
+    lines: int = LINES,
 ) -> Member:
     """Return the best rule found along lines of prices, from some members.
 
@@ -44,6 +52,8 @@ def searched(
         Members to start from, and to which some lines lead.
     judge : callable
         What tallies are worth.
+    steady : callable
+        Which rules may be taken.
     enough : float
         Worth at which nothing better need be looked for.
     lines : int
@@ -67,17 +77,18 @@ def searched(
             idle += 1
             action = int(rng.integers(prices.shape[1]))
             direction = _direction(prices, ends, action, rng)
-            moved = direction @ belief
+            moved = charges(belief, whole(direction[:, None]))[0]
             places, tallies = Line(table, charged, action, moved).tallies()
             found = judge(np.stack([tallies, tallies]))
             place = places[int(found.argmin())]
             if found.min() < reached - BETTER:
                 other = charged.copy()
                 other[action] += place * moved
+                moved_to = prices.copy()
+                moved_to[:, action] += place * direction
                 worth = _worth(table, other, judge)  # of rows that change at one place
-                if worth < reached - BETTER:
-                    reached, charged, idle = worth, other, 0
-                    prices[:, action] += place * direction
+                if worth < reached - BETTER and steady(Member.of(member.source, whole(moved_to))):
+                    reached, charged, prices, idle = worth, other, moved_to, 0
         if reached < best[0]:
             best = reached, Member.of(member.source, whole(prices))
         if reached <= enough:
@@ -184,7 +195,7 @@ class _Group:
         rows, strata = table.apart[g]
         plain = contrasts(error().terms(table.strata).linear[0][: len(table.strata.mass)])[strata, 0]
         prices = plain / max(float(np.abs(plain).max()), 1e-300)
-        charged = (prices @ table.beliefs[source][np.ix_(strata, rows)])[None].astype(np.float64)
+        charged = charges(table.beliefs[source][np.ix_(strata, rows)], whole(prices[:, None]))
         places, tallies = Line(table, charged, 0, np.ones(len(rows)), rows).tallies(THRESHOLDS)
         flat = tallies.reshape(len(tallies), -1)
         in_rows = flat @ program.matrix.T

@@ -1,0 +1,450 @@
+"""Rows that judge a classifier: what it answers to them, whether it knows them, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from tailboost._checks import (
+    as_pandas,
+    check_length,
+    check_probabilities,
+    check_same_kind,
+    columns_by_name,
+    distinct_labels,
+    label_column,
+    n_rows_of,
+    numbered,
+    positions,
+    refuse_missing,
+)
+from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._steps import final_step, label_shares, last_step
+from tailboost._typing import Floats, Hashes, Ints, Labels
+from tailboost._units import can_defer, told
+from tailboost.metrics import expected_zero_one_losses
+from tailboost.rates import Answered, Rate, Sample, error
+from tailboost.statements.known_rows import EqualRows, check_equal_rows
+
+#: Of errors "predict", or of the rule whose label distribution is `predict_shares`.
+Rule = Literal["predict", "randomised"]
+
+#: The rates that the errors of units are.
+ERRORS: dict[str, Rate] = {
+    "mean": error(),
+    "class": error(by="class"),
+    "group": error(by="group"),
+    "cell": error(by="cell"),
+}
+ASSUMED = (
+    "Assumed: the rows are independent draws from the population this is about (no repeated measurements of "
+    "one person, no later shift), and none had a part in making or choosing the model."
+)
+BY_CLUSTERS = (
+    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn without "
+    "a look at its loss. The bounds are about a row drawn at random of a cluster drawn at random. "
+    "Assumed: the clusters are independent draws from the population this is about (no later shift), and no "
+    "row of theirs had a part in making or choosing the model."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """Rows with what was answered to them."""
+
+    answered: Answered  # by ``predict``; of rates as the model draws or passes on
+    drawn: Floats | None = None  # shape (n,): the expected losses of the rule that draws
+    rules: tuple[Rule, ...] = ("predict",)  # whose errors are known
+    hashes: Hashes | None = None  # shape (n,): the rows by content; None where only answers were given
+    # Shape (m, 2), as `KnownRows.count_known` says; None where the model keeps no fingerprints.
+    known: Ints | None = None
+    complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
+    listed: Collection[str] = ()  # "class", "group": of which it is known which there are
+    equal_rows: EqualRows = "copies"  # what equal rows were said to be
+    clusters: Ints | None = None  # shape (n,): whose rows these are, where each has one vote in a unit
+    # What another model answers to the rows, as ``answered`` and ``drawn``.
+    ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.answered.stratum)
+
+    @property
+    def y(self) -> Ints:
+        """Class number of each row."""
+        of: Ints = self.answered.strata.y[self.answered.stratum]
+        return of
+
+    @property
+    def sketch(self) -> Sketch | None:
+        """Fingerprints of the rows."""
+        return None if self.hashes is None else Sketch.of(self.hashes)
+
+    def met(self, before: Iterable[Sketch]) -> bool:
+        """Whether the rows are among those of some fingerprints, unless they are said to equal by nature."""
+        hashes = self.hashes if self.equal_rows == "copies" else None
+        return hashes is not None and any(sketch.beyond_chance(hashes) for sketch in before)
+
+    @cached_property
+    def lots(self) -> Hashes:
+        """A lot for each row, by content and label: nobody chose it, and the order has no part in it.
+
+        Rows whose content is not known draw by their place.
+        """
+        drawn = self.hashes
+        if drawn is None:
+            drawn = np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
+        mixed = (drawn + self.y.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        lots: Hashes = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        return lots
+
+    def by(self, model: Any) -> JudgedRows:
+        """Return the same rows as answered by another model."""
+        assert self.ask is not None
+        answered, drawn = self.ask(model)
+        return replace(self, answered=answered, drawn=drawn)
+
+    def names(self, rate: Rate) -> list[Any]:
+        """Return the units of a rate, also those without rows."""
+        return self.answered.strata.units(rate.by)[0]
+
+    def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
+        """Return the rows of each unit of a rate with what they count; each cluster has one vote there."""
+        found = self.answered.samples(rate)
+        if rule == "randomised":
+            assert self.drawn is not None
+            found = [replace(sample, values=self.drawn[sample.rows]) for sample in found]
+        return found if self.clusters is None else [self._votes(sample) for sample in found]
+
+    def _votes(self, sample: Sample) -> Sample:
+        """Return the row of each cluster that has the least lot, in the order of the rows."""
+        assert self.clusters is not None
+        if not len(rows := sample.rows):
+            return sample
+        order = np.lexsort((self.lots[rows], self.clusters[rows]))
+        kept = np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]])
+        among = None if sample.among is None else sample.among[kept]
+        return replace(sample, rows=rows[kept], values=sample.values[kept], among=among)
+
+    def compared(self, units: Sequence[Any], samples: Sequence[Sample]) -> list[Sample] | None:
+        """Return the rows of some units in the order of their lots; None where there is no such unit.
+
+        Raises
+        ------
+        ValueError
+            If clusters are in several of the units, whose rows are then no independent draws.
+        """
+        of, order = {sample.name: sample for sample in samples}, cast(Any, self.lots)
+        if not any(unit in of for unit in units):
+            return None
+        found = [of[u].ordered(order) if u in of else samples[0].without_rows(u) for u in units]
+        if self.clusters is not None and len(units) > 1:
+            whose = np.concatenate([self.clusters[sample.rows] for sample in found])
+            if len(np.unique(whose)) < len(whose):
+                raise ValueError(
+                    "clusters: some have rows in several of the units that a gap or ratio compares, which "
+                    "are then no independent draws; give one row of each person"
+                )
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
+        assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        return [assumed, self._words_of_known]
+
+    @property
+    def _words_of_known(self) -> str:
+        if self.known is None:
+            return (
+                "It is not known on which rows the model was made: that these are none of them is for you to "
+                "see to."
+            )
+        with np.errstate(invalid="ignore"):
+            fitted, *chosen = (self.known[:, 0] / self.known[:, 1]).tolist()
+        share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
+        said = f"{share} of these rows equal a row that the model was fitted on"
+        if chosen:
+            said += f", {100 * max(chosen):.3g} % one that it was chosen on"
+        said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
+        if self.equal_rows == "natural":
+            said += (
+                ". That rows are equal by nature, and that nobody copied one, is the word of who asked; "
+                "neither how often they are nor, where these are kept, their labels are against it (a few "
+                "copies pass)"
+            )
+        if not self.complete:
+            said += (
+                ". Something in the model came to the fit as it was (frozen): on which rows it was fitted is "
+                "not known, and that these are none of them is for you to see to"
+            )
+        return f"{said}."
+
+
+# -- what is answered --------------------------------------------------------------------------------------
+
+
+def rules_of(final: Any) -> tuple[Rule, ...]:
+    """Return the rules that a classifier has: where one member has the whole share, both are `predict`."""
+    both = hasattr(final, "predict_randomized") and not one_answers(final)
+    return ("predict", "randomised") if both else ("predict",)
+
+
+def one_answers(model: Any) -> bool:
+    """Whether a model is a mixture of which one member has the whole share."""
+    return not getattr(getattr(last_step(model), "ensemble_", None), "draws", True)
+
+
+def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
+    """Return the labels that a model answers, or the shares by which it draws them."""
+    if given := told(last_step(model), groups):  # a pipeline or a search hands groups on only if told to
+        model, X = final_step(model, X)
+    return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
+
+
+def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+    """Return the labels answered, from labels or from probabilities, and all labels."""
+    if given.ndim == 2:
+        classes = _all_labels(y, y, listed)
+        if given.shape[1] != len(classes):
+            raise ValueError(
+                f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
+                f"{len(classes)}; give the predicted labels instead, or all labels: units={{'class': …}}"
+            )
+        return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
+    if given.ndim != 1:
+        raise ValueError(
+            "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
+            f"{given.shape}"
+        )
+    answers = label_column(given, "model")
+    check_length(answers, "model", len(y), "y")
+    return answers, _all_labels(y, answers, listed)
+
+
+def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
+    """Return the labels that rows have or are answered, and those listed."""
+    check_same_kind(answers, "model", y, "y")
+    if listed is not None:
+        check_same_kind(listed, "units", y, "y")
+    return np.unique(np.concatenate([y, answers, *([] if listed is None else [listed])]))
+
+
+# -- which units there are ---------------------------------------------------------------------------------
+
+
+def units_listed(units: Any, groups: Any) -> tuple[Any, list[Any] | None]:
+    """Return the classes and the groups that there are, as an argument lists them; None where it does not.
+
+    Raises
+    ------
+    ValueError
+        If ``units`` is no list of groups, nor a dict of lists of classes and groups, or no groups are given.
+    """
+    if units is None:
+        return None, None
+    lists = units if isinstance(units, Mapping) else {"group": units}
+    if not lists or not set(lists) <= {"class", "group"} or any(map(_is_no_list, lists.values())):
+        raise ValueError(
+            "units must be a list of the groups that there are, or a dict with such lists for 'class' and "
+            f"'group', got {units!r}"
+        )
+    if "group" in lists and groups is None:
+        raise ValueError(f"units={units!r} lists groups, but groups is not given")
+    classes = distinct_labels(lists["class"], "units") if "class" in lists else None
+    if "group" not in lists:
+        return classes, None
+    names = [tuple(name) if isinstance(name, list) else name for name in _plain_list(lists["group"])]
+    columns = list(columns_by_name(groups, "groups"))
+    if not set(by_column(names)) <= set(columns):
+        of = "(column, value) pairs" if columns != [None] else "values of groups"
+        raise ValueError(f"units must name groups as bounds do, as {of}, got {units!r}")
+    return classes, names
+
+
+def _is_no_list(names: Any) -> bool:
+    return isinstance(names, (str, bytes, Mapping)) or not hasattr(names, "__len__") or len(names) == 0
+
+
+def _plain_list(values: Any) -> list[Any]:
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def groups_of_fit(model: Any) -> list[Any]:
+    """Return the names of the groups that a classifier was fitted with, if any."""
+    names = getattr(last_step(model), "groups_", None)
+    return [] if names is None else _plain_list(names)
+
+
+def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
+    """Return the groups of each column: one of a table is called (column, value), others are of None."""
+    found: dict[Any, list[Any]] = {}
+    for name in names:
+        column, value = name if isinstance(name, tuple) else (None, name)
+        found.setdefault(column, []).append(value)
+    return found
+
+
+def _columns(groups: Any, n: int) -> dict[Any, Labels]:
+    """Return the columns of groups, checked."""
+    found = {}
+    for name, values in columns_by_name(groups, "groups").items():
+        called = "groups" if name is None else f"groups column {name!r}"
+        refuse_missing(values, called)
+        found[name] = label_column(values, called)
+        check_length(found[name], called, n)
+    return found
+
+
+def _all_met(fit: Mapping[Any, Sequence[Any]], columns: Mapping[Any, Labels]) -> bool:
+    """Whether of every column of the groups seen some were in the fit, so that its groups are those there."""
+    if not fit:
+        return False
+    met = (not set(np.unique(of).tolist()).isdisjoint(fit.get(name, ())) for name, of in columns.items())
+    return bool(columns) and all(met)
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+def _as_table(X: Any) -> Any:
+    X = as_pandas(X)
+    if issparse(X):
+        return X.tocsr()  # not every format has rows to take
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def judged_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    rates: Sequence[Rate] = (),
+    rules: Collection[Rule] | None = None,
+    *,
+    equal_rows: EqualRows = "copies",
+    units: Any = None,
+    clusters: Any = None,
+    costs: Any = None,
+    cost_range: Any = None,
+    fitted: Any = None,
+) -> JudgedRows:
+    """Return rows with what a model, or an array, answers to them; parameters as in `tailboost.certify`.
+
+    Errors are counted by ``rules``, or by all that the model has; where there are none, ``rates``, of what
+    the model decides: with rows passed on, and of a mixture that draws by its shares. An array may hold
+    answers of a model that is known, ``fitted``.
+
+    Raises
+    ------
+    SeenRowsError
+        If the model knows the rows from its fit.
+    ValueError
+        If an argument is not as in `certify`.
+    """
+    check_equal_rows(equal_rows)
+    for rate in rates:
+        if rate.needs_groups and groups is None:
+            raise ValueError(
+                f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class instead)"
+            )
+        if rate.needs_costs and (costs is None or cost_range is None):
+            raise ValueError(
+                f"{rate!r} is a mean of costs of the rows: give costs=, and cost_range=(least, largest), "
+                "between which the cost of any answer to any row lies; rows at hand cannot tell that"
+            )
+    listed, named = units_listed(units, groups)
+    labels = label_column(y, "y")
+    whose = None if clusters is None else numbered(clusters, "clusters", len(labels))
+    columns = {} if groups is None else _columns(groups, len(labels))
+    of_errors = rules is None or bool(rules)
+    has: Sequence[Rule] = ["predict"]
+    if is_array := not hasattr(model, "predict"):
+        if X is not None:
+            raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
+        given, classes = _labels_given(np.asarray(model), labels, listed)
+        final, hashes, known = fitted, None, None
+    else:
+        if X is None:
+            raise ValueError("X is needed: model is a classifier")
+        check_length(labels, "y", n_rows_of(X))
+        final, table = final_step(model, X)
+        known = final.count_known(table) if hasattr(final, "seen_rows_") else None
+        if known is not None and equal_rows == "copies":
+            final.refuse_seen(known)
+        if hasattr(model, "classes_"):
+            listed = model.classes_
+            classes = label_column(listed, "classes_")
+        else:
+            classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
+        check_same_kind(labels, "y", classes, "classes_ of the model")
+        numbers = positions(labels, classes, "y")
+        if known is not None and equal_rows == "natural":
+            final.refuse_seen(known, table, numbers, equal_rows=equal_rows)
+        hashes = hash_rounded_rows(_as_table(X))
+        drawable = hasattr(final, "predict_randomized")
+        has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
+    there = by_column(groups_of_fit(final) if named is None else named)
+    known_groups = named is not None or _all_met(there, columns)
+    if of_errors and not known_groups:
+        there = {}  # a worst group seen is one of these rows
+
+    def ask(judge: Any) -> tuple[Answered, Floats | None]:
+        deferred = drawn = None
+        if is_array:
+            answers = given
+        elif of_errors:
+            answers = answers_of(judge, X, "predict", groups)
+            if "randomised" in has:
+                shares = answers_of(judge, X, "randomised", groups)
+                drawn = expected_zero_one_losses(labels, shares, labels=classes)
+        else:
+            last, rows = final_step(judge, X)
+            # Any rate of a rule that passes rows on is about them: an error counts among the others alone.
+            if can_defer(last) or any(rate.needs_deferral for rate in rates):
+                deferred = last.defers(rows, **told(last, groups))
+            answers = answers_of(judge, X, "predict" if deferred is not None else rules_of(last)[-1], groups)
+        answered = Answered.of(
+            labels,
+            answers,
+            groups=columns or None,
+            deferred=deferred,
+            costs=costs if any(rate.needs_costs for rate in rates) else None,
+            labels=classes,
+            known=there,
+        )
+        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+
+    answered, drawn = ask(model)
+    return JudgedRows(
+        answered,
+        drawn,
+        tuple(has),
+        hashes,
+        known,
+        known is not None and final.seen_rows_.complete,
+        {*(["class"] if listed is not None else []), *(["group"] if known_groups else [])},
+        equal_rows,
+        whose,
+        ask,
+    )
+
+
+def _as_bounds_need(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
+    """Return rows with the range of their costs; groups of one column are pairs with its name, if asked."""
+    strata = answered.strata
+    if answered.costs is not None:
+        low, high = (float(end) for end in cost_range)
+        if not low <= answered.costs.min() <= answered.costs.max() <= high:
+            found = f"{answered.costs.min():g} to {answered.costs.max():g}"
+            raise ValueError(f"cost_range={cost_range!r}: there are costs from {found}")
+        strata = replace(strata, cost_range=(low, high))
+    if pairs and len(strata.columns) == 1 and strata.columns[0] is not None:
+        (column,), (values,) = strata.columns, strata.values
+        strata = replace(strata, values=(tuple((column, value) for value in values),))
+    return replace(answered, strata=strata)
