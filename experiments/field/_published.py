@@ -206,7 +206,7 @@ def _picture(published: Mapping[str, Any], found: Mapping[str, Any], plt: Any) -
             runs = found.get(f"acs income, {told}", {})
             for drawn, style in ((False, "-"), (True, ":")):
                 curve = _curve(runs, kind, drawn)
-                if curve:
+                if len(curve) > 1:
                     x, y = zip(*[(1 - run["error"], run[what]) for run in curve], strict=True)
                     words = f"ours, race {told}" + ", drawn" * drawn
                     axis.plot(x, y, f".{style}", color=colour, label=words)
