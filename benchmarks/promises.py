@@ -2,10 +2,12 @@
 
     python benchmarks/promises.py --only small [--seeds N] [--out FILE]                 classes of few rows
     python benchmarks/promises.py --only patients --data DIR [--seeds N] [--out FILE]   rows of unseen persons
+    python benchmarks/promises.py --only "patients, two classes" --data DIR …   the same, two classes
 
 small: two normal classes, 1,000 rows of one and 20, 50 or 200 of the other; fresh rows are 10,000 of each.
 patients: the diabetes table (`diabetes130.parquet` in DIR, from UCI 296), encounters of persons drawn at
-random, judged on encounters of others; with and without ``split_by``. Three numbers of each class: the
+random, judged on encounters of others; with and without ``split_by``; the classes are the three of the table,
+or readmission within 30 days against all else. Three numbers of each class: the
 error on the rows of the choice (`unit_errors_`), the estimate by halves (`unit_estimates_`), and that on
 fresh rows.
 """
@@ -65,10 +67,12 @@ def small(seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def patients(seeds: int, folder: Path) -> list[dict[str, Any]]:
+def patients(seeds: int, folder: Path, two: bool) -> list[dict[str, Any]]:
     """Encounters of persons, some of whom come again."""
     frame = pd.read_parquet(folder / "diabetes130.parquet")
     person, y = frame["patient_nbr"].to_numpy(), frame["readmitted"].astype(str).to_numpy()
+    if two:
+        y = np.where(y == "<30", "<30", "not")
     X = frame.drop(columns=["patient_nbr", "encounter_id", "readmitted"], errors="ignore")
     rows = []
     for seed in range(seeds):
@@ -113,7 +117,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["small", "patients"], required=True)
+    parser.add_argument("--only", choices=["small", "patients", "patients, two classes"], required=True)
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--out", type=Path)
@@ -123,7 +127,7 @@ def main() -> None:
         rows = small(args.seeds)
         means: dict[str, Any] = {str(n): summary([r for r in rows if r["rows"] == n]) for n in SIZES}
     else:
-        rows = patients(args.seeds, args.data)
+        rows = patients(args.seeds, args.data, args.only != "patients")
         means = {f"split_by={by}": summary([r for r in rows if r["split_by"] == by]) for by in (False, True)}
     print(json.dumps(means, indent=1))
     if args.out:

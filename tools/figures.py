@@ -207,7 +207,7 @@ def of_readme() -> Iterator[Claim]:
         "ours, `mean_budget=0`": "ours, 0.0",
         "XGBoost + forest averaged, tuned, budget 0": f"{forest}, 0.0",
         "**ours, `mean_budget=0.02`**": "ours, 0.02",
-        "our two models averaged evenly, tuned, budget .02": f"{own}, 0.02",
+        "our trees and forest averaged evenly, tuned, budget .02": f"{own}, 0.02",
         "XGBoost + forest averaged, tuned, budget .02": f"{forest}, 0.02",
         "**ours, no budget**": "ours, None",
         "scikit-learn's tuned threshold on XGBoost": "XGBoost, scikit-learn's tuned threshold",

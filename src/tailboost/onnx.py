@@ -21,6 +21,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from tailboost._output import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
+from tailboost.learners.linear import FURTHEST, TableLinear
 from tailboost.learners.mean import ClassProbabilities
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.mixture._rule import RulePart, tie_break
@@ -158,6 +159,9 @@ class _Graph:
                 return P
             kept = self.op("Mul", P, self.constant(1.0 - model.prior))
             return self.op("Add", kept, self.constant(model.prior * np.asarray(model.shares_)[None]))
+        if isinstance(model, TableLinear) and len(model.classes_) == self.K:
+            _refuse_categories(model.table_, name)
+            return self._linear(model)
         if len(model.classes_) != self.K:
             raise ValueError(
                 f"{name!r} knows {len(model.classes_)} of {self.K} classes, which is not written"
@@ -279,6 +283,16 @@ class _Graph:
         if seen.min() == seen.max():
             return P
         return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
+
+    def _linear(self, model: TableLinear) -> str:
+        """Return the probabilities of a logistic regression: a missing value counts as the mean."""
+        values = self.op(
+            "Div", self.op("Sub", "X64", self.constant(model.mean_)), self.constant(model.scale_)
+        )
+        known = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
+        clipped = self.op("Clip", known, self.constant(-FURTHEST), self.constant(FURTHEST))
+        z = self.op("MatMul", clipped, self.constant(model.coef_.T))
+        return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
 
     def _converted(self, model: Any, prefix: str, name: str) -> str:
         """Take in what scikit-learn's converter writes."""

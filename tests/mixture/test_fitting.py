@@ -152,7 +152,7 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys):
     assert list(hasty.named_estimators_) == ["first"]
     np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
     defaults = RobustMixtureClassifier(n_thresholds=2, max_time=1e-9, random_state=0)
-    with pytest.warns(FitInterruptedWarning, match=r"\['forest'\] is left out"):
+    with pytest.warns(FitInterruptedWarning, match=r"\['forest', 'linear'\] are left out"):
         defaults.fit(X, y)
     frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
     hasty = RobustMixtureClassifier(frozen, n_thresholds=2, max_time=1e-9, random_state=0)

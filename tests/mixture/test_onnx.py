@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
+from tailboost.learners.linear import TableLinear
 from tailboost.rates import error
 
 pytest.importorskip("onnx")
@@ -39,6 +40,7 @@ def test_default_models(K, params, tmp_path):
     models = [
         ("boosted", HistBoostClassifier(n_estimators=8, max_depth=3, vector_leaves=False)),
         ("forest", TableForest(n_trees=10)),
+        ("linear", TableLinear()),
     ]
     mix = tb.RobustMixtureClassifier(models, random_state=0, **params).fit(X[:500], labels[:500])
     tb.export_onnx(mix, tmp_path / "m.onnx")

@@ -246,8 +246,8 @@ class ForestSession:
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
         """Grow trees on those rows that have weight; ``number`` tells the parts' random numbers apart."""
         kept = np.flatnonzero(rows & (weight > 0.0))
-        stratum, place, size = self._places
-        most = _quota(size, MOST_ROWS)
+        stratum, (place, size) = self.y, self._places
+        most = quota(size, MOST_ROWS)
         n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []
@@ -285,20 +285,8 @@ class ForestSession:
         return BinnedReader(self.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes))
 
     @cached_property
-    def _places(self) -> tuple[Ints, Ints, Ints]:
-        """Each row's stratum, its place among the distinct rows of the stratum, and the strata's sizes.
-
-        Places are by content, so that a row has one at any position, and all its repetitions the same.
-        """
-        stratum, hashes = self.y, self.opened.hashes
-        order = np.lexsort((hashes, stratum))
-        another = np.empty(len(order), dtype=bool)
-        another[:1] = True
-        another[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
-        size = np.bincount(stratum[order[another]])
-        place = np.empty(len(order), dtype=np.intp)
-        place[order] = np.cumsum(another) - 1
-        return stratum, place - (np.cumsum(size) - size)[stratum], size
+    def _places(self) -> tuple[Ints, Ints]:
+        return places(self.y, self.opened.hashes)
 
 
 def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
@@ -335,7 +323,22 @@ def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> f
     return max(least, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
-def _quota(size: Ints, most: int) -> Ints:
+def places(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
+    """Return each row's place among the distinct rows of its stratum, and how many these are in each.
+
+    Places are by content, so that a row has one at any position, and all its repetitions the same.
+    """
+    order = np.lexsort((hashes, stratum))
+    another = np.empty(len(order), dtype=bool)
+    another[:1] = True
+    another[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
+    size = np.bincount(stratum[order[another]])
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.cumsum(another) - 1
+    return place - (np.cumsum(size) - size)[stratum], size
+
+
+def quota(size: Ints, most: int) -> Ints:
     """Return how many of each stratum's rows a sample has: its share of ``most``, but of a rare one more."""
     if size.sum() <= most:
         return size

@@ -31,6 +31,7 @@ from tailboost.classifiers.parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
+from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
@@ -64,8 +65,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`) and a forest, half of it extremely
-        randomised trees, half trees of a random forest, which read one table of numbers and categories.
+        has not seen. None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
+        randomised trees, half trees of a random forest, and a logistic regression, which read one table of
+        numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
         worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
@@ -590,4 +592,5 @@ def default_estimators() -> list[tuple[str, Any]]:
             HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
         ),
         ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
+        ("linear", TableLinear()),
     ]

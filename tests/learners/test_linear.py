@@ -1,0 +1,105 @@
+"""Logistic regression on opened tables, beside scikit-learn's."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import tailboost as tb
+from tailboost.learners import linear
+from tailboost.learners.linear import TableLinear
+from tailboost.learners.table import OpenTable
+
+
+def rows(seed, n=400, d=4, K=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32) * [1.0, 10.0, 0.1, 3.0][:d] + 5.0
+    y = (X @ rng.normal(size=(d, K)) / 5.0 + rng.gumbel(size=(n, K))).argmax(axis=1)
+    return X.astype(np.float32), y
+
+
+@pytest.mark.parametrize("K", [2, 3, 6])
+def test_it_is_scikit_learns_on_standardised_columns(K):
+    X, y = rows(K, K=K)
+    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
+    # Two classes have coefficients each, one the other's negative: together they cost half as much.
+    theirs = LogisticRegression(C=2.0 if K == 2 else 1.0, tol=1e-8, max_iter=1_000).fit(Z, y)
+    ours = TableLinear().fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(Z), atol=3e-3)
+
+
+def test_a_weight_of_two_is_the_row_twice_in_any_order():
+    X, y = rows(1)
+    weight = np.random.default_rng(0).integers(1, 4, size=len(y))
+    one = TableLinear().fit(X, y, weight)
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    two = TableLinear().fit(X[order], y[order])
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=2 * linear.GRAIN)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=2e-3)
+
+
+def test_a_missing_number_counts_as_the_mean_and_an_unknown_category_as_none():
+    X, y = rows(2, d=2)
+    known = TableLinear().fit(X, y)
+    at_mean, missing = np.tile(known.mean_, (3, 1)), np.tile(known.mean_, (3, 1))
+    missing[:, 1] = np.nan
+    np.testing.assert_allclose(known.predict_proba(at_mean), known.predict_proba(missing), atol=1e-6)
+    frame = pd.DataFrame({"number": X[:, 0], "letter": np.array(["a", "b", "c"])[y]})
+    model = TableLinear().fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.95
+    assert model.feature_importances_.argmax() == 1
+    strange = frame.assign(letter="z")
+    expected = np.exp(model._numbers(model.table_.transform(strange)) @ model.coef_.T + model.intercept_)
+    assert not model._numbers(model.table_.transform(strange))[:, 1:].any()
+    np.testing.assert_allclose(
+        model.predict_proba(strange), expected / expected.sum(axis=1, keepdims=True), atol=1e-12
+    )
+
+
+def test_sparse_rows_are_scaled_and_absent_entries_add_nothing():
+    X, y = rows(3)
+    X = np.where(X > 5.0, X - 5.0, 0.0).astype(np.float32)
+    scaled = X / np.sqrt((X.astype(np.float64) ** 2).mean(axis=0))
+    theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(
+        scaled.clip(-linear.FURTHEST, linear.FURTHEST), y
+    )
+    ours = TableLinear().fit(sp.csr_matrix(X), y)
+    P = ours.predict_proba(sp.csr_matrix(X))
+    np.testing.assert_allclose(P, theirs.predict_proba(scaled.clip(-5.0, 5.0)), atol=3e-3)
+
+
+def test_of_many_rows_a_part_of_each_class_is_read(monkeypatch):
+    X, y = rows(4, n=20_000)
+    whole = TableLinear().fit(X, y)
+    monkeypatch.setattr(linear, "MOST_ENTRIES", 8_000 * X.shape[1])
+    part = TableLinear().fit(X, y)
+    assert not np.array_equal(whole.coef_, part.coef_)
+    assert np.abs(part.predict_proba(X) - whole.predict_proba(X)).mean() < 0.02
+    # The classes keep their shares: with an intercept the answers have them.
+    np.testing.assert_allclose(part.predict_proba(X).mean(axis=0), np.bincount(y) / len(y), atol=0.02)
+
+
+def test_a_fold_without_a_class_knows_the_others():
+    X, y = rows(5)
+    session = TableLinear().open_table(OpenTable.of(X), y, 3)
+    model = session.fit(np.ones(len(y)), rows=y != 1)
+    assert model.classes_.tolist() == [0, 2]
+    np.testing.assert_array_equal(model.coef_, TableLinear().fit(X[y != 1], y[y != 1]).coef_)
+    assert session.fit(np.ones(len(y)), rows=y == 1).predict(X).tolist() == [1] * len(y)
+
+
+def test_the_default_mixture_knows_a_linear_truth():
+    """Where the log-odds are linear the regression errs least, and the average leans on it."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(600, 10))
+    y = (rng.random(600) < 1.0 / (1.0 + np.exp(-X.sum(axis=1)))).astype(int)
+    mix = tb.RobustMixtureClassifier(random_state=0, n_jobs=1).fit(X, y)
+    Z = rng.normal(size=(5_000, 10))
+    truth = 1.0 / (1.0 + np.exp(-Z.sum(axis=1)))
+    without = tb.RobustMixtureClassifier(
+        [pair for pair in tb.mixture.default_estimators() if pair[0] != "linear"], random_state=0, n_jobs=1
+    ).fit(X, y)
+    far, near = (((m.predict_proba(Z)[:, 1] - truth) ** 2).mean() for m in (without, mix))
+    assert near < far / 2
