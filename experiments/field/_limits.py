@@ -142,7 +142,7 @@ def _means(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> dict[str,
         sizes = runs["score"][0]
         share = sizes["test rows"] / sizes["rows"]
         for who, of in runs.items():
-            names = ("error", "gap", "spread", "ratio", "large cell", "cell", "seconds")
+            names = ("error", "gap", "spread", "ratio", "large cell", "seconds")
             own = {name: _mean(of, name, share) for name in names}
             means.setdefault(title, {})[who] = own | {
                 "splits": len(of), "unreached": sum("unreached" in run for run in of),

@@ -38,7 +38,7 @@ STARTS, SHORT = 4, 5e-4
 SEARCH_ROWS, LAST_LINES = 50_000, 16
 # Powers of beliefs, as much surer and less sure as models of other rows may be, at which a rule may break a
 # limit by so much; and how many of the best rules are asked.
-SURER, BRITTLE, ASKED = (0.95, 1.05), 0.05, 40
+SURER, BRITTLE, ASKED = (0.95, 1.05), 0.1, 40
 
 
 @dataclass(frozen=True, eq=False)

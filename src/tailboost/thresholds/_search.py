@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -173,20 +174,16 @@ def by_thresholds(pool: Pool, program: Program, duals: Floats, source: int, judg
     return Member.of(source, prices)
 
 
+@dataclass(frozen=True, eq=False)
 class _Group:
     """The thresholds of one told group, each with its tally, its cost and what it is in rows of a program."""
 
-    def __init__(
-        self, prices: Floats, places: Floats, tallies: Floats, cost: Floats, rows: Floats, own: Ints
-    ) -> None:
-        self.prices, self.places, self.tallies, self.cost, self.rows, self.own = (
-            prices,
-            places,
-            tallies,
-            cost,
-            rows,
-            own,
-        )
+    prices: Floats
+    places: Floats
+    tallies: Floats
+    cost: Floats
+    rows: Floats
+    own: Ints
 
     @classmethod
     def of(
