@@ -203,7 +203,8 @@ def play(settings: Settings, name: str) -> Report:
 def _text(found: Mapping[str, Mapping[str, Any]]) -> str:
     parts = []
     for title, points in found.items():
-        header = [name for name in next(iter(points.values())) if name not in ("splits", "unreached")]
+        names = dict.fromkeys(name for own in points.values() for name in own)
+        header = [name for name in names if name not in ("splits", "unreached")]
         body = [
             [point, *(with_half(own[n]) if n in own else "" for n in header),
              str(own["splits"]), str(own["unreached"] or "")]

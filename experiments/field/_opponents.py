@@ -83,20 +83,17 @@ class Ours:
         Whether groups are told at prediction; else they are inferred from the features.
     randomized : bool
         Whether several rules may share the answers.
-    most : int
-        Rows to choose on.
     """
 
-    def __init__(self, case: Case, *, told: bool, randomized: bool, most: int = 10**9) -> None:
+    def __init__(self, case: Case, *, told: bool, randomized: bool) -> None:
         train, column = case.scored.train, case.column
-        rows = np.sort(np.random.default_rng(case.seed).permutation(len(train.y))[:most])
         self.case, self.told, self.randomized = case, told, randomized
         if told not in case.kept:
             case.kept[told] = tb.tune(
                 case.scored.model,
-                train.X.iloc[rows],
-                train.y[rows],
-                groups={column: case.groups[rows]},
+                train.X,
+                train.y,
+                groups={column: case.groups},
                 limits=[rates.error(by="cell") <= 1.0],
                 by_group=told,
                 random_state=case.seed,

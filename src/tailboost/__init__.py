@@ -55,7 +55,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.statements.certificates import certify as certify
     from tailboost.statements.guarantee import Bound as Bound
     from tailboost.statements.guarantee import Guarantee as Guarantee
-    from tailboost.statements.rate_bounds import RateBound as RateBound
     from tailboost.statements.recheck import Recheck as Recheck
     from tailboost.statements.recheck import RecheckedBound as RecheckedBound
     from tailboost.statements.watch import Watch as Watch
@@ -69,7 +68,6 @@ _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound certify",
     "statements.recheck": "Recheck RecheckedBound",
-    "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning"
     " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"

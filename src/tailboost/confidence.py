@@ -321,9 +321,8 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
     − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
     whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
-    mixture cannot exclude. Small variances make it small. A product does not depend on the order of its
-    factors, so neither does the bound on the order of the rows; bets that learn from the rows before (as in
-    [1]_) are tighter by up to a third of the distance to the mean, and change with every shuffle.
+    mixture cannot exclude: small where variances are. It does not depend on the order of the rows; bets that
+    learn from the rows before (as in [1]_) are tighter by up to a third, and change with every shuffle.
 
     Parameters
     ----------

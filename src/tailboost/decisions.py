@@ -105,16 +105,14 @@ class RandomizedDecision:
     model : classifier
         A fitted mixture classifier of tailboost, or a pipeline that ends in one.
     secret : bytes
-        From 16 to 64 bytes that nobody can guess, for instance ``secrets.token_bytes(32)``. It is not kept:
-        neither the policy nor the model holds it afterwards, only a key derived from it, from which the draws
-        of this context follow, but neither the secret nor those of another context. Without a secret people
-        could try ids until they like the answer.
+        From 16 to 64 bytes that nobody can guess, for instance ``secrets.token_bytes(32)``. It is not kept,
+        only a key derived from it, from which the draws of this context follow, but neither the secret nor
+        those of another context.
     context : str
         What is decided, such as "loans-2026": draws of different contexts have nothing to do with each other.
     beacon : str, optional
         A random value that the public sees drawn after the commitment was published, such as a lottery's
-        numbers: with it nobody can have searched for a secret under which certain people fare well, even if
-        their ids were known before. It is no part of the commitment.
+        numbers: with it nobody can have searched for a secret under which certain people fare well.
 
     Attributes
     ----------
@@ -139,13 +137,9 @@ class RandomizedDecision:
 
     Notes
     -----
-    An id is text, bytes or an integer. An integer is its decimal text, so that 1 and "1" are the same person
-    however a file was read, while "01" and b"1" are others. Text is taken as it is (in UTF-8): not stripped,
-    folded or normalised. Everything else is refused: floats (what an integer column with gaps becomes), truth
-    values, dates, and missing or empty ids. So are NumPy's own bytes, whose last NULs it drops without a
-    word, and text that ends in NUL.
-
-    A policy cannot be pickled or copied; make it anew from model, secret and context where it is needed.
+    An id is text, bytes or an integer, which is its decimal text: 1 and "1" are the same person, "01" and
+    b"1" others. Everything else is refused; ``docs/decisions.md`` says why. A policy cannot be pickled or
+    copied; make it anew from model, secret and context where it is needed.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -193,28 +193,6 @@ def _margins(classifier: Any, X: Any, labels: Labels) -> Floats:
     return log_p[np.arange(len(k)), k] - log_p.mean(axis=1)
 
 
-@overload
-def worst_case_loss(
-    classifier: Any,
-    X: Any,
-    y: ArrayLike,
-    radii: float,
-    uncertainty: Uncertainty = ...,
-    loss: Loss = ...,
-    *,
-    sample_weight: ArrayLike | None = ...,
-) -> float: ...
-@overload
-def worst_case_loss(
-    classifier: Any,
-    X: Any,
-    y: ArrayLike,
-    radii: ArrayLike,
-    uncertainty: Uncertainty = ...,
-    loss: Loss = ...,
-    *,
-    sample_weight: ArrayLike | None = ...,
-) -> Floats: ...
 def worst_case_loss(
     classifier: Any,
     X: Any,

@@ -450,3 +450,46 @@ def test_models_of_folds_that_know_of_others_what_they_know_of_their_own_stand_a
     for X, corrected in ((s, False), (s.round(1), True)):
         tb.tune(model, X[:, None], y, groups={"sex": sex}, limits=limits)
         assert bool(asked) is corrected
+
+
+def test_of_many_cells_and_rows_members_are_grown_at_small_budgets(monkeypatch):
+    """What a game makes there goes from the plain rule to one far off, and small budgets were not used."""
+    rng = np.random.default_rng(0)
+    n, share = 4000, np.array([0.5, 0.2, 0.14, 0.1, 0.04, 0.02])
+    group = rng.choice(6, n, p=share)
+    y = (rng.random(n) < np.array([0.45, 0.3, 0.2, 0.5, 0.12, 0.25])[group]).astype(int)
+    features = np.column_stack(
+        [group + 0.3 * rng.normal(size=n), 1.2 * y + rng.normal(size=n) + 0.3 * (group % 3)]
+    )
+    model = LogisticRegression().fit(features[:1000], y[:1000])
+    own = slice(1000, None)
+
+    def worst(most):
+        monkeypatch.setattr("tailboost.mixture._rated.GROWN_ROWS", most)
+        mix = tb.tune(
+            model,
+            features[own],
+            y[own],
+            groups={"group": group[own]},
+            objective="worst_cell",
+            mean_budget=0.0,
+        )
+        found = []
+        for budget in (0.002, 0.005, 0.01):
+            wrong = mix.reweight(mean_budget=budget).predict(features[own]) != y[own]
+            cells = [wrong[(y[own] == k) & (group[own] == g)].mean() for k in (0, 1) for g in range(6)]
+            found.append(max(cells))
+        return np.array(found)
+
+    played, grown = worst(10**9), worst(0)
+    assert (grown <= played + 0.02).all()
+    assert (played - grown).max() > 0.05
+
+
+def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups={"sex": SEX}, limits=[rates.error(by="cell") <= 1.0]
+    )
+    monkeypatch.setattr("tailboost.thresholds.GroupModel.fit", None)
+    again = mix.reweight(objective="worst_cell", limits=[])
+    assert again.unit_errors_.max() <= max(line.value for line in mix.rates_ if "cell" in line.rate)

@@ -276,3 +276,13 @@ def test_a_price_of_a_persons_look_is_one_more_column_of_costs():
     assert rates.cost(frame).matrix == rates.cost(matrix).matrix
     seen = rates.measure(rates.cost(frame), ["n", "y", "y"], ["n", "n", "y"], deferred=[True, False, False])
     assert seen[None] == pytest.approx((0.3 + 5 + 0) / 3)
+
+
+@pytest.mark.parametrize(("columns", "values"), [(1, 40), (3, 5), (30, 9)])  # the last has too many to number
+def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
+    groups = np.random.default_rng(0).integers(values, size=(300, columns))
+    found, stratum = rates.Strata.of(np.zeros(300, int), groups, np.ones(300), [0], range(columns))
+    expected, of = np.unique(groups, axis=0, return_inverse=True)
+    assert np.array_equal(found.combinations, expected)
+    assert np.array_equal(stratum, of.ravel())
+    assert np.array_equal(found.find(np.vstack([groups, groups[:1] + values])), [*of.ravel(), -1])

@@ -427,6 +427,10 @@ def test_command_with_limits_and_persons(stored):
     arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
     said = call("watch", folder / "m.model", folder / "several.csv", *arguments, "--json")
     assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
+    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
+    good = table.outcome == "good"
+    assert [each["n"] for each in known] == [table.person[good].nunique()]
     whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
     known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
     plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))

@@ -55,7 +55,7 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     curve = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(answers != scheme.judged.y)))
+        curve.append(np.nan_to_num(units.errors(scheme.judged.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
@@ -141,14 +141,14 @@ def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) ->
     """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
     objective, ledger = cast("WorstUnit", combiner.objective), combiner.pool.ledger
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.errs, None
+    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.wrong, None
     drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
     predict = None if wrong is None else wrong(ensemble, whole)
     found = UnitErrors.of(
         objective.unit, list(units), rows, index, predict=predict, drawn=drawn, allowed=allowed
     )
     if combiner.excess > 0:
-        estimates = found.table(TwoFoldEstimate.of(combiner, wrong), index).column("estimate")
+        estimates = found.table(TwoFoldEstimate.of(combiner), index).column("estimate")
     if combiner.excess > 0 or not found.keeps(found.rule).all():
         warn_of_missed(found, combiner, estimates=estimates)
 

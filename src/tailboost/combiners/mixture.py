@@ -167,7 +167,7 @@ class Mixture:
         """
         self.ceiling, self.excess = None, 0.0
         if self.limit is not None and not self.even:
-            self.ceiling, self.excess = self.cheapest(self.limit, wrong or self.errs)
+            self.ceiling, self.excess = self.cheapest(self.limit, wrong or self.wrong)
 
     def cheapest(self, limit: float, wrong: Wrong | None = None) -> tuple[float, float]:
         """Find the cheapest mixture of the trade-off that keeps a limit on rows it was not chosen on.
@@ -213,18 +213,17 @@ class Mixture:
         return float(values[best]), float(excess[best])
 
     @property
-    def errs(self) -> Wrong | None:
-        """The same as `wrong`, and where there are two classes by the losses: they tell the answers."""
-        y, losses = self.pool.ledger.rows.y, self.pool.ledger.pool()
-        if self.wrong is not None or self.n_classes > 2 or not isinstance(losses, BitLosses):
-            return self.wrong
-        return partial(wrong_answers, lambda member: np.where(losses.row(member), 1 - y, y), y)
-
-    @property
     def wrong(self) -> Wrong | None:
-        """In which of the judged rows `predict` of an ensemble errs; None where answers are not kept."""
-        kept = self.pool.answers
-        return None if kept is None else partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
+        """In which of the judged rows `predict` of an ensemble errs; None where that is not known.
+
+        It is known by the members' answers, where these are kept, and of two classes by their losses.
+        """
+        y, losses, kept = self.pool.ledger.rows.y, self.pool.ledger.pool(), self.pool.answers
+        if kept is not None:
+            return partial(wrong_answers, kept.__getitem__, y)
+        if self.n_classes > 2 or not isinstance(losses, BitLosses):
+            return None
+        return partial(wrong_answers, lambda member: np.where(losses.row(member), 1 - y, y), y)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""

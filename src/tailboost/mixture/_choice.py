@@ -153,16 +153,21 @@ class ProbabilityMixture(MixtureAnswers):
         )
 
     def _settle(
-        self, judged: Judged, same: Mixture | None = None, limited: bool = True, X: Any = None
+        self,
+        judged: Judged,
+        same: Mixture | None = None,
+        limited: bool = True,
+        X: Any = None,
+        known: Rated | None = None,
     ) -> None:
         """Make the pool, unless one of the same units on these rows is given, and choose λ.
 
         Targets limit the choice, unless a point of the trade-off is asked for (``limited=False``). ``X`` are
-        the features of the rows, where they are there.
+        the features of the rows, where they are there, and ``known`` is an engine on them.
         """
         aim = self._aimed(judged.rows)
         if same is None:
-            rated, numbers = self._members(aim, judged, X)
+            rated, numbers = self._members(aim, judged, X, known)
             judged = replace(judged, said=rated.said)
             self.combiner_ = self._mixture(aim, *self._ledger(aim, judged, rated, numbers))
         else:
@@ -354,18 +359,28 @@ class ProbabilityMixture(MixtureAnswers):
         mixture.pool = Pool(ledger, [], list(members))
         return mixture
 
-    def _members(self, aim: Aim, judged: Judged, X: Any = None) -> tuple[Rated, list[int]]:
-        """Return the engine on judged rows, and the numbers of its members that join the pool."""
-        rated = Rated.of(
-            stated := Stated.units(self._objective_name),
-            judged,
-            X,
-            self.classes_,
-            getattr(self, "_group_names", None),
-            told=self.by_group,
-            averages=bool(self.averages),
-            most_sources=None,
-        )
+    def _members(
+        self, aim: Aim, judged: Judged, X: Any = None, known: Rated | None = None
+    ) -> tuple[Rated, list[int]]:
+        """Return the engine on judged rows, and the numbers of its members that join the pool.
+
+        Of an engine known on these rows what it learnt of groups serves again, if it has the same sources.
+        """
+        stated, names = Stated.units(self._objective_name), getattr(self, "_group_names", None)
+        same = sources(len(judged.models.names), bool(self.averages))
+        if known is not None and known.scores == same and known.covers(stated, names):
+            rated = known.anew()
+        else:
+            rated = Rated.of(
+                stated,
+                judged,
+                X,
+                self.classes_,
+                names,
+                told=self.by_group,
+                averages=bool(self.averages),
+                most_sources=None,
+            )
         n, s = int(self.n_thresholds), float(self.shrinkage)
         return rated, rated.thresholds(stated, n, s, with_constants=bool(self.include_constants))
 
@@ -476,9 +491,10 @@ class ProbabilityMixture(MixtureAnswers):
             new._warn()
             return new
         # On the same rows and for the same units the members are the same: only λ is chosen again.
-        known = self._stated is None and judged is self._judged
-        same = known and new._objective_name == self._objective_name
-        new._settle(judged if same else judged.kept(), self.combiner_ if same else None, X=table)
+        same = self._stated is None and judged is self._judged
+        same &= new._objective_name == self._objective_name
+        kept = judged if same else judged.kept()
+        new._settle(kept, self.combiner_ if same else None, X=table, known=rated)
         if new.bound_met_ is False:
             new._warn_of_missed()
         return new

@@ -58,6 +58,9 @@ UNITS = ("worst_class", "worst_group", "worst_cell", "cvar")
 MOST_SOURCES = 2
 # Rounds of the player that looks for weights of the units, and the prices of the mean error beside them.
 ROUNDS, PRICES = 80, (0.0, 0.2, 0.4, 0.6, 0.8)
+# Where groups are inferred, budgets of the mean error at which members are grown from more than so many rows:
+# on fewer, what is grown by counting fits chance more than what is played.
+BUDGETS, GROWN_ROWS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05), 100_000
 # Weights that differ by no more are the same, for people.
 ALIKE = 1e-9
 # Columns beyond which groups are inferred from the probabilities, as of images.
@@ -409,6 +412,10 @@ class Rated:
                 judges = judges.corrected(some, own, learnt)
         return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
+    def anew(self) -> Rated:
+        """Return the engine with an empty pool: what was learnt of groups is kept."""
+        return replace(self, pool=Pool(self.table))
+
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
         known = self.table.strata
@@ -467,8 +474,20 @@ class Rated:
                 made += self._played(program if blind else self._cells, source, n_thresholds, shrinkage)
             if not blind:
                 join_by_group(self.pool, program, [*made, *constants], DOUBT * shrinkage)
+        if self.belief.infers and n_thresholds and self.table.n_judged > GROWN_ROWS:
+            self._grow(program, DOUBT * shrinkage)
         others = (i for i in range(len(self.pool.members)) if i not in constants)
         return [*others, *dict.fromkeys(constants)]
+
+    def _grow(self, program: Program, pseudo_rows: float) -> None:
+        """Add what the program chooses at several budgets: of many units a game makes few such answers."""
+        reading = self.table.reading(pseudo_rows)
+        for budget in BUDGETS:
+            pool = Pool(self.table)
+            _, growth = grow(pool, program, range(len(self.scores)), pseudo_rows, budget)
+            for choice in (single(pool, growth, reading), shared(pool, growth, reading)):
+                for number in choice.numbers.tolist():
+                    self.pool.add(pool.members[number])
 
     @property
     def _cells(self) -> Program:

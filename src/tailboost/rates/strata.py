@@ -90,7 +90,7 @@ class Strata:
         if groups is None:
             combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
         else:
-            combinations, combination = np.unique(groups, axis=0, return_inverse=True)
+            combinations, combination = _different(groups)
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
         share = weight / weight.sum()
@@ -241,8 +241,18 @@ class Strata:
             −1 for a combination that is not among these.
         """
         known = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
-        different, of = np.unique(groups, axis=0, return_inverse=True)
+        different, of = _different(groups)
         return np.array([known.get(tuple(row), -1) for row in different.tolist()], dtype=np.intp)[of.ravel()]
+
+
+def _different(rows: Ints) -> tuple[Ints, Ints]:
+    """Return the different rows in order, and which each is; a number for each row is quicker to sort."""
+    low = rows.min(axis=0, initial=0)
+    sizes = (rows - low).max(axis=0, initial=0) + 1
+    if np.prod(sizes.astype(np.float64)) > 2.0**62:
+        return np.unique(rows, axis=0, return_inverse=True)
+    code, of = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
+    return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, of
 
 
 def _few(names: tuple[Any, ...]) -> str:

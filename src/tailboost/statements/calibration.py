@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ from tailboost._rows import Sketch, fingerprint
 from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
-from tailboost.rates import BELOW, InfeasibleLimitsError, Limit
+from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
@@ -120,17 +120,13 @@ def calibrate(
     """Return the cheapest point of a mixture's trade-off at which all targets are certified.
 
     The points run from the safest, with the least worst error beyond the targets, to the one with the least
-    mean error; both are measured on the rows the model has kept losses of, so the order of the points is
-    fixed before the calibration rows are looked at. At each point every target is tested on the calibration
-    rows, at the whole level of the attempt, since all of them must pass; the walk ends before the first
-    point at which one fails, and the last point that passed is returned (learn then test [1]_, by a fixed
-    sequence). With the stated confidence, over the draw of the calibration rows, all targets hold at that
-    point on new rows.
+    mean error, by the rows the model has kept losses of: an order that is fixed before the calibration rows
+    are looked at. At each point all targets are tested on these; the last point before the first failure is
+    returned (learn then test [1]_, by a fixed sequence). With the stated confidence, over the draw of the
+    calibration rows, all targets hold there on new rows.
 
     **One may try again**, with rows that no attempt had and ``previous``: the k-th attempt spends 6/(π²k²)
-    of 1 − confidence (.61, .15, .07, …), so that all of them together keep the confidence, whatever made one
-    try again and however many rows were taken. Testing again on rows that were looked at, alone or with
-    others, would not.
+    of 1 − confidence, so that all of them together keep it.
 
     Parameters
     ----------
@@ -156,12 +152,9 @@ def calibrate(
         What the attempt before this one ended in, for any targets.
     units : list or dict of lists, optional
         The groups that there are, as in `tailboost.certify`: a number as ``max_error`` is about each of them,
-        and about each of the model's fit (``groups_``), also where it has no row.
-    equal_rows : {"copies", "natural"}, default="copies"
-        What rows that equal others are held for, as in `tailboost.certify`.
-    clusters : array-like of shape (n,), optional
-        Whose rows these are, as in `tailboost.certify`: each has then one vote, and ``shortfalls`` count
-        clusters.
+        by default of the model's fit (``groups_``), also where it has no row.
+    equal_rows, clusters : optional
+        As in `tailboost.certify`; ``shortfalls`` then count clusters.
 
     Returns
     -------
@@ -202,15 +195,12 @@ def calibrate(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
     before = attempts_of(previous)
-    stated: list[Any] = []
+    stated: list[Limit] = []
     if max_error is None:
-        stated = rates_asked((getattr(model, "limits", None) or ()) if limits is None else limits)
+        given = (getattr(model, "limits", None) or ()) if limits is None else limits
+        stated = list(checked_limits(rates_asked(given)))
         if not stated:
             raise ValueError("max_error or limits: say what is to be certified")
-        if not all(isinstance(limit, Limit) for limit in stated):
-            raise TypeError(
-                f"limits: rates are compared with numbers, as rates.error() <= 0.3; got {stated!r}"
-            )
         if not hasattr(model, "limits"):
             raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
     elif limits is not None:
@@ -316,16 +306,9 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Looks:
-    """The attempts that one model object was calibrated by, while it is in memory."""
-
-    fit: Sketch  # that of the fit they are about
-    # Fingerprints of the rows of each attempt, by what was asked.
-    calls: dict[str, Sketch] = field(default_factory=dict)
-
-
-_LOOKS: WeakKeyDictionary[Any, _Looks] = WeakKeyDictionary()
+# Of each model object that is in memory: the fit that it was calibrated by, and fingerprints of the rows of
+# each attempt, by what was asked.
+_LOOKS: WeakKeyDictionary[Any, tuple[Sketch, dict[str, Sketch]]] = WeakKeyDictionary()
 
 
 def attempts_of(previous: Any) -> tuple[Sketch, ...]:
@@ -355,13 +338,13 @@ def _refuse_looking_again(
     The same call again, which gives the same answer, is none.
     """
     assert judged.hashes is not None
-    looks = _LOOKS.get(model)
-    if looks is None or looks.fit is not model.seen_rows_:
-        looks = _LOOKS[model] = _Looks(model.seen_rows_)
+    if _LOOKS.get(model, (None,))[0] is not model.seen_rows_:
+        _LOOKS[model] = model.seen_rows_, {}
+    calls = _LOOKS[model][1]
     sizes = np.empty(0) if judged.clusters is None else np.sort(np.bincount(judged.clusters))
     words = np.frombuffer(asked.encode(), dtype=np.uint8)
     call = fingerprint(np.sort(judged.hashes), np.sort(judged.y), sizes, words)
-    others = [known for each, known in looks.calls.items() if each != call]
+    others = [known for each, known in calls.items() if each != call]
     if judged.met([*before, *others]):
         raise SeenRowsError(
             "X_cal: an attempt before this one had these rows, or some of them, and testing again until it "
@@ -373,7 +356,7 @@ def _refuse_looking_again(
             f"{len(before)}: each certificate holds by itself, but the best of several attempts does not "
             "keep the confidence; give previous=, what the attempt before ended in"
         )
-    looks.calls[call] = sketch
+    calls[call] = sketch
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:

@@ -290,8 +290,7 @@ def certify(
     equal_rows : {"copies", "natural"}, default="copies"
         What rows that equal one fitted on are held for. More than one in twenty (by three standard errors)
         are refused as copies, since errors on them prove little, unless they are said to be natural: where
-        features take few values and no row was copied, sampled with replacement or made by oversampling, in
-        the fit's table and in this one. How many there are is in the certificate.
+        features take few values and no row was copied, here or in the fit's table.
     clusters : array-like of shape (n,), optional
         Whose rows these are, where persons, households or places have several. Each has then one vote in a
         class or group, or among the rows that a rate counts among: one of its rows there counts, drawn by

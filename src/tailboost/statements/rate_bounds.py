@@ -15,7 +15,7 @@ from tailboost.rates import ABOVE, BELOW, Limit, Objective, Rate, Sample
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
-__all__ = ["CertifiedBound", "RateBound", "limit_bounds", "rate_bounds"]
+__all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 

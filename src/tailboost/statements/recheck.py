@@ -169,7 +169,7 @@ class RecheckedBound:
 
     Attributes
     ----------
-    bound : CertifiedBound or RateBound
+    bound : CertifiedBound
         The bound.
     n : int
         New rows behind the answer, of all batches; of units that are compared those of the smallest.
@@ -194,7 +194,7 @@ class Recheck:
 
     Attributes
     ----------
-    tested : list of CertifiedBound or RateBound
+    tested : list of CertifiedBound
         The bounds on means, of all rows, classes, groups and cells; or those on rates.
     evidence : tuple of Bets
         What was found on each.
@@ -214,15 +214,7 @@ class Recheck:
         return cls(list(tested), (Bets(),) * len(tested), confidence)
 
     def add(self, samples: Sequence[Sequence[Sample] | None], rows: tuple[Sketch, ...]) -> Recheck:
-        """Return what is said after one more batch.
-
-        Parameters
-        ----------
-        samples : list
-            For each bound the rows of each unit that it is about; None where the batch has none.
-        rows : tuple of Sketch
-            Fingerprints of the batch.
-        """
+        """Return what is said after one more batch, of whose rows each bound's are given by unit, or None."""
         evidence = tuple(
             bets if of is None else bets.add(bound.claim, of)
             for bound, bets, of in zip(self.tested, self.evidence, samples, strict=True)
@@ -267,12 +259,8 @@ class Recheck:
     ) -> tuple[list[str], list[list[str]]]:
         """Return the headings and rows of the table of bounds.
 
-        Parameters
-        ----------
-        last : list of float or None, optional
-            What the last batch alone says of each.
-        ever : list of float, optional
-            The largest evidence of each after any look, where that decides.
+        ``last`` is what the last batch alone says of each; where the largest evidence after any look decides,
+        that is ``ever``.
         """
         rows = []
         for j, r in enumerate(self.bounds):
