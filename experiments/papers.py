@@ -191,8 +191,7 @@ ITEMS = (
     Item(SAITO, "Figures 7 and 8", IMPOSSIBLE,
          "not compared: the paper was not at hand when this list was made, and no note says what they show"),
     Item(SAITO, "Figures 9 to 11: boundaries of the other losses", PARTLY,
-         "drawn but for the influence-balanced losses (9c, 11h), which the command trains now and the record "
-         "lacks",
+         "drawn for the squares and for one of the discs, the influence-balanced losses too",
          ("artificial-nets",)),
     Item(SAITO, "Table I: squares", REPRODUCED, "five seeds", ("worst-class-artificial", "artificial-nets"),
          compared=partial(_of_artificial, titles=("Table I",))),
