@@ -272,7 +272,7 @@ OURS: dict[str, Reviewed] = {
     ),
     **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
-    **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.statements.certificates", "Certificate"),
     **_names("tailboost.statements.rate_bounds", "CertifiedBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
