@@ -148,7 +148,7 @@ def test_errors_on_overlapping_squares_and_discs(name):
         assert mean == pytest.approx(squares.published[method][1], abs=of_mean)
     for case in discs:
         worst, mean = errors(tables, case, "CE")
-        # Five seeds know the mean to some .7 points, and the worst class of ten training rows to some thirteen.
+        # Five seeds know the mean to some .7 points, the worst class of ten training rows to thirteen.
         assert worst == pytest.approx(case.published["CE"][0], abs=5)
         assert mean == pytest.approx(case.published["CE"][1], abs=0.75)
         # On discs our small nets, often stopped after an epoch, are simpler than the paper's: a lower worst
