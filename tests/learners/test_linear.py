@@ -30,6 +30,15 @@ def test_it_is_scikit_learns_on_standardised_columns(K):
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(Z), atol=3e-3)
 
 
+@pytest.mark.parametrize(("K", "d"), [(2, 4), (10, 60)])
+def test_a_row_alone_is_answered_to_the_bit_as_among_others(K, d):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, d)), rng.integers(0, K, 600)
+    model = TableLinear().fit(X, y)
+    alone = np.vstack([model.predict_proba(X[[i]]) for i in range(200)])
+    np.testing.assert_array_equal(alone, model.predict_proba(X)[:200])
+
+
 def test_a_weight_of_two_is_the_row_twice_in_any_order():
     X, y = rows(1)
     weight = np.random.default_rng(0).integers(1, 4, size=len(y))

@@ -108,7 +108,15 @@ class TableLinear(ClassifierMixin, BaseEstimator):
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        found: Floats = softmax(self._numbers(table) @ self.coef_.T + self.intercept_, axis=1)
+        numbers = self._numbers(table)
+        if sp.issparse(numbers):
+            scores = numbers @ self.coef_.T + self.intercept_
+        else:  # term by term: a product of matrices adds those of one row in another order than those of many
+            by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
+            for number, coef in zip(numbers.T, self.coef_.T, strict=True):
+                by_class += coef[:, None] * number
+            scores = np.ascontiguousarray(by_class.T)
+        found: Floats = softmax(scores, axis=1)
         return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
