@@ -14,6 +14,7 @@ from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints
 from tailboost.game import Game, Response, Rule, Turn, Units, shrunk
 from tailboost.rates import error
+from tailboost.solvers.tradeoff import undominated
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import Program
 from tailboost.thresholds._tally import Member
@@ -151,9 +152,7 @@ def join_by_group(pool: Pool, program: Program, numbers: Sequence[int], pseudo_r
         own = group == g
         inside = units[(units[:, own] != 0).any(axis=(1, 2))][:, own]
         worst = np.tensordot(tallies[:, own], inside, axes=([1, 2], [1, 2])).max(axis=1)
-        order = np.lexsort((worst, np.tensordot(tallies[:, own], mean[own], axes=2)))
-        before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
-        steps.append(order[worst[order] < before])
+        steps.append(undominated(worst, np.tensordot(tallies[:, own], mean[own], axes=2)))
         worsts.append(worst[steps[-1]])
     found = []
     for v in np.unique(np.concatenate(worsts))[::-1]:
