@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
@@ -34,6 +34,7 @@ ALPHA_PRECISION = 1.005
 ALONE_GAP = 1e-5
 # A share up to this is the solver's rounding.
 NO_SHARE = 1e-9
+LARGEST_MEAN = "largest mean loss of any unit under the even mixture"
 OUTLIERS = "not given when outliers are dropped: the rows kept change from round to round"
 
 
@@ -278,21 +279,6 @@ class Guarantee:
         return asdict(self) | {"units": units, "verdict": self.verdict}
 
     @property
-    def _about(self) -> str:
-        if not self.draws:
-            return "predict answers as this member does, so that it speaks about predict"
-        who = "the randomised classifier whose label distribution is predict_shares"
-        return f"it speaks about {who}, not about predict"
-
-    @property
-    def _gap_words(self) -> str:
-        """Say what is between λ and the best: the solver's rounding, or what one member alone leaves."""
-        if self.gap < ALONE_GAP:
-            return f"solver gap {self.gap:.1e}"
-        which = ", of errors drawn towards their mean," if self.chosen_by else ""
-        return f"sharing λ would lower it{which} by at most {self.gap:.2g}"
-
-    @property
     def summary(self) -> str:
         """Two sentences: what that rests on, and `headline`."""
         return f"{self.standing} {self.headline}"
@@ -356,13 +342,21 @@ class Guarantee:
             )
         if self.largest_error is not None:
             achieved += f"; the largest error itself is {self.largest_error:.6g}"
+        gap = f"solver gap {self.gap:.1e}"
+        if self.gap >= ALONE_GAP:  # what one member alone leaves
+            which = ", of errors drawn towards their mean," if self.chosen_by else ""
+            gap = f"sharing λ would lower it{which} by at most {self.gap:.2g}"
+        about = "predict answers as this member does, so that it speaks about predict"
+        if self.draws:
+            who = "the randomised classifier whose label distribution is predict_shares"
+            about = f"it speaks about {who}, not about predict"
         fresh = "estimate on rows not used for the choice of λ (the members' own fit aside)"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             *map(str, self.groups),
             self.verdict,
             *([] if self.estimate is None else [f"{fresh}: {self.estimate:.6g}"]),
-            f"{achieved} ({self._gap_words}); {self._about}",
+            f"{achieved} ({gap}); {about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
             *(f"observed: {b}" for b in self.observed),
@@ -401,6 +395,10 @@ def guarantee(
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
     coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
     first, named = _called(game, combiner, names)
+    budget = None
+    if combiner.mean_budget is not None:
+        means = ledger.mean_losses()
+        budget = Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), combiner.price)
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
     promised, observed = bounds
@@ -441,7 +439,7 @@ def guarantee(
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
         upper=None if drawn is None else highest(objective, ledger.rows, drawn, half),
-        budget=_budget(combiner, mixture),
+        budget=budget,
         chosen_by=combiner.chosen_by,
         draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
     )
@@ -463,23 +461,24 @@ def _called(
     return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
 
 
-def _budget(combiner: Mixture, mixture: Floats) -> Budget | None:
-    if combiner.mean_budget is None:
-        return None
-    means = combiner.pool.ledger.mean_losses()
-    return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), combiner.price)
-
-
 def _symbols(
     game: Game[Any] | None, objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Explain what is printed: K, T and λ always, the rest where a bound or the objective has it."""
     known = {} if game is None else {"T": f"{game.n_rounds} rounds"}
     known |= {"K": f"{n_classes} classes", "λ": "estimator_weights_, the shares of the members"}
-    rule = None if game is None else game.rule
+    alpha = objective.alpha
     if game is not None:
-        known |= _symbols_of_game(game)
-    alpha = getattr(rule, "alpha", None) if objective.alpha is None else objective.alpha
+        losses = game.trace.weighted_loss
+        known |= {
+            "p": "base measure over units: the normalised sample weights, or the same for every class or "
+            f"group; min p = {1 / game.units.count:.4g}",
+            "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
+            "g": f"largest weighted loss of a round, {losses.max():.4g}",
+            "log": "natural logarithm",
+            "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
+        }
+        alpha = getattr(game.rule, "alpha", None) if alpha is None else alpha
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
     known |= {} if game is None else game.rule.symbols
@@ -494,18 +493,6 @@ def _symbols(
     return {s: known[s] for s in known if s in names}
 
 
-def _symbols_of_game(game: Game[Any]) -> dict[str, str]:
-    losses = game.trace.weighted_loss
-    return {
-        "p": "base measure over units: the normalised sample weights, or the same for every class or group; "
-        f"min p = {1 / game.units.count:.4g}",
-        "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
-        "g": f"largest weighted loss of a round, {losses.max():.4g}",
-        "log": "natural logarithm",
-        "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
-    }
-
-
 def _names(symbol: str, text: str) -> bool:
     """Whether a symbol stands in a text; in "ηT" and "CVaR_α" each letter is one."""
     if not symbol.isascii():
@@ -514,28 +501,40 @@ def _names(symbol: str, text: str) -> bool:
 
 
 def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
-    """Bounds of a game that Hedge played.
+    """Bounds of a game that Hedge played: its regret against v is at most KL(v ‖ p)/η + ηT/8.
 
-    Only ``eta="theory"``, chosen for ``planned`` rounds, has an a-priori one. ``alpha`` is the level of the
-    CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no place in it.
+    Only ``eta="theory"``, η = √(8 log n/T) chosen for ``planned`` rounds, has an a-priori one: Zhai et al.
+    2021, section 3, who have it for uniform p; from other p it holds with n = 1/min p. With η = 0 the player
+    stays at p: nothing is proved, unless there is only one unit. ``alpha`` is the level of the CVaR bound.
+    Over groups the units of the bound are groups, and a CVaR over rows has no place in it.
     """
     rule: Any = game.rule
-    T, trace = game.n_rounds, game.trace
+    T, trace, step = game.n_rounds, game.trace, rule.eta
     if rule.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
-    V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
-    p, mean_losses = game.state.base, game.state.cumulative / T
-    least = 1.0 / game.units.count
-    observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses, least)
-    promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
-    if game.units.shrinkage is None:
-        return promised, observed
-    note = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
-    told = tuple(
-        tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
-        for bounds in (promised, observed)
-    )
-    return told[0], told[1]
+    V, p, mean_losses = float(trace.weighted_loss.mean()), game.state.base, game.state.cumulative / T
+    least = 1.0 / game.units.count  # min p: the smallest share of a row where a unit stands for several
+    on = "on the losses that drove the player"
+    on += "; with η = 0 it does not learn" if step == 0 and least < 1 else ""
+    shrunk = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
+    notes = [] if game.units.shrinkage is None else [shrunk]
+
+    def seen(name: str, of: str, mass: float, achieved: float) -> Bound:
+        bound = V - math.log(mass) / (step * T) + step / 8 if step > 0 else None
+        bound = V if least == 1 else bound  # the player of a single unit has nothing to regret
+        return Bound(name, f"V + log(1/{of})/(ηT) + η/8", bound, achieved, "; ".join([on, *notes]))
+
+    observed = [seen(LARGEST_MEAN, "min p", least, float(mean_losses[p > 0].max()))]
+    if alpha is not None and not game.units.grouped:
+        even = "CVaR_α of the even mixture's loss"
+        observed.insert(0, seen(even, "α", alpha, cvar(mean_losses, alpha, p)))
+    if eta != "theory":
+        return (), tuple(observed)
+    value, early = None, ["only when all planned rounds are played"]
+    if planned == T:
+        value, early = float(trace.weighted_loss.max()) + math.sqrt(math.log(game.units.count) / (2 * T)), []
+    note = "; ".join([*early, *notes])
+    return (Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, note=note),), tuple(observed)
 
 
 def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
@@ -594,95 +593,28 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
 
 
 def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
-    """Bounds of regularised LPBoost, whose β was chosen for ``delta`` if that is given."""
-    rule: Any = game.rule
-    g = float(game.trace.weighted_loss.max())
-    if rule.outlier_fraction > 0:
-        return (Bound(_name_of_cvar(rule.alpha), "g + δ", None, note=OUTLIERS),), ()
-    best = _best_on_player_losses(game)
-    return (entropic_bound(g, rule.alpha, rule.beta, game.n_rounds, best, delta),), ()
-
-
-def hedge_bounds(
-    V: float,
-    eta: float,
-    n_rounds: int,
-    alpha: float | None,
-    base: Floats,
-    mean_losses: Floats,
-    least: float,
-) -> tuple[Bound, ...]:
-    """Observed bounds of Hedge started at p: regret against v is at most KL(v ‖ p)/η + ηT/8.
-
-    ``V`` is ``(1/T) Σ_t ⟨w^t, ℓ^t⟩`` and ``mean_losses`` are ``(1/T) Σ_t ℓ_i^t``. With η = 0 the player stays
-    at p, ``base``: nothing is proved, unless there is only one unit. Without an ``alpha`` there is no bound
-    on a CVaR. ``least`` is min p: the smallest share of a row where a unit stands for several.
-    """
-    used = base > 0
-    note = "on the losses that drove the player"
-    note += "; with η = 0 it does not learn" if eta == 0 and least < 1 else ""
-    bounds = []
-    if alpha is not None:
-        bounds.append(
-            Bound(
-                "CVaR_α of the even mixture's loss",
-                "V + log(1/α)/(ηT) + η/8",
-                _with_regret(V, alpha, least, eta, n_rounds),
-                cvar(mean_losses, alpha, base),
-                note,
-            )
-        )
-    bounds.append(
-        Bound(
-            "largest mean loss of any unit under the even mixture",
-            "V + log(1/min p)/(ηT) + η/8",
-            _with_regret(V, least, least, eta, n_rounds),
-            float(mean_losses[used].max()),
-            note,
-        )
-    )
-    return tuple(bounds)
-
-
-def _with_regret(V: float, mass: float, least: float, eta: float, n_rounds: int) -> float | None:
-    """Return ``V + log(1/mass)/(ηT) + η/8``; the player of a single unit has nothing to regret."""
-    if least == 1:
-        return V
-    return V - math.log(mass) / (eta * n_rounds) + eta / 8 if eta > 0 else None
-
-
-def theory_bound(g: float, count: float, n_rounds: int, as_planned: bool) -> Bound:
-    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, n = 1/min p.
-
-    Zhai et al. 2021, section 3, who have it for uniform p; from other p the regret is at most
-    ``log(1/min p)/(ηT) + η/8``, so that it holds with that n.
-    """
-    name, formula = "largest mean loss of any unit under the even mixture", "g + √(log(1/min p)/(2T))"
-    if not as_planned:
-        return Bound(name, formula, None, note="only when all planned rounds are played")
-    return Bound(name, formula, g + math.sqrt(math.log(count) / (2 * n_rounds)))
-
-
-def entropic_bound(
-    g: float, alpha: float, beta: float, n_rounds: int, achieved: float, delta: float | None = None
-) -> Bound:
     """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough.
 
-    Warmuth et al. 2008, as Zhai et al. 2021 apply it.
-
-    δ is the one β was chosen for, or else the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the
-    rounds it needs are ``T = max{(32/δ²) log(1/α), 8/δ}``.
+    Warmuth et al. 2008, as Zhai et al. 2021 apply it: ``delta`` is the δ that β was chosen for, or else the
+    smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are ``T = max{(32/δ²)
+    log(1/α), 8/δ}``.
     """
-    log_inverse, name = math.log(1 / alpha), _name_of_cvar(alpha)
-    if beta < 0.5:
-        return Bound(name, "g + δ", None, achieved, f"only for β ≥ 1/2, got {beta:g}")
+    rule: Any = game.rule
+    name, formula = _name_of_cvar(rule.alpha), "g + δ"
+    if rule.outlier_fraction > 0:
+        return (Bound(name, formula, None, note=OUTLIERS),), ()
+    best = _best_on_player_losses(game)
+    if rule.beta < 0.5:
+        return (Bound(name, formula, None, best, f"only for β ≥ 1/2, got {rule.beta:g}"),), ()
     if delta is None:  # α = 1 leaves only T ≥ 8/δ
-        delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
-    needed = entropic_theory(alpha, delta)[1]
-    if n_rounds < needed:
-        note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {needed:,}; T = {n_rounds}"
-        return Bound(name, "g + δ", None, achieved, note)
-    return Bound(name, "g + δ", g + delta, achieved, f"δ = {delta:.3g}")
+        log_inverse = math.log(1 / rule.alpha)
+        delta = 2 * log_inverse / rule.beta if log_inverse > 0 else 8 / game.n_rounds
+    needed = entropic_theory(rule.alpha, delta)[1]
+    if game.n_rounds < needed:
+        note = f"δ = {delta:.3g} at β = {rule.beta:g} needs T ≥ {needed:,}; T = {game.n_rounds}"
+        return (Bound(name, formula, None, best, note),), ()
+    bound = float(game.trace.weighted_loss.max()) + delta
+    return (Bound(name, formula, bound, best, f"δ = {delta:.3g}"),), ()
 
 
 def beats_coin_flip_from(ledger: Ledger, n_classes: int) -> float:
@@ -694,13 +626,13 @@ def beats_coin_flip_from(ledger: Ledger, n_classes: int) -> float:
     coin = 1 - 1 / n_classes
     high = min(1.0, float(ledger.pool().means(ledger.base()).min()) / coin)
     low = high / 1000
-    if high <= 0.0 or _beats(ledger, low, coin):
+
+    def beats(alpha: float) -> bool:
+        return CVaR(alpha).solve(ledger).value < coin - COIN_TOLERANCE
+
+    if high <= 0.0 or beats(low):
         return low
     while high / low > ALPHA_PRECISION:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _beats(ledger, middle, coin) else (middle, high)
+        low, high = (low, middle) if beats(middle) else (middle, high)
     return high
-
-
-def _beats(ledger: Ledger, alpha: float, coin: float) -> bool:
-    return CVaR(alpha).solve(ledger).value < coin - COIN_TOLERANCE
