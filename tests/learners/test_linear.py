@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 import tailboost as tb
 from tailboost.learners import linear
@@ -47,6 +48,17 @@ def test_a_weight_of_two_is_the_row_twice_in_any_order():
     two = TableLinear().fit(X[order], y[order])
     np.testing.assert_allclose(one.coef_, two.coef_, atol=2 * linear.GRAIN)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=2e-3)
+
+
+def test_a_bare_rearrangement_of_the_rows_changes_no_bit():
+    """Rounding of sums must not decide where the search ends, nor how many threads of BLAS there are."""
+    X, y = tb.datasets.load_wine_quality(return_X_y=True, as_frame=False)
+    order = np.random.default_rng(0).permutation(len(y))
+    one = TableLinear().fit(X, y)
+    with threadpool_limits(2, user_api="blas"):
+        two = TableLinear().fit(X[order], y[order])
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.intercept_, two.intercept_)
 
 
 def test_a_missing_number_counts_as_the_mean_and_an_unknown_category_as_none():
