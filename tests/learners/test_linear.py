@@ -50,15 +50,15 @@ def test_a_weight_of_two_is_the_row_twice_in_any_order():
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=2e-3)
 
 
-def test_a_bare_rearrangement_of_the_rows_changes_no_bit():
-    """Rounding of sums must not decide where the search ends, nor how many threads of BLAS there are."""
-    X, y = tb.datasets.load_wine_quality(return_X_y=True, as_frame=False)
+def test_the_search_ends_where_rounding_does_not_decide():
+    """Other sums of the same rows, by their order or by threads of BLAS, move no coefficient by two grains."""
+    X, y = tb.datasets.load_credit_default(return_X_y=True)
+    X = X.astype({name: "category" for name in ("SEX", "EDUCATION", "MARRIAGE")})
     order = np.random.default_rng(0).permutation(len(y))
     one = TableLinear().fit(X, y)
     with threadpool_limits(2, user_api="blas"):
-        two = TableLinear().fit(X[order], y[order])
-    np.testing.assert_array_equal(one.coef_, two.coef_)
-    np.testing.assert_array_equal(one.intercept_, two.intercept_)
+        two = TableLinear().fit(X.iloc[order], y.iloc[order])
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1.5 * linear.GRAIN)
 
 
 def test_a_missing_number_counts_as_the_mean_and_an_unknown_category_as_none():
