@@ -51,7 +51,7 @@ def test_a_weight_of_two_is_the_row_twice_in_any_order():
 
 
 def test_the_search_ends_where_rounding_does_not_decide():
-    """Other sums of the same rows, by their order or by threads of BLAS, move no coefficient by two grains."""
+    """Rows in another order, or summed by other threads of BLAS, move no coefficient by two grains."""
     X, y = tb.datasets.load_credit_default(return_X_y=True)
     X = X.astype({name: "category" for name in ("SEX", "EDUCATION", "MARRIAGE")})
     order = np.random.default_rng(0).permutation(len(y))
