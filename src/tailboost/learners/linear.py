@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import constant
+from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
 from tailboost.learners.table import OpenTable, Table, TableClassifier
 
