@@ -43,7 +43,7 @@ from tailboost.targets import (
     storable,
 )
 from tailboost.thresholds import RateTable
-from tailboost.validation import Scheme, judge_only_known_classes
+from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
@@ -226,6 +226,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
     }
 
+    _known_classes: ClassVar[bool] = True
+
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.units in ("group", "cell"):
             raise ValueError(f"units={self.units!r} needs groups in fit")
@@ -307,9 +309,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _own_groups(self, rows: Rows) -> Rows:
         return self._named.number(rows)
-
-    def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
-        return judge_only_known_classes(scheme, problem)
 
     # -- the game ------------------------------------------------------------------------------------
 

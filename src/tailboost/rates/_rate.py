@@ -30,22 +30,10 @@ class Expression:
     """
 
     rate: Any  # the family of rates that it is about
-    worst = False  # whether it is the largest of the family
-
-    @property
-    def limit(self) -> Limit | None:
-        """The limit that it is, if it is one."""
-        return None
-
-    @property
-    def compares(self) -> bool:
-        """Whether it is about a gap or ratio between units, not about each of them."""
-        return False
-
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """On which sides rates are bounded to certify it; none of what has no certificate."""
-        return ()
+    limit: Any = None  # the limit that it is, if it is one
+    worst: bool = False  # whether it is the largest of the family
+    compares: Any = False  # whether it is about a gap or ratio between units, not about each of them
+    sides: Any = ()  # on which sides rates are bounded to certify it; none of what has no certificate
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Expression:
         """Return the same of another rate, whose units are called ``unit(name)``."""
