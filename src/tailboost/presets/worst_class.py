@@ -258,10 +258,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Whether a limit on the mean error is asked, or one member, which only a mixture can keep."""
         return self.mean_budget is not None or not self.randomized
 
-    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
+    def _wishes(self, groups: Any) -> dict[str, Any]:
         unit = ("class" if groups is None else "group") if self.units == "auto" else self.units
         target = None if self.max_error == "auto" else self.max_error
-        return self._mixture_for(unit, max_error=target, randomized=self.randomized)
+        return {"objective": f"worst_{unit}", "max_error": target, "randomized": self.randomized}
 
     def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
         super()._answer_by(mixture)
