@@ -20,7 +20,7 @@ from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
 from tailboost.solvers.tail_game import SAMPLE, Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
-from tailboost.solvers.working_set import by_neighbour, by_newton
+from tailboost.solvers.working_set import by_newton
 
 #: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
 ERM = 1 - 1e-11
@@ -103,7 +103,8 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
-    return _solve(problem, _given(problem, start), canonical)[0]
+    given = None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
+    return _solve(problem, given, canonical)[0]
 
 
 @one_blas_thread
@@ -133,31 +134,21 @@ def mixture_path(
     if not levels:
         return []
     problem = TailGame.build(losses, levels[0], base)
-    # Where most units tie the solution at a near α may give this one; where few do its mixture is a start.
     solutions: dict[int, MixtureSolution] = {}
-    near: Optimum | None = None
+    near: Floats | None = None  # the solution at the α before is a start
     for i in np.argsort(levels)[::-1]:
-        solutions[i], near = _solve(replace(problem, alpha=levels[i]), None, True, near)
+        solutions[i], near = _solve(replace(problem, alpha=levels[i]), near, True)
     return [solutions[i] for i in range(len(levels))]
 
 
-def _given(problem: TailGame, start: npt.ArrayLike | None) -> Floats | None:
-    return None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
-
-
-def _solve(
-    problem: TailGame, start: Floats | None, canonical: bool, near: Optimum | None = None
-) -> tuple[MixtureSolution, Optimum]:
+def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[MixtureSolution, Floats]:
+    """Return the solution, and its mixture in the reduced problem."""
     optimum = _single_member(problem)
-    if optimum is None and near is not None:
-        optimum = by_neighbour(problem, near)
-        # A solution for the wrong units is a worse start than none.
-        start = near.lam if optimum is None else None
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
     if canonical:
         optimum = make_canonical(problem, optimum)
-    return _certify(problem, optimum), optimum
+    return _certify(problem, optimum), optimum.lam
 
 
 def _single_member(problem: TailGame) -> Optimum | None:
