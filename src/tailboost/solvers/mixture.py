@@ -18,7 +18,7 @@ from tailboost.solvers.bits import DenseLosses, Losses, members_of
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
-from tailboost.solvers.tail_game import SAMPLE, Optimum, TailGame, feasible
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 from tailboost.solvers.working_set import by_newton
 
@@ -157,30 +157,16 @@ def _single_member(problem: TailGame) -> Optimum | None:
     This holds with one member, with one unit, at α = 1 and often at large α. The member has the least
     mean loss of all mixtures and the weights are those closest to p, so both are canonical.
     """
-    p, n_units = problem.p, problem.p.size
-    if n_units > 4 * SAMPLE and problem.alpha < ERM:
-        # A sample shows whether the member is far from optimal.
-        units = np.arange(0, n_units, n_units // SAMPLE)
-        share = p[units] / p[units].sum()
-        sample = replace(problem, losses=problem.losses.select(units=units), p=share)
-        chance = 2.0 / np.sqrt(problem.alpha * units.size)
-        if _best_member(sample).gap > chance:
-            return None
-    optimum = _best_member(problem)
-    optimum.canonical = True
-    # This shortcut is exact, so it counts only with a gap at the level of rounding.
-    return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
-
-
-def _best_member(problem: TailGame) -> Optimum:
-    """Build the optimum that uses the best member alone, with the worst tail of its losses as weights."""
     p, n_members = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)
     # Rounding must not decide between equal members.
     best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
     lam = np.zeros(n_members)
     lam[best] = 1.0
-    return problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
+    optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
+    optimum.canonical = True
+    # This shortcut is exact, so it counts only with a gap at the level of rounding.
+    return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
