@@ -13,7 +13,7 @@ from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import read_limits, spelled, stated_limits
 from tailboost.cli._shared import BadInput, bad_input, check_output, fail, say, tell
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 from tailboost.storage import check_model_path
 
 
@@ -58,8 +58,8 @@ def calibrate(
     labels = classifier.classes_.tolist()
     columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
     if aims is None and not limits and not stated_limits(classifier):
-        aims = getattr(classifier, "max_error", None)
-        if aims in (None, "auto"):
+        aims = stated_max_error(classifier)
+        if aims is None:
             raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
     of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
     with stored.judging(data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster) as (

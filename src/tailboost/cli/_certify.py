@@ -11,7 +11,7 @@ from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import TableOfCosts, read_rates, spelled, stated_limits
 from tailboost.cli._shared import BadInput, read_number, tell, tell_json
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 
 
 def certify(
@@ -58,8 +58,8 @@ def certify(
     columns = list(dict.fromkeys([*own, *(group or [])]))
     if aims is not None:
         aims = targets_by_label(aims, classifier.classes_, columns)
-    elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
-        aims = classifier.max_error
+    elif not group:
+        aims = stated_max_error(classifier)
     labels = classifier.classes_.tolist()
     with stored.judging(data, sep, target, purpose="certify on", columns=columns, cluster=cluster) as (
         later,

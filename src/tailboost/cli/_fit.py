@@ -25,7 +25,7 @@ from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
 from tailboost._units import telling_features
 from tailboost.cli import _options as given
-from tailboost.cli._alerts import alerts, set_ids_aside
+from tailboost.cli._alerts import read_to_fit
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import evaluate
 from tailboost.cli._rates import (
@@ -157,15 +157,10 @@ def _fit_here(
 ) -> tuple[Pipeline, dict[Any, int]]:
     """Fit the classifier; return it with its preparation, and the rows of each class."""
     group, weight = columns["group"], columns["weight"]
-    with bad_input(), warnings_as_lines():
-        table = datasets.load_table(
-            data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
-            text_labels=True, sep=sep,
-        )  # fmt: skip
-    columns["not_features"] += set_ids_aside(table, columns.pop("keep"))
+    aside, keep = columns["not_features"], columns.pop("keep")
+    table, ids = read_to_fit(data, columns["target"], group, aside, keep, weight=weight, sep=sep)
+    columns["not_features"] += ids
     whose = repeated_ids(data, columns.pop("id"), table.data.index, sep)
-    for alert in alerts(table.data, table.target, table.groups):
-        warn(alert)
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)

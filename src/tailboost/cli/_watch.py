@@ -25,7 +25,7 @@ from tailboost.cli._shared import (
     warnings_as_lines,
     write_out,
 )
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 from tailboost.report import render_watch
 from tailboost.statements.watch import certificate_from, looked_at
 
@@ -162,8 +162,8 @@ def _begun(
     if aims is None and not limits:
         if hasattr(classifier, "certificate_"):
             return Watch.of(classifier.certificate_)
-        aims, limits = getattr(classifier, "max_error", None), list(stated_limits(classifier) or ())
-        if aims in ("auto", None) and not limits:
+        aims, limits = stated_max_error(classifier), list(stated_limits(classifier) or ())
+        if aims is None and not limits:
             raise BadInput(
                 "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, "
                 "--max-error or --limit"
