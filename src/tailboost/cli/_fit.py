@@ -247,7 +247,14 @@ def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], se
         if not equals:
             raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
         if name not in known:
-            raise BadInput(_no_parameter(method, name, known))
+            if name == "theta" and "max_error" in known:
+                raise BadInput(
+                    "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is "
+                    "--max-error .2)"
+                )
+            hint = did_you_mean(name, known)
+            there = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
+            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{there}")
         with bad_input(f"--set {name}={text}: "):
             classifier.set_params(**{name: literal(text)})
     if hasattr(classifier, "_parameter_constraints"):  # XGBoost's checks while it fits
@@ -263,16 +270,6 @@ def _takes(method: Method, name: str) -> bool:
         return False
 
 
-def _no_parameter(method: Method, name: str, known: dict[str, Any]) -> str:
-    if name == "theta" and "max_error" in known:
-        return (
-            "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is --max-error .2)"
-        )
-    hint = did_you_mean(name, known)
-    it = "It" if hint else "it"
-    return f"--set: {method.name} has no parameter {name!r}; {hint}{it} has {', '.join(sorted(known))}"
-
-
 def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
     """Convert labels in parameters to those of the table: labels of a CSV file are text."""
     names = set(labels)
@@ -280,18 +277,12 @@ def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
     for name, value in classifier.get_params(deep=False).items():
         if isinstance(value, dict):
             named = {k if k is None or k in names else spelled.get(str(k), k): v for k, v in value.items()}
-            if name == "class_weight" and not _is_class_weight(named, labels):
-                continue
+            if name == "class_weight":  # newer versions of scikit-learn read text such as "1" as a number
+                try:
+                    compute_class_weight(named, classes=np.asarray(labels), y=np.asarray(labels))
+                except ValueError:
+                    continue
             classifier.set_params(**{name: named})
-
-
-def _is_class_weight(weights: dict[Any, Any], labels: Sequence[Any]) -> bool:
-    """Whether scikit-learn finds the labels in the weights: newer ones read text such as "1" as a number."""
-    try:
-        compute_class_weight(weights, classes=np.asarray(labels), y=np.asarray(labels))
-    except ValueError:
-        return False
-    return True
 
 
 def literal(text: str) -> Any:
@@ -311,10 +302,9 @@ def _describe(classifier: Any, model: Path, *, measured: bool) -> None:
     """
     try:
         if hasattr(classifier, "guarantee_"):
-            said = classifier.guarantee_.standing, classifier.guarantee_.headline
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
-            for line in () if measured else said:
-                say(line)
+            if not measured:
+                say(f"{classifier.guarantee_.standing}\n{classifier.guarantee_.headline}")
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 
@@ -323,14 +313,11 @@ def _print_kept_errors(classifier: Any) -> None:
     if (table := rates_kept(classifier)) is not None:
         say("")
         print_rates(table)
-        return
-    kept = errors_kept(classifier)
-    if kept is None:
+    elif (kept := errors_kept(classifier)) is not None:
+        say("")
+        print_errors(kept[0], words=kept[1])
+    else:
         say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")
-        return
-    units, words = kept
-    say("")
-    print_errors(units, words=words)
 
 
 # -- progress ----------------------------------------------------------------------------------------------
