@@ -117,11 +117,6 @@ def percent(x: float) -> str:
     return f"{100 * x:.0f}"
 
 
-def points(title: str, column: int, case: str = "credit default, classes") -> tuple[str, str]:
-    """Return mean and half width over splits: of column 0 the mean error, 1 the worst, 2 and 3 of classes."""
-    return mean_and_half([split[column] for split in read("results/tradeoff.json")["points"][case][title]])
-
-
 def mean_and_half(values: Sequence[float]) -> tuple[str, str]:
     """Return a mean and half its 95 % Student t interval."""
     found = interval(list(values))

@@ -68,11 +68,6 @@ _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound certify",
     "statements.recheck": "Recheck RecheckedBound",
-    "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
-    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning"
-    " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"
-    " ResubstitutionWarning SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff"
-    " VadaBoostClassifier VarianceBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",
@@ -91,20 +86,27 @@ _PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates"
 # They need an extra, and are not among the names that `from tailboost import *` gives.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 
-__all__ = sorted([*_HOME, *_PACKAGES])
+
+def _public() -> list[str]:
+    """Return the public names; those of the classifiers stand in their package alone."""
+    return sorted([*_HOME, *_PACKAGES, *import_module("tailboost.classifiers").__all__])
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_EXTRAS, "__version__"]
+    return [*_public(), *_EXTRAS, "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "export_onnx":
-        found: object = import_module("tailboost.onnx").export_onnx
+    if name == "__all__":
+        found: object = _public()
+    elif name == "export_onnx":
+        found = import_module("tailboost.onnx").export_onnx
     elif name in _HOME:
         found = getattr(import_module(_HOME[name]), name)
     elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
         found = import_module(f"tailboost.{name}")
+    elif not name.startswith("_") and name in import_module("tailboost.classifiers").__all__:
+        found = getattr(import_module("tailboost.classifiers"), name)
     else:
         # Of the packages the one with measures alone is looked through: loading all takes seconds.
         there = not name.startswith("_") and hasattr(import_module("tailboost.metrics"), name)

@@ -1,4 +1,4 @@
-"""The repeated game between a weight player and a learner: the loop of every boosting classifier.
+"""The repeated game between a weight player and a learner: the only loop, of thresholds too.
 
 Symbols are those of the literature: ``p`` the base measure over units, ``w`` the player's weights on
 the simplex, ``u = w / p`` their density, ``ℓ`` the loss vector of the newest hypothesis, ``T`` rounds.
@@ -368,17 +368,17 @@ class Stopping:
         """Return why to stop before the next round, or None to go on."""
         if not trace.rounds:
             return None
-        t, value = len(trace), trace.value
+        t, value = len(trace), trace.rounds[-1].value
         if self.max_time is not None and elapsed >= self.max_time:
             return Stop(StopKind.TIME, f"time limit of {self.max_time:g} s reached after {t} rounds")
-        if self.zero is not None and value[-1] <= self.zero:
+        if self.zero is not None and value <= self.zero:
             return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
         if self.patience is not None and t > self.patience:
-            before, since = value[: -self.patience].min(), value[-self.patience :].min()
+            before, since = trace.value[: -self.patience].min(), trace.value[-self.patience :].min()
             if before - since <= self.tol:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
-        if self.target is not None and value[-1] <= self.target:
+        if self.target is not None and value <= self.target:
             return Stop(StopKind.TARGET, f"{self.reached} after {t} rounds")
         return None
 

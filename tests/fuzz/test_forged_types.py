@@ -46,7 +46,7 @@ UNLISTED = [
     "tailboost.validation.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
-LISTED = sorted(name for name in _reviewed.REVIEWED if not name.startswith("tailboost.torch")) + sorted(
+LISTED = sorted(name for name in _reviewed.reviewed() if not name.startswith("tailboost.torch")) + sorted(
     _made.MADE
 )
 FIELDS = [

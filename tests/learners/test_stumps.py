@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tailboost.learners import StumpClassifier
-from tailboost.learners._stumps import SortedColumns
+from tailboost.learners._stumps import SortedColumn
 
 LAMBDAS = (0.0, 0.3, 0.7, 1.0, 4.0)
 
@@ -145,12 +145,11 @@ def test_huge_and_tiny_weights():
 
 
 def test_commonest_value_is_left_out():
-    X = np.zeros((1000, 3))
-    X[:10, 0] = np.arange(10) - 5
-    X[:, 1] = np.arange(1000)
-    columns = SortedColumns(X)
-    assert len(columns.order) == 9 + 999
-    assert columns.order.dtype == columns.ends.dtype == np.int32
+    column = np.zeros(1000)
+    column[:10] = np.arange(10) - 5
+    few, all_different = SortedColumn(column), SortedColumn(np.arange(1000.0))
+    assert (len(few.order), len(all_different.order)) == (9, 999)
+    assert few.order.dtype == few.ends.dtype == np.int32
 
 
 def test_data_frames():

@@ -286,3 +286,31 @@ def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
     assert np.array_equal(found.combinations, expected)
     assert np.array_equal(stratum, of.ravel())
     assert np.array_equal(found.find(np.vstack([groups, groups[:1] + values])), [*of.ravel(), -1])
+
+
+BY_SEX = rates.selected("yes", by="sex")
+
+
+@pytest.mark.parametrize(
+    ("said", "is_limit", "compares", "worst", "sides"),
+    [
+        (BY_SEX, False, False, False, ("above", "below")),
+        (rates.largest(BY_SEX), False, False, True, ()),
+        (rates.Objective.of(rates.largest(BY_SEX)), False, False, True, ("above",)),
+        (rates.gap(BY_SEX), False, True, False, ()),
+        (BY_SEX <= 0.3, True, False, False, ("above",)),
+        (BY_SEX >= {"f": 0.3, None: 0.2}, True, False, False, ("below",)),
+        (rates.ratio(BY_SEX) >= 0.8, True, True, False, ("above", "below")),
+    ],
+)
+def test_all_that_is_said_with_rates_answers_the_same_questions(said, is_limit, compares, worst, sides):
+    assert rates.as_expression(said) is said
+    assert rates.as_expression(repr(said)) is None
+    assert said.rate == BY_SEX
+    assert (said.compares, said.worst, said.sides) == (compares, worst, sides)
+    assert said.limit is (said if is_limit else None)
+    other = said.of_rate(rates.miss("no", by="race"), str.upper)
+    assert type(other) is type(said)
+    assert other.rate == rates.miss("no", by="race")
+    if is_limit and not compares:
+        assert repr(other.bound) == repr(said.bound).replace("'f'", "'F'")

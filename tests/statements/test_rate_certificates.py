@@ -136,6 +136,8 @@ def test_weight_0_leaves_a_row_out():
     [
         ({"rates": [SELECTED]}, "needs groups"),
         ({"rates": ["gap(selected(yes, by=sex))"]}, "is no rate or limit"),
+        ({"rates": rates.gap(rates.selected("yes", by="sex"))}, "is no rate or limit"),
+        ({"rates": rates.largest(rates.error(by="class"))}, "is no rate or limit"),
         ({"rates": [rates.error()], "max_error": 0.3}, "one after the other"),
         ({"rates": [rates.selected("ja")]}, "no class is called"),
         ({"rates": ["slected(yes)"]}, "did you mean 'selected'"),

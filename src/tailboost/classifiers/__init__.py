@@ -3,6 +3,7 @@
 Comments and docstrings name papers as docs/references.md does.
 """
 
+from tailboost._method import Method
 from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
@@ -45,3 +46,48 @@ __all__ = [
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]
+
+#: Entries of `tailboost.registry`.
+METHODS = (
+    Method(
+        "adalpboost", "AdaLPBoost", "Hedge over samples, exact CVaR mixture; one fit serves every α",
+        AdaLPBoostClassifier, ours=True, randomized=True,
+    ),
+    Method(
+        "lpboost", "LPBoost", "totally corrective player for one α, exact CVaR mixture",
+        LPBoostClassifier, ours=True, randomized=True,
+    ),
+    Method(
+        "regularizedlpboost", "Regularised LPBoost",
+        "LPBoost with an entropy term and a rate of convergence",
+        RegularizedLPBoostClassifier, ours=True, randomized=True,
+    ),
+    Method(
+        "averageboost", "AdaBoost + average", "Hedge over samples, even mixture",
+        AverageBoostClassifier, ours=True, randomized=True,
+    ),
+    Method(
+        "ocoboost", "OCO boosting", "Hedge over samples against a weak learner, majority vote",
+        OCOBoostClassifier, ours=True,
+    ),
+    Method(
+        "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",
+        DROBoostClassifier, ours=True,
+    ),
+    Method(
+        "adaboost", "AdaBoost", "additive, the exponential loss (SAMME); the reference of the next three",
+        AdaBoostClassifier, ours=True,
+    ),
+    Method(
+        "vadaboost", "VadaBoost", "additive, with a penalty on the variance of the exponential loss",
+        VadaBoostClassifier, ours=True,
+    ),
+    Method(
+        "ebboost", "EBBoost", "the same penalty, each round the best of all stumps; two classes only",
+        EBBoostClassifier, ours=True,
+    ),
+    Method(
+        "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights of a soft margin",
+        SoftMarginBoostClassifier, ours=True,
+    ),
+)  # fmt: skip

@@ -241,10 +241,9 @@ class TradeOff:
         """
         if not self.shared:
             return self
-        means = np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points))
-        mixture = np.array([np.interp(means, self.mean, shares) for shares in self.mixture.T]).T
-        steered = np.interp(means, self.mean, self.steered)
-        return replace(self, mean=means, worst=self._values(mixture), steered=steered, mixture=mixture)
+        more = Curve(self.mean, self.steered, self.mixture, self.gap).refined(n_points)
+        worst = self._values(more.mixture)
+        return replace(self, mean=more.mean, worst=worst, steered=more.worst, mixture=more.mixture)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from tailboost.cli._models import PreparedTable, StoredModel
 from tailboost.cli._shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.thresholds import RateTable
 
-Stated: TypeAlias = "rates.Rate | rates.Largest | rates.Spread | rates.Limit"
-
 
 def read_objective(text: str | None) -> Any:
     """Read ``--objective``: a name, or a rate as text."""
     if text is None or text.isidentifier():
         return text
     found = _read("--objective", text)
-    if not isinstance(found, (rates.Rate, rates.Largest)):
+    if found.limit is not None or found.compares:
         raise BadInput(f"--objective: {text!r} is a limit; give it as --limit")
     return found
 
@@ -33,8 +31,8 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
     """Read ``--limit``, each a comparison."""
     found = []
     for text in texts or []:
-        limit = _read("--limit", text)
-        if not isinstance(limit, rates.Limit):
+        limit = _read("--limit", text).limit
+        if limit is None:
             raise BadInput(f"--limit: {text!r} is compared with nothing; write {text} <= .1, for instance")
         found.append(limit)
     return found
@@ -43,23 +41,24 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
 def read_rates(texts: Sequence[str] | None) -> list[Any]:
     """Read ``--rate``: rates and limits."""
     found = [_read("--rate", text) for text in texts or []]
-    return [one.rate if isinstance(one, (rates.Largest, rates.Spread)) else one for one in found]
+    return [one.rate if one.limit is None else one for one in found]
 
 
 def read_limited(option: str, text: str) -> Any:
     """Read one of the two rates of a trade-off: a rate, the largest of a family, a gap or a ratio."""
     found = _read(option, text)
-    if isinstance(found, rates.Limit):
+    if found.limit is not None:
         raise BadInput(f"{option}: {text!r} is a limit; leave out the number: a curve is over all of them")
     return found
 
 
 def rate_of(given: Any) -> Any:
     """Return the rate that an objective or a limit is about; None of an objective by name."""
-    return getattr(given, "rate", None)
+    said = rates.as_expression(given)
+    return None if said is None else said.rate
 
 
-def _read(option: str, text: str) -> Stated:
+def _read(option: str, text: str) -> rates.Expression:
     with bad_input(f"{option}: "):
         return rates.parse(text)
 
@@ -77,32 +76,26 @@ def spelled(given: Any, classes: Sequence[Any], columns: Sequence[str], costs: T
     BadInput
         If it speaks of groups that are no column of groups.
     """
-    if isinstance(given, (rates.Largest, rates.Spread)):
-        return replace(given, rate=spelled(given.rate, classes, columns, costs))
-    if isinstance(given, rates.Limit):
-        rate, bound = spelled(given.rate, classes, columns, costs), given.bound
-        if isinstance(bound, tuple):
-            unit = _units(given.rate.by, _labels(classes))
-            bound = tuple((None if name is None else unit(name), value) for name, value in bound)
-        return replace(given, rate=rate, bound=bound)
-    if not isinstance(given, rates.Rate):
+    said = rates.as_expression(given)
+    if said is None:
         return given
-    for name in given.by if isinstance(given.by, tuple) else (given.by,):
+    rate, known = said.rate, {str(label): label for label in classes}
+    for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
         if name in ("group", "cell") and not columns:
-            raise BadInput(f"{given!r}: groups are needed; name their column: --group COL")
+            raise BadInput(f"{rate!r}: groups are needed; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
-            raise BadInput(f"{given!r}: the groups of {name!r} are needed; add --group {name}")
-    by = tuple(map(str, given.by)) if isinstance(given.by, tuple) else given.by and str(given.by)
-    label = _labels(classes)
-    rate = replace(given, by=by, label=None if given.label is None else label(given.label))
-    if rate.labels is not None:
-        rate = replace(rate, labels=tuple(map(label, rate.labels)))
-    return costs.into(rate) if costs is not None and rate.needs_costs else rate
+            raise BadInput(f"{rate!r}: the groups of {name!r} are needed; add --group {name}")
 
+    def label(name: Any) -> Any:
+        return known.get(str(name), name)
 
-def _labels(classes: Sequence[Any]) -> Callable[[Any], Any]:
-    known = {str(label): label for label in classes}
-    return lambda name: known.get(str(name), name)
+    by = tuple(map(str, rate.by)) if isinstance(rate.by, tuple) else rate.by and str(rate.by)
+    found = replace(rate, by=by, label=None if rate.label is None else label(rate.label))
+    if found.labels is not None:
+        found = replace(found, labels=tuple(map(label, found.labels)))
+    if costs is not None and found.needs_costs:
+        found = costs.into(found)
+    return said.of_rate(found, _units(rate.by, label))
 
 
 def _units(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:

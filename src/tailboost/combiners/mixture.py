@@ -24,6 +24,7 @@ from tailboost.solvers import (
     least_worst_within,
     worst_mean_curve,
 )
+from tailboost.solvers.tradeoff import undominated
 from tailboost.targets import DECIMALS
 
 Wrong = Callable[[MixtureEnsemble, Mask], Any]
@@ -184,7 +185,7 @@ class Mixture:
         """
         objective, ledger = cast("WorstUnit", self.objective), self.pool.ledger
         rows, shared = ledger.rows, self.randomized
-        curve = refined(self.choices()) if shared else self.choices()
+        curve = self.choices().refined(BETWEEN_CORNERS) if shared else self.choices()
         values = curve.worst
         half = None if rows.fitted else rows.halves()
         whole = np.ones(len(rows.y), dtype=np.bool_)
@@ -278,7 +279,8 @@ class Mixture:
         means = ledger.mean_losses(n_rounds)
         if not self.randomized:
             alone = cast("WorstUnit", self.objective).expected_worst(ledger, n_rounds)
-            curve = staircase(alone, means)
+            members = undominated(alone, means)
+            curve = Curve(means[members], alone[members], np.eye(len(means))[members], 0.0)
         else:
             losses, alpha, base = self.objective.tail(ledger, n_rounds)
             trace = worst_mean_curve
@@ -389,27 +391,6 @@ def at_most(curve: Curve, value: float, shared: bool) -> Floats:
     share = (high - value) / (high - low)
     mixed: Floats = (1.0 - share) * curve.mixture[right - 1] + share * curve.mixture[right]
     return mixed
-
-
-def refined(curve: Curve) -> Curve:
-    """Return a curve with points between its corners."""
-    means = np.union1d(curve.mean, np.linspace(curve.mean[0], curve.mean[-1], BETWEEN_CORNERS))
-    mixture = np.array([np.interp(means, curve.mean, shares) for shares in curve.mixture.T]).T
-    return Curve(means, np.interp(means, curve.mean, curve.worst), mixture, curve.gap)
-
-
-def staircase(worst: Floats, means: Floats) -> Curve:
-    """Return the members than which no cheaper one is as good, the cheapest first.
-
-    Parameters
-    ----------
-    worst, means : ndarray of shape (n_members,)
-        What is to be small, and the mean loss it is paid with.
-    """
-    order = np.lexsort((worst, means))
-    before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
-    chosen = order[worst[order] < before]
-    return Curve(means[chosen], worst[chosen], np.eye(len(means))[chosen], 0.0)
 
 
 def _with_pool(mixture: Mixture, pool: Pool) -> Mixture:

@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost._checks import check_labelled_rows, refuse_frame
 from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import last
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
 from tailboost.learners.mean import ClassProbabilities, Ranked, shares
@@ -70,17 +69,6 @@ def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDA
     return reference
 
 
-def binning_options(
-    reference: NDArray[np.float32], feature_types: list[str], threads: int
-) -> tuple[dict[str, Any], Any]:
-    """Return how XGBoost bins a table by the cuts of a reference, and the reference itself binned.
-
-    The number of bins is the least that keeps all cuts: with 256 a bin takes one byte, with one more two.
-    """
-    options: dict[str, Any] = {"max_bin": len(reference), "nthread": threads, "enable_categorical": True}
-    return options, xgboost.QuantileDMatrix(reference, feature_types=feature_types, **options)
-
-
 def _load(content: bytes) -> Any:
     """Return a booster that threads may share: predictions do not change it.
 
@@ -94,70 +82,33 @@ def _load(content: bytes) -> Any:
     return booster
 
 
-def training_params(
-    model: _HistClassifier,
-    y: Ints,
-    weight: Floats,
-    n_classes: int,
-    *,
-    n_rows: int,
-    bins: int,
-    threads: int,
-) -> tuple[dict[str, Any], float]:
-    """Return XGBoost's parameters for a fit, and the power of 2 by which it has to multiply the weights.
+def _derivatives(
+    margin: NDArray[np.float32], y: Ints, weight: Floats, own: Floats
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return weighted gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K).
 
-    Class numbers and weights are of the ``n_rows`` rows, or of parts of them that are of one class; ``bins``
-    and ``threads`` are those of the binned table.
+    Their sums are exact in whichever order they are added. Trees of one class hold many splits of equal gain,
+    and which is taken must depend neither on the order of the rows nor on whether a row weighs 2 or is there
+    twice. So what a row of weight 1 contributes is rounded to a multiple of `STEP`, and then multiplied by
+    the row's own weight.
     """
-    exponent = np.frexp(weight.sum())[1]
-    usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
-    scale = 1.0 if usual else float(np.ldexp(1.0, np.frexp(n_rows)[1] - exponent))
-    params = {
-        "tree_method": "hist", "max_bin": bins, "max_depth": model.max_depth,
-        "min_child_weight": model.min_child_weight, "nthread": threads, "verbosity": 0,
-        **model._booster_params(y, weight, n_classes),
-    }  # fmt: skip
-    for penalty in ("min_child_weight", "reg_lambda"):
-        scaled = min(params[penalty] * scale, HEAVIEST)
-        params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
-    return params, scale
-
-
-def softmax_gradients(margin: NDArray[np.float32], y: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K) each."""
     # Column by column: NumPy's largest of a short row takes ten times as long.
     p = np.exp(margin - reduce(np.maximum, margin.T)[:, None])
     p /= p.sum(axis=1, keepdims=True)
     hessian = 2.0 * p * (1.0 - p)
     p[np.arange(len(y)), y] -= 1.0
-    return p, hessian
-
-
-def _exactly(
-    derivatives: tuple[NDArray[Any], NDArray[Any]], weight: Floats, own: Floats
-) -> list[NDArray[np.float32]]:
-    """Weigh derivatives so that their sums are exact in whichever order they are added.
-
-    Trees of one class hold many splits of equal gain. Which is taken must depend neither on the order of the
-    rows nor on whether a row weighs 2 or is there twice. So what a row of weight 1 contributes is rounded to
-    a multiple of `STEP`, and then multiplied by the row's own weight.
-    """
     each = (weight / (STEP * own)).astype(np.float32)[:, None]
     times = (STEP * own).astype(np.float32)[:, None]
-    return [np.rint(d * each) * times for d in derivatives]
+    return np.rint(p * each) * times, np.rint(hessian * each) * times
 
 
-def boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, own: Floats) -> None:
-    """Grow the trees of iteration i, one per class, by exact sums.
-
-    ``weight`` are the weights of this fit, ``own`` the rows' own.
-    """
+def _boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, own: Floats) -> None:
+    """Grow the trees of iteration i, one per class, by the weights of this fit and the rows' own."""
     margin = booster.predict(data, output_margin=True, training=True)
     gradient, hessian = np.empty_like(margin), np.empty_like(margin)
     for a in range(0, len(y), AT_ONCE):  # each step takes several arrays of this height
         rows = slice(a, a + AT_ONCE)
-        derivatives = softmax_gradients(margin[rows], y[rows])
-        gradient[rows], hessian[rows] = _exactly(derivatives, weight[rows], own[rows])
+        gradient[rows], hessian[rows] = _derivatives(margin[rows], y[rows], weight[rows], own[rows])
     booster.boost(data, i, grad=gradient, hess=hessian)
 
 
@@ -194,19 +145,25 @@ class HistSession:
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
-            options, ref = binning_options(reference, kinds, self.threads)
-            self.bin: Callable[[Table], Any] = partial(
-                xgboost.QuantileDMatrix, ref=ref, feature_types=kinds, **options
+            # The least number of bins that keeps all cuts: with 256 a bin takes one byte, with one more two.
+            self.n_bins = len(reference)
+            binned = partial(
+                xgboost.QuantileDMatrix,
+                feature_types=kinds,
+                max_bin=self.n_bins,
+                nthread=self.threads,
+                enable_categorical=True,
             )
+            self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
             self.data = self.bin(self.table)
             self.data.set_info(label=template._targets(y, n_classes))
-            self.bins = options["max_bin"]
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Fit on the rows: with two classes the others stay in the binned table, with weight 0."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
-        return last(self._by_xgboost(weight, rows, whole=True))
+        *_, model = self._by_xgboost(weight, rows, whole=True)
+        return model
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
         """Yield the classifier tree by tree (with scikit-learn's trees as `grow` does)."""
@@ -242,18 +199,23 @@ class HistSession:
     def _by_xgboost(self, weight: Floats, rows: Mask | None, *, whole: bool) -> Iterator[_HistClassifier]:
         model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
-        params, scale = training_params(
-            model, self.y, used, self.n_classes, n_rows=len(used), bins=self.bins, threads=self.threads
-        )
+        params, scale = self._training_params(used)
         data, y, scaled_weight, own = self.data, self.y, used * scale, self.sample_weight
-        if whole and rows is not None and model._tree_per_class(self.n_classes):
+        per_class = model._tree_per_class(self.n_classes)
+        if whole and rows is not None and per_class:
             # To bin them anew costs less than to take the others through a tree for every class. But a model
             # that grows is asked about the others at every stage: their answers are kept beside the bins.
             data, y, scaled_weight, own = self.bin(self.table[rows]), y[rows], scaled_weight[rows], own[rows]
         model._booster = booster = xgboost.Booster(params, [data])
         try:
             for i in range(model._n_iterations()):
-                self._grow(model, booster, i, data, y, scaled_weight, own)
+                if per_class:
+                    _boost_per_class(booster, data, i, y, scaled_weight, own)
+                else:
+                    if self.weighing is not scaled_weight:  # another fit may have grown since the last tree
+                        data.set_weight(scaled_weight.astype(np.float32))
+                        self.weighing = scaled_weight
+                    booster.update(data, i)
                 self.newest = (model, booster) if data is self.data else (None, None)
                 yield model
         finally:
@@ -261,16 +223,20 @@ class HistSession:
             model.model_ = bytes(booster.save_raw("ubj"))
             del model._booster
 
-    def _grow(
-        self, model: _HistClassifier, booster: Any, i: int, data: Any, y: Ints, weight: Floats, own: Floats
-    ) -> None:
-        if model._tree_per_class(self.n_classes):
-            boost_per_class(booster, data, i, y, weight, own)
-            return
-        if self.weighing is not weight:  # another fit may have grown since the last tree
-            data.set_weight(weight.astype(np.float32))
-            self.weighing = weight
-        booster.update(data, i)
+    def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
+        """Return XGBoost's parameters for a fit, and the power of 2 that its weights are multiplied by."""
+        template, exponent = self.template, np.frexp(weight.sum())[1]
+        usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
+        scale = 1.0 if usual else float(np.ldexp(1.0, np.frexp(len(weight))[1] - exponent))
+        params = {
+            "tree_method": "hist", "max_bin": self.n_bins, "max_depth": template.max_depth,
+            "min_child_weight": template.min_child_weight, "nthread": self.threads, "verbosity": 0,
+            **template._booster_params(self.y, weight, self.n_classes),
+        }  # fmt: skip
+        for penalty in ("min_child_weight", "reg_lambda"):
+            scaled = min(params[penalty] * scale, HEAVIEST)
+            params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
+        return params, scale
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
@@ -430,7 +396,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         used = np.flatnonzero(weight)
         kept = X.iloc[used] if hasattr(X, "iloc") else X[used]
         session = self.open_session(kept, index[used], len(classes), weight[used])
-        fitted = session.fit(weight[used], seed=0 if self.random_state is None else _seed(self.random_state))
+        given = self.random_state
+        seed = 0 if given is None else int(check_random_state(given).randint(2**31 - 1))
+        fitted = session.fit(weight[used], seed)
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))
         if self.backend_ == "xgboost":
@@ -517,10 +485,6 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class HistTreeClassifier(_HistClassifier):

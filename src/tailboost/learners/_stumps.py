@@ -23,8 +23,6 @@ Integers = NDArray[np.int64]
 TOTAL_BITS = 60
 # Sample weights beyond 2^±50 cannot be counts of rows and are scaled first.
 FAR_FROM_COUNTS = 50
-# Entries of the sorted columns handled at a time, so that they stay in the cache.
-BLOCK = 16_384
 
 
 class NumericTable:
@@ -49,78 +47,39 @@ def fixed_point(x: Floats, counts: Floats) -> Integers:
     return terms
 
 
-class SortedColumns:
-    """The thresholds of a table of finite numbers, shape (n, d), and the rows in the order of each column.
+class SortedColumn:
+    """The thresholds of a column of finite numbers, shape (n,), and its rows in order.
 
-    In every column the commonest value is left out: the sums over its rows follow from the others, so a
-    column that is mostly zeros costs its other entries only. Memory: 4 bytes for each of these and 4 for each
-    threshold (8 for tables of 2^31 entries and more).
+    The commonest value is left out: the sums over its rows follow from the others, so a column that is mostly
+    zeros costs its other entries only. Memory: 4 bytes for each of these and 4 for each threshold.
     """
 
-    def __init__(self, X: Floats) -> None:
-        self.X = X
-        n, d = X.shape
-        place = np.int32 if n * d < 2**31 else np.int64
-        orders, ends, lengths, counts = [], [], [], []
-        begin = 0
-        for j in range(d):
-            order = np.argsort(X[:, j], kind="stable").astype(np.int32)
-            column = X[order, j]
-            edges = np.flatnonzero(column[1:] > column[:-1]) + 1  # the first row of each further value
-            bounds = np.concatenate([[0], edges, [n]])
-            widest = int(np.argmax(np.diff(bounds)))
-            first, last = bounds[widest], bounds[widest + 1]
-            orders.append(np.concatenate([order[:first], order[last:]]))
-            # A threshold lies before each further value: ``below`` of them up to the commonest value.
-            below = edges[:widest]
-            above = edges[widest:] - (last - first)
-            ends.append((begin + np.concatenate([below, above])).astype(place))
-            counts.append((len(below), len(above)))
-            lengths.append(len(orders[-1]))
-            begin += lengths[-1]
-        self.order = np.concatenate(orders)
-        #: Where the rows below each threshold end in ``order``; columns one after the other.
-        self.ends = np.concatenate(ends)
-        self.column_ends = np.cumsum(lengths)
-        self.counts = np.array(counts, dtype=np.int64)  # thresholds of each column below, above the commonest
-        self.blocks = self._blocks(lengths)
+    def __init__(self, column: Floats) -> None:
+        order = np.argsort(column, kind="stable").astype(np.int32)
+        values = column[order]
+        edges = np.flatnonzero(values[1:] > values[:-1]) + 1  # the first row of each further value
+        bounds = np.concatenate([[0], edges, [len(values)]])
+        #: How many thresholds lie below the commonest value.
+        self.n_below = int(np.argmax(np.diff(bounds)))
+        first, last = bounds[self.n_below], bounds[self.n_below + 1]
+        self.order = np.concatenate([order[:first], order[last:]])
+        #: Where the rows below each threshold end in ``order``.
+        self.ends = np.where(edges > first, edges - (last - first), edges).astype(np.int32)
 
-    def _blocks(self, lengths: list[int]) -> list[tuple[slice, slice, slice]]:
-        """Cut the columns into runs: slices of the columns, of ``order`` and of the thresholds."""
-        d = len(lengths)
-        starts = np.concatenate([[0], self.column_ends])
-        thresholds = np.concatenate([[0], self.counts.sum(axis=1).cumsum()])
-        blocks, j = [], 0
-        while j < d:
-            k = max(j + 1, int(np.searchsorted(starts, starts[j] + BLOCK, side="right")) - 1)
-            if thresholds[k] > thresholds[j]:
-                blocks.append((slice(j, k), slice(starts[j], starts[k]), slice(thresholds[j], thresholds[k])))
-            j = k
-        return blocks
-
-    def below(self, block: tuple[slice, slice, slice], terms: Integers, total: int) -> Integers:
-        """Sum the terms over the rows below every threshold of a block of columns."""
-        columns, entries, thresholds = block
-        running = np.empty(entries.stop - entries.start + 1, dtype=np.int64)
-        running[0] = 0
-        terms.take(self.order[entries]).cumsum(out=running[1:])
-        stops = running[self.column_ends[columns] - entries.start]
-        starts = np.concatenate([running[:1], stops[:-1]])
-        # Below the commonest value count from the column's start; above it, back from the total.
-        origin = np.column_stack([starts, stops - total]).ravel()
-        sums = running.take(self.ends[thresholds] - entries.start)
-        sums -= np.repeat(origin, self.counts[columns].ravel())
+    def below(self, terms: Integers, total: int) -> Integers:
+        """Sum the terms over the rows below every threshold; over all rows they sum to the total."""
+        running = np.zeros(len(self.order) + 1, dtype=np.int64)
+        terms.take(self.order).cumsum(out=running[1:])
+        sums = running.take(self.ends)
+        sums[self.n_below :] += total - running[-1]
         return sums
 
-    def locate(self, threshold: int) -> tuple[int, float]:
-        """Return the column of a threshold and its place, in the middle between neighbouring values."""
-        upto = self.counts.sum(axis=1).cumsum()
-        j = int(np.searchsorted(upto, threshold, side="right"))
-        values = np.unique(self.X[:, j])
-        at = threshold - int(upto[j] - self.counts[j].sum())
-        low, high = float(values[at]), float(values[at + 1])
-        middle = low / 2 + high / 2
-        return j, middle if low <= middle < high else low
+
+def middle_of(column: Floats, threshold: int) -> float:
+    """Return the place of the threshold with this number, in the middle between neighbouring values."""
+    low, high = np.unique(column)[threshold : threshold + 2].tolist()
+    middle: float = low / 2 + high / 2
+    return middle if low <= middle < high else low
 
 
 class StumpSession:
@@ -132,27 +91,32 @@ class StumpSession:
         self.template, self.reader = template, NumericTable()
         self.X = self.reader.transform(X)
         self.y, self.sample_weight = y, sample_weight
-        self.sorted: tuple[Mask | None, SortedColumns | None] = (None, None)
+        self.sorted: tuple[Mask | None, list[SortedColumn]] = (None, [])
 
-    def _columns(self, rows: Mask | None) -> SortedColumns:
+    def _columns(self, rows: Mask | None) -> list[SortedColumn]:
+        """Return the sorted columns of some rows, from the fit before if these were the same."""
         kept, columns = self.sorted
         same = rows is None if kept is None else rows is not None and np.array_equal(kept, rows)
-        if columns is None or not same:
-            columns = SortedColumns(self.X if rows is None else self.X[rows])
+        if not columns or not same:
+            columns = [SortedColumn(column) for column in (self.X if rows is None else self.X[rows]).T]
             self.sorted = (rows, columns)
         return columns
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
         """Return the best stump on the rows (all without ``rows``)."""
         chosen = slice(None) if rows is None else rows
-        found = best_stump(
+        stump = StumpClassifier(variance_weight=self.template.variance_weight)
+        feature, threshold, stump.above_, stump.cost_ = best_stump(
             self._columns(rows),
             self.y[chosen],
             weight[chosen],
             self.sample_weight[chosen],
-            self.template.variance_weight,
+            stump.variance_weight,
         )
-        return self.template._fitted(found, np.arange(2), self.X.shape[1], self.reader)
+        stump.feature_ = feature
+        stump.threshold_ = 0.0 if feature < 0 else middle_of(self.X[chosen, feature], threshold)
+        stump.classes_, stump.n_features_in_, stump.table_ = np.arange(2), self.X.shape[1], self.reader
+        return stump
 
     def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
         """Predict the opened rows."""
@@ -165,36 +129,26 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     Written so that B = D = 0 gives exactly 0.
     """
     a, b = 1 + s, 1 - s  # 2A, 2B
-    ab = a * b
     if variance_weight == 0:
-        return ab
-    a *= a
-    a *= (1 - variance_weight) / 4
-    a += (variance_weight * V / 2) * (1 + t)  # P
-    b *= b
-    b *= (1 - variance_weight) / 4
-    b += (variance_weight * V / 2) * (1 - t)  # Q
+        return a * b
+    means, variances = (1 - variance_weight) / 4, variance_weight * V / 2
+    P, Q = a * a * means + variances * (1 + t), b * b * means + variances * (1 - t)
     if variance_weight > 1:  # a difference then; C of rows of tiny weight is rounded to 0 before A is
-        np.maximum(a, 0.0, out=a)
-        np.maximum(b, 0.0, out=b)
-    a *= b
-    np.sqrt(a, out=a)
-    a *= 2
-    ab *= (1 - variance_weight) / 2
-    a += ab
-    return a
+        P, Q = np.maximum(P, 0.0), np.maximum(Q, 0.0)
+    cost: Floats = 2 * np.sqrt(P * Q) + 2 * means * (a * b)
+    return cost
 
 
 def best_stump(
-    columns: SortedColumns, y: Ints, weight: Floats, sample_weight: Floats, variance_weight: float
-) -> tuple[int, float, int, float]:
+    columns: list[SortedColumn], y: Ints, weight: Floats, sample_weight: Floats, variance_weight: float
+) -> tuple[int, int, int, float]:
     """Search all stumps, the constants among them, for the least cost.
 
     The weights w and w²/p are those of the fit, ``weight = sample_weight · w/p``. Equal costs go to the first
     column and the lowest threshold; a constant wins only if it is strictly better.
 
-    Returned are the feature, −1 for a constant; the threshold; the class number answered above it (below it,
-    the other one); and the cost, 2√(PQ) + 2(1−λ)AB for Σw = 1.
+    Returned are the feature, −1 for a constant; the number of its threshold; the class number answered above
+    it (below it, the other one); and the cost, 2√(PQ) + 2(1−λ)AB for Σw = 1.
     """
     u = np.divide(weight, sample_weight, out=np.zeros_like(weight), where=sample_weight > 0)
     counts = sample_weight
@@ -208,27 +162,19 @@ def best_stump(
         V = float(counts.sum() * (counts @ (u * u)) / (counts @ u) ** 2)  # Σ w²/p for Σw = 1
     parts = [(sign * t, int((sign * t).sum()), int(t.sum())) for t in terms]
 
-    best = (np.inf, 0, 0.0, 0.0)
-    for block in columns.blocks:
+    best = (-1, 0, 0, np.inf)
+    nothing_below = [np.zeros(1, dtype=np.int64)] * len(parts)
+    for j in (*range(len(columns)), -1):  # the constant is the stump with no row below its threshold
+        below = [columns[j].below(signed, net) for signed, net, _ in parts] if j >= 0 else nothing_below
         # The stump that answers class 1 above: right on the 1s above and the 0s below.
-        halves = [(net - 2 * columns.below(block, signed, net)) / mass for signed, net, mass in parts]
+        halves = [(net - 2 * sums) / mass for sums, (_, net, mass) in zip(below, parts, strict=True)]
         s, t = halves[0], halves[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        at = int(cost.argmin())
-        if cost[at] < best[0]:
-            best = (float(cost[at]), block[2].start + at, float(s[at]), float(t[at]))
-    halves = [np.array([net / mass]) for _, net, mass in parts]
-    s, t = halves[0], halves[-1]
-    constant_cost = float(eb_cost(s, t, variance_weight, V)[0])
-    if constant_cost < best[0]:
-        return -1, 0.0, _above(s[0], t[0], variance_weight, V), constant_cost
-    cost_of_best, threshold, s_best, t_best = best
-    return *columns.locate(threshold), _above(s_best, t_best, variance_weight, V), cost_of_best
-
-
-def _above(s: float, t: float, variance_weight: float, V: float) -> int:
-    """Answer class 1 above the threshold if P ≥ Q."""
-    return int((1 - variance_weight) * s + variance_weight * V * t >= 0)
+        if len(cost) and cost.min() < best[3]:
+            at = int(cost.argmin())
+            above = (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= 0  # P ≥ Q
+            best = (j, at, int(above), float(cost[at]))
+    return best
 
 
 class StumpClassifier(ClassifierMixin, BaseEstimator):
@@ -291,14 +237,6 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
                 f"Only binary classification is supported: stumps answer two classes, y holds {n_classes}"
             )
         return StumpSession(self, X, y, sample_weight)
-
-    def _fitted(
-        self, found: tuple[int, float, int, float], classes: NDArray[Any], d: int, reader: NumericTable
-    ) -> StumpClassifier:
-        stump = StumpClassifier(variance_weight=self.variance_weight)
-        stump.feature_, stump.threshold_, stump.above_, stump.cost_ = found
-        stump.classes_, stump.n_features_in_, stump.table_ = classes, d, reader
-        return stump
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -11,19 +11,30 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import constant
 
 #: What to do with models that are fitted already, for the messages that refuse them.
 FOR_FITTED = (
     'RobustMixtureClassifier([("name", FrozenEstimator(model))]).fit(X, y, X_val=…, y_val=…), with X_val '
     "rows that the model was not fitted on"
 )
+
+
+def constant(k: int, n_classes: int) -> DummyClassifier:
+    """Return the classifier that answers class number ``k`` to every row."""
+    labels = np.arange(n_classes)
+    return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
+
+
+def is_constant(member: Any) -> bool:
+    """Whether a member answers the same to every row, as those of `constant` do."""
+    return isinstance(member, DummyClassifier)
 
 
 def set_seeds(estimator: Any, seed: int) -> None:

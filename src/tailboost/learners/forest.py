@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost.learners._threads import count_threads, predict_in_blocks, sklearn_threads
-from tailboost.learners.table import BinnedReader, OpenTable, Table, cuts
+from tailboost.learners.table import BinnedReader, OpenTable, Table, TableClassifier, cuts
 
 N_TREES = 100
 # "auto" takes so many trees that they see about this many rows together, within these limits: where rows are
@@ -50,8 +48,10 @@ LARGEST_LEAF = 0.05
 # 2 or is there twice.
 SIGNIFICANT_BITS = 10
 
+Forest = TypeVar("Forest", bound="TableForest")
 
-class TableForest(ClassifierMixin, BaseEstimator):
+
+class TableForest(TableClassifier):
     """Forests of random or best cuts on the tables that the binned trees take (categories, missing values).
 
     Parameters
@@ -92,29 +92,15 @@ class TableForest(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit; see scikit-learn's."""
-        classes, index = np.unique(y, return_inverse=True)
-        weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        session = ForestSession(self, OpenTable.of(X), index)
-        return self.with_trees(
-            session.reader, session.batches(weight, None), classes, session.class_shares(weight, None)
-        )
+    def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
+        """Grow a forest of all rows."""
+        return ForestSession(self, opened, y).grow(self, weight)
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> ForestSession:
         """Open rows that other learners read too, for any number of forests; see `protocols.TableLearner`."""
         return ForestSession(self, opened, y)
-
-    def with_trees(self, reader: Any, batches: list[Any], classes: NDArray[Any], shares: Floats) -> Self:
-        """Become the forest of these trees.
-
-        The classes of the fitted ``batches`` are positions in ``classes``, of which they may lack some;
-        ``shares`` are those of the classes in the rows.
-        """
-        self.table_, self.batches_, self.classes_, self.shares_ = reader, batches, classes, shares
-        return self
 
     @property
     def feature_importances_(self) -> Floats:
@@ -162,20 +148,6 @@ class TableForest(ClassifierMixin, BaseEstimator):
 
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict class probabilities, shape (n, K)."""
-        check_is_fitted(self)
-        return self.predict_proba_table(self.table_.transform(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels, shape (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
-        return tags
-
 
 class ForestSession:
     """All forests on one table.
@@ -190,7 +162,7 @@ class ForestSession:
     """
 
     def __init__(self, template: TableForest, opened: OpenTable, y: Ints) -> None:
-        self.template, self.opened, self.reader, self.y = template, opened, opened.reader, np.asarray(y)
+        self.template, self.opened, self.y = template, opened, np.asarray(y)
         self.part: Ints | None = None
         self.grown: dict[int, list[Any]] = {}
         self.grown_for: bytes = b""
@@ -205,9 +177,15 @@ class ForestSession:
 
         The seed is the template's, so that trees can be shared; ``seed`` is not used.
         """
-        forest = TableForest(**self.template.get_params())
-        shares = self.class_shares(weight, rows)
-        return forest.with_trees(self.reader, self.batches(weight, rows), np.arange(len(shares)), shares)
+        return self.grow(TableForest(**self.template.get_params()), weight, rows)
+
+    def grow(self, forest: Forest, weight: Floats, rows: Mask | None = None) -> Forest:
+        """Give a forest its trees; the classes that a batch of these knows are positions in ``classes_``."""
+        chosen = slice(None) if rows is None else rows
+        mass = np.bincount(self.y[chosen], weights=weight[chosen], minlength=int(self.y.max(initial=0)) + 1)
+        forest.table_, forest.batches_ = self.opened.reader, self._batches(weight, rows)
+        forest.classes_, forest.shares_ = np.arange(len(mass)), mass / mass.sum()
+        return forest
 
     @cached_property
     def n_trees(self) -> int:
@@ -217,13 +195,7 @@ class ForestSession:
             return int(np.clip(ROWS_OF_ALL_TREES // n_rows, FEWEST_TREES, MOST_TREES))
         return self.template.n_trees
 
-    def class_shares(self, weight: Floats, rows: Mask | None) -> Floats:
-        """Return the classes' shares of the weight of some rows, shape (K,)."""
-        K, chosen = int(self.y.max(initial=0)) + 1, slice(None) if rows is None else rows
-        mass = np.bincount(self.y[chosen], weights=weight[chosen], minlength=K).astype(np.float64)
-        return mass / mass.sum()
-
-    def batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
+    def _batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
         """Return the trees of a forest, fitted in batches."""
         everything = np.ones(len(weight), dtype=bool)
         if self.part is None:
@@ -282,7 +254,7 @@ class ForestSession:
 
     @cached_property
     def _bins(self) -> BinnedReader:
-        return BinnedReader(self.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes))
+        return BinnedReader(self.opened.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes))
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:

@@ -6,17 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import constant
+from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
-from tailboost.learners.table import OpenTable, Table
+from tailboost.learners.table import OpenTable, Table, TableClassifier
 
 # A number further from the mean is read as this many standard deviations.
 FURTHEST = 5.0
@@ -25,12 +23,12 @@ MOST_CATEGORIES = 64
 # Entries of the numbers that a fit reads, at most: with more of them a part of the rows of each class is
 # enough for so few coefficients.
 MOST_ENTRIES = 2**22
-MOST_STEPS = 200
+MOST_STEPS = 1_000
 # Coefficients are multiples of this, and moments rounded, so that the order of the rows has no part in them.
 GRAIN = 2.0**-12
 
 
-class TableLinear(ClassifierMixin, BaseEstimator):
+class TableLinear(TableClassifier):
     """Multinomial logistic regression on the tables that the binned trees take.
 
     Numbers are centred and scaled, a missing one counts as the mean, each category has a coefficient. Where
@@ -45,22 +43,14 @@ class TableLinear(ClassifierMixin, BaseEstimator):
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit; see scikit-learn's."""
-        classes, index = np.unique(y, return_inverse=True)
-        weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self._learn(OpenTable.of(X), index, weight)
-        self.classes_ = classes
-        return self
-
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> LinearSession:
         """Open rows that other learners read too; see `protocols.TableLearner`."""
         return LinearSession(self, opened, np.asarray(y), n_classes)
 
-    def _learn(self, opened: OpenTable, y: Ints, weight: Floats) -> None:
-        """Learn from rows whose classes are numbers without gaps, two of them at least."""
+    def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
+        """Learn from rows of two classes at least."""
         table, self.table_ = opened.table, opened.reader
         levels = [None if own is None else len(own) for own in self.table_.categories_]
         self.columns_ = np.flatnonzero([own is None for own in levels])
@@ -80,6 +70,8 @@ class TableLinear(ClassifierMixin, BaseEstimator):
         rows = table[kept]
         self.mean_, self.scale_ = _moments(rows[:, self.columns_], weight)
         self.coef_, self.intercept_ = _coefficients(self._numbers(rows), y, weight, self.C)
+        self.classes_ = np.arange(len(self.coef_))
+        return self
 
     def _numbers(self, table: Table) -> Any:
         """Return what the coefficients are multiplied with."""
@@ -106,7 +98,7 @@ class TableLinear(ClassifierMixin, BaseEstimator):
         share: Floats = found / max(found.sum(), GRAIN)
         return share
 
-    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+    def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         numbers = self._numbers(table)
         if sp.issparse(numbers):
@@ -118,20 +110,6 @@ class TableLinear(ClassifierMixin, BaseEstimator):
             scores = np.ascontiguousarray(by_class.T)
         found: Floats = softmax(scores, axis=1)
         return found
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict class probabilities, shape (n, K)."""
-        check_is_fitted(self)
-        return self.predict_proba_table(self.table_.transform(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels, shape (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
 
 
 class LinearSession:
@@ -161,32 +139,21 @@ class LinearSession:
         if len(present) == 1:
             return constant(int(present[0]), self.n_classes)
         model = TableLinear(**self.template.get_params())
-        model._learn(self.opened, np.searchsorted(present, self.y), weight)
+        model.learn(self.opened, np.searchsorted(present, self.y), weight)
         model.classes_ = present
         return model
 
 
+@one_blas_thread
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
     """Return what minimises ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
-    n, p = Z.shape
-    K, total = int(y.max()) + 1, weight.sum()
-    right = (np.arange(n), y)
-
-    def loss(t: Floats) -> tuple[float, Floats]:
-        coef, intercept = t[: K * p].reshape(K, p), t[K * p :]
-        logs = log_softmax(Z @ coef.T + intercept, axis=1)
-        left = np.exp(logs)
-        left[right] -= 1.0
-        left *= (weight / total)[:, None]
-        value = -(weight @ logs[right]) / total + (coef**2).sum() / (2 * C * total)
-        slope = np.asarray((Z.T @ left).T) + coef / (C * total)
-        return float(value), np.r_[slope.ravel(), left.sum(axis=0)]
-
-    shares = np.bincount(y, weights=weight) / total
-    start = np.r_[np.zeros(K * p), np.log(shares)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}).x
-    found = np.rint(found / GRAIN) * GRAIN
-    return found[: K * p].reshape(K, p), found[K * p :]
+    binary = y.max() == 1
+    # scikit-learn has one row of coefficients for two classes: two opposite halves of it cost half as much.
+    found = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(Z, y, weight)
+    coef, intercept = found.coef_, found.intercept_
+    if binary:
+        coef, intercept = np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
+    return np.rint(coef / GRAIN) * GRAIN, np.rint(intercept / GRAIN) * GRAIN
 
 
 def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import hash_rows
 from tailboost._sparse import summed
-from tailboost._typing import Hashes
+from tailboost._typing import Floats, Hashes, Ints
 from tailboost.datasets.schema import text
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
@@ -108,6 +112,43 @@ class OpenTable:
     def hashes(self) -> Hashes:
         """Hash of each row, shape (n,)."""
         return hash_rows(self.table)
+
+
+class TableClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of opened tables: it answers for rows that its reader ``table_`` prepares."""
+
+    classes_: NDArray[Any]
+    table_: TableReader
+
+    @abstractmethod
+    def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
+        """Learn from opened rows, whose classes are numbers without gaps, and become fitted."""
+
+    @abstractmethod
+    def predict_proba_table(self, table: Table) -> Floats:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit; see scikit-learn's."""
+        classes, index = np.unique(y, return_inverse=True)
+        weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self.learn(OpenTable.of(X), index, weight)
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict class probabilities, shape (n, K)."""
+        check_is_fitted(self)
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
 
 
 class BinnedReader:

@@ -12,6 +12,7 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost.mixture._rated import InfeasibleLimitsError
 from tailboost.rates import AT_MOST, Largest, Limit, Objective, Spread, deferred, error, measure
+from tailboost.solvers.tradeoff import undominated
 
 # More than the rounding error of a tally.
 SLACK = 1e-9
@@ -187,7 +188,8 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
             except InfeasibleLimitsError:
                 continue
     sign = 1.0 if tightest <= loosest else -1.0
-    return RateCurve(tuple(_undominated(points, sign)), one, other, classifier)
+    best = undominated(np.array([p.value for p in points]), sign * np.array([p.limited for p in points]))
+    return RateCurve(tuple(points[i] for i in best[::-1]), one, other, classifier)
 
 
 def stated_pair(objective: Objective, stated: Any) -> tuple[Any, Any]:
@@ -212,15 +214,6 @@ def stated_pair(objective: Objective, stated: Any) -> tuple[Any, Any]:
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
     return (Largest(error(by="class")), small) if small == error() else (small, error())
-
-
-def _undominated(points: list[RatePoint], sign: float) -> list[RatePoint]:
-    """Return the points that are cheaper than all tighter ones, from the loosest to the tightest."""
-    kept: list[RatePoint] = []
-    for point in sorted(points, key=lambda point: (sign * point.limited, point.value)):
-        if not kept or point.value < kept[-1].value:
-            kept.append(point)
-    return kept[::-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,9 +31,11 @@ from tailboost.rates._rate import BELOW as BELOW
 from tailboost.rates._rate import GAP as GAP
 from tailboost.rates._rate import RATIO as RATIO
 from tailboost.rates._rate import ROUNDING as ROUNDING
+from tailboost.rates._rate import Expression as Expression
 from tailboost.rates._rate import Limit, Rate, Sample
 from tailboost.rates._rate import Row as Row
 from tailboost.rates._rate import Terms as Terms
+from tailboost.rates._rate import as_expression as as_expression
 from tailboost.rates.strata import Strata
 
 __all__ = [

@@ -12,7 +12,7 @@ from tailboost._near import did_you_mean
 from tailboost.rates import _make
 from tailboost.rates._kinds import KINDS
 from tailboost.rates._objective import Largest, Spread
-from tailboost.rates._rate import Limit, Rate
+from tailboost.rates._rate import Limit, Rate, as_expression
 
 # More than anybody writes; a longer or deeper text is refused instead of exhausting the stack.
 LONGEST, DEEPEST = 10_000, 20
@@ -154,7 +154,7 @@ class _Reader:
 
     def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
         bound = self.value(0)
-        if isinstance(one, Largest):
+        if one.worst:
             raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
         try:
             return compare(one, bound)
@@ -278,21 +278,11 @@ def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
     >>> rates.to_dict(rates.error(by="sex") <= 0.3)
     {'limit': 'at most', 'rate': {'rate': 'error', 'by': 'sex'}, 'bound': 0.3}
     """
-    if isinstance(given, Largest):
-        return {"largest": to_dict(given.rate)}
-    if isinstance(given, Limit):
-        bound = [list(pair) for pair in given.bound] if isinstance(given.bound, tuple) else given.bound
-        return {"limit": given.form, "rate": to_dict(given.rate), "bound": bound}
-    if not isinstance(given, Rate):
+    said = as_expression(given)
+    plain = None if said is None else said.plain
+    if plain is None:
         raise TypeError(f"a rate, an objective or a limit is needed, got {given!r}")
-    said = {
-        "rate": given.kind,
-        "label": given.label,
-        "matrix": given.matrix,
-        "labels": given.labels,
-        "by": given.by,
-    }
-    return {key: value for key, value in said.items() if value is not None}
+    return plain
 
 
 def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:

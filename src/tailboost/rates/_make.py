@@ -8,7 +8,7 @@ import numpy as np
 
 from tailboost._units import PERSON
 from tailboost.rates._objective import Largest, Spread
-from tailboost.rates._rate import GAP, RATIO, Rate
+from tailboost.rates._rate import GAP, RATIO, Rate, as_expression
 
 
 def error(by: Any = None) -> Rate:
@@ -252,9 +252,10 @@ def ratio(rate: Rate) -> Spread:
 
 
 def _family(rate: Any, name: str) -> Rate:
-    if not isinstance(rate, Rate):
+    said = as_expression(rate)
+    if said is None or said.rate is not rate:
         raise TypeError(f"{name} takes a rate, got {rate!r}")
-    return rate
+    return said.rate
 
 
 def checked_label(label: Any) -> Any:

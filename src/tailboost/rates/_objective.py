@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Floats
-from tailboost.rates._rate import ABOVE, GAP, RATIO, Limit, Rate
+from tailboost.rates._rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 
 
 class InfeasibleLimitsError(ValueError):
@@ -21,7 +21,7 @@ ALL_COSTS = 1e12
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Expression):
     """The gap or the ratio of a family, which becomes a limit when it is compared. Made by `gap`, `ratio`.
 
     Parameters
@@ -76,7 +76,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Largest:
+class Largest(Expression):
     """The largest rate of a family, to be made small. Made by `largest`.
 
     Parameters
@@ -87,6 +87,13 @@ class Largest:
 
     rate: Rate
 
+    worst = True
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """It as data that JSON holds."""
+        return {"largest": self.rate.plain}
+
     def __str__(self) -> str:
         return f"largest {self.rate}"
 
@@ -95,7 +102,7 @@ class Largest:
 
 
 @dataclass(frozen=True)
-class Objective:
+class Objective(Expression):
     """What is made small: one rate, or the largest of a family.
 
     Parameters
@@ -109,7 +116,7 @@ class Objective:
     rate: Rate
     worst: bool
 
-    limit, sides, compares = None, (ABOVE,), False
+    sides = (ABOVE,)
 
     @classmethod
     def of(cls, given: Any) -> Objective:
@@ -120,22 +127,22 @@ class Objective:
         TypeError, ValueError
             If it is none.
         """
-        worst = isinstance(given, Largest)
-        rate = given.rate if isinstance(given, Largest) else given
-        if isinstance(given, Spread):
+        said = as_expression(given)
+        if said is None or said.limit is not None:
+            raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
+        if said.compares:
             raise TypeError(
                 f"objective={given!r}: make another rate small, and limit this: limits=[{given!r} …]"
             )
-        if not isinstance(rate, Rate):
-            raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
+        rate = said.rate
         if not rate.can_be_lowered:
             raise ValueError(
                 f"objective={given!r}: the rows that it counts among depend on the answers; make "
                 "another rate small and limit this one"
             )
-        if not worst and rate.by is not None:
+        if not said.worst and rate.by is not None:
             raise ValueError(f"objective={given!r} is a family: say largest({rate!r})")
-        return cls(rate, worst)
+        return cls(rate, said.worst)
 
     @property
     def most(self) -> float:
@@ -165,14 +172,23 @@ def checked_limits(limits: Any) -> tuple[Limit, ...]:
     TypeError
         If something is no limit.
     """
-    found = (limits,) if isinstance(limits, Limit) else limits
-    if not isinstance(found, Iterable) or isinstance(found, (str, Mapping)):
+    alone = _limit(limits)
+    if alone is not None:
+        return (alone,)
+    if not isinstance(limits, Iterable) or isinstance(limits, (str, Mapping)):
         raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
-    found = tuple(found)
-    for limit in found:
-        if not isinstance(limit, Limit):
+    found = []
+    for given in limits:
+        limit = _limit(given)
+        if limit is None:
             raise TypeError(
-                f"limits: {limit!r} is no limit; compare a rate with a number, as "
+                f"limits: {given!r} is no limit; compare a rate with a number, as "
                 "rates.error(by='class') <= 0.3"
             )
-    return found
+        found.append(limit)
+    return tuple(found)
+
+
+def _limit(given: Any) -> Limit | None:
+    said = as_expression(given)
+    return None if said is None else said.limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -23,8 +23,48 @@ ROUNDING = 1e-9
 ABOVE, BELOW = "above", "below"
 
 
+class Expression:
+    """What can be said with rates: a rate, the largest of a family, a gap or ratio, a limit.
+
+    All answer the same questions, so that nobody has to ask which of them one is.
+    """
+
+    rate: Any  # the family of rates that it is about
+    worst = False  # whether it is the largest of the family
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit that it is, if it is one."""
+        return None
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is about a gap or ratio between units, not about each of them."""
+        return False
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """On which sides rates are bounded to certify it; none of what has no certificate."""
+        return ()
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Expression:
+        """Return the same of another rate, whose units are called ``unit(name)``."""
+        this: Any = self
+        return replace(this, rate=rate)
+
+    @property
+    def plain(self) -> dict[str, Any] | None:
+        """It as data that JSON holds; None of what has no such form."""
+        return None
+
+
+def as_expression(given: Any) -> Expression | None:
+    """Return what is said with rates; None of anything else."""
+    return given if isinstance(given, Expression) else None
+
+
 @dataclass(frozen=True)
-class Rate:
+class Rate(Expression):
     """A family of rates: the same count on each unit. Made by `error`, `miss` and others.
 
     It is compared with a number to state a limit: ``selected("yes") <= 0.3``, or with a dict by unit.
@@ -61,14 +101,30 @@ class Rate:
     def _limit(self, form: str, bound: Any) -> Limit:
         return Limit.of(form, self, bound)
 
-    # A rate, what is made small and a limit are asked the same: the rate, the limit, and which sides count.
-    limit = None
+    # -- as an expression ----------------------------------------------------------------------------
+
     sides = ABOVE, BELOW
 
     @property
     def rate(self) -> Rate:
         """The rate that it is."""
         return self
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Rate:
+        """Return the other rate."""
+        return rate
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """It as data that JSON holds."""
+        said = {
+            "rate": self.kind,
+            "label": self.label,
+            "matrix": self.matrix,
+            "labels": self.labels,
+            "by": self.by,
+        }
+        return {key: value for key, value in said.items() if value is not None}
 
     # -- arithmetic ----------------------------------------------------------------------------------
 
@@ -353,7 +409,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Limit(Expression):
     """A limit on a family of rates.
 
     Parameters
@@ -452,8 +508,21 @@ class Limit:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """On which sides rates are bounded to show that it is kept."""
+        """On which sides rates are bounded to certify that it is kept."""
         return (ABOVE, BELOW) if self.compares else (ABOVE,) if self.from_above else (BELOW,)
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Limit:
+        """Return the same limit on another rate, whose units are called ``unit(name)``."""
+        if not isinstance(self.bound, tuple):
+            return replace(self, rate=rate)
+        pairs = tuple((None if name is None else unit(name), value) for name, value in self.bound)
+        return replace(self, rate=rate, bound=pairs)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """It as data that JSON holds."""
+        bound = [list(pair) for pair in self.bound] if isinstance(self.bound, tuple) else self.bound
+        return {"limit": self.form, "rate": self.rate.plain, "bound": bound}
 
     @property
     def from_above(self) -> bool:

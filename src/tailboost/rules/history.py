@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats
 from tailboost.game import Rule, Units
 from tailboost.rules.outliers import keep
-from tailboost.solvers import BitLosses, EntropicSolution, MixtureSolution
+from tailboost.solvers import BitLosses, EntropicSolution, MixtureSolution, minimize_cvar_mixture
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class TotallyCorrective(Rule[History], ABC):
         past = state.add(losses)
         solution = self.solve(past)
         return replace(past, weights=solution.unit_weights, multipliers=solution.mixture, gap=solution.gap)
+
+    def best(self, state: History) -> float:
+        """Return the CVaR_α of the best mixture of the hypotheses so far, on the losses of the game."""
+        return minimize_cvar_mixture(state.losses, self.alpha, state.kept(self.outlier_fraction)).value
 
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import base_measure, check_alpha
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.solvers.bits import BitLosses, Losses, LossMatrix, ShiftedLosses, as_losses
 from tailboost.solvers.linear_program import WorstAndMean
 from tailboost.solvers.mixture import minimize_cvar_mixture
@@ -70,14 +70,34 @@ class Curve:
         Curve
         """
         means = np.clip([least, most], self.mean[0], self.mean[-1])
-        inside = self.mean[(self.mean > means[0]) & (self.mean < means[1])]
         if straight:
-            mean = np.unique([means[0], *inside, means[1]])
-            mixture = np.array([np.interp(mean, self.mean, shares) for shares in self.mixture.T]).T
-            return Curve(mean, np.interp(mean, self.mean, self.worst), mixture, self.gap)
+            inside = self.mean[(self.mean > means[0]) & (self.mean < means[1])]
+            return self.at(np.unique([means[0], *inside, means[1]]))
         first, last = np.searchsorted(self.mean, means, side="right") - 1
         part = slice(first, last + 1)
         return Curve(self.mean[part], self.worst[part], self.mixture[part], self.gap)
+
+    def at(self, mean: Floats) -> Curve:
+        """Return the points of some mean losses, on the straight lines between the curve's own."""
+        mixture = np.array([np.interp(mean, self.mean, shares) for shares in self.mixture.T]).T
+        return Curve(mean, np.interp(mean, self.mean, self.worst), mixture, self.gap)
+
+    def refined(self, n_points: int) -> Curve:
+        """Return the curve with points between its corners: so many mean losses, evenly spread."""
+        return self.at(np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points)))
+
+
+def undominated(worst: Floats, means: Floats) -> Ints:
+    """Return those than which no cheaper one is as good, the cheapest first.
+
+    Parameters
+    ----------
+    worst, means : ndarray of shape (n,)
+        What is to be small, and the mean loss it is paid with.
+    """
+    order = np.lexsort((worst, means))
+    before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
+    return order[worst[order] < before]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from tailboost._steps import last_step
 from tailboost._typing import Floats
 from tailboost.confidence import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.data import take
-from tailboost.rates import GAP, RATIO, Limit, Rate, parse
-from tailboost.rates import Objective as RateObjective
+from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows, one_answers
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
@@ -371,13 +370,13 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *othe
 # -- rates -------------------------------------------------------------------------------------------------
 
 
-def rates_asked(given: Any) -> list[Rate | Limit | RateObjective]:
+def rates_asked(given: Any) -> list[Expression]:
     """Return rates and limits that were asked for, also as text, checked."""
-    found: list[Rate | Limit | RateObjective] = []
-    each = [given] if isinstance(given, (str, Rate, Limit)) else given
-    for one in each:
-        read = parse(one) if isinstance(one, str) else one
-        if not isinstance(read, (Rate, Limit, RateObjective)):
+    found: list[Expression] = []
+    alone = isinstance(given, str) or as_expression(given) is not None
+    for one in [given] if alone else given:
+        read = as_expression(parse(one) if isinstance(one, str) else one)
+        if read is None or not read.sides:
             raise TypeError(
                 f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap or ratio with "
                 "a number"
@@ -386,12 +385,12 @@ def rates_asked(given: Any) -> list[Rate | Limit | RateObjective]:
     return found
 
 
-def own_rates(model: Any) -> list[Rate | Limit | RateObjective]:
+def own_rates(model: Any) -> list[Expression]:
     """Return what a model was to make small and its limits, where it was fitted for limits."""
     final = last_step(model)
     limits = list(getattr(final, "limits", ()) or ())
-    objective = getattr(final, "objective_", None)
-    return [*([objective] if isinstance(objective, RateObjective) else []), *limits] if limits else []
+    objective = as_expression(getattr(final, "objective_", None))
+    return [*([] if objective is None else [objective]), *limits] if limits else []
 
 
 def _notes_of_rates(bounds: Sequence[CertifiedBound], judged: JudgedRows) -> Iterator[str]:

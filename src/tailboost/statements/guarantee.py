@@ -19,9 +19,7 @@ from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective
 from tailboost.game import Game
 from tailboost.rules.entropic import entropic_theory
-from tailboost.rules.history import TotallyCorrective
-from tailboost.rules.lpboost import TotallyCorrectiveLP
-from tailboost.solvers import cvar, minimize_cvar_mixture
+from tailboost.solvers import cvar
 from tailboost.statements.two_fold import TwoFoldEstimate, highest
 from tailboost.thresholds import RateTable
 
@@ -567,13 +565,6 @@ def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float
     return (*promised, *map(own, promised)), (*observed, own(observed[0]))
 
 
-def _best_on_player_losses(game: Game[Any]) -> float:
-    """Return the CVaR of the best mixture on the losses that drove a totally corrective player."""
-    rule, past = game.rule, game.state
-    assert isinstance(rule, TotallyCorrective)
-    return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(rule.outlier_fraction)).value
-
-
 def _name_of_cvar(alpha: float) -> str:
     # The player's α: re-weighting for another one changes nothing about the game.
     return f"CVaR at α = {alpha:g} of the best mixture on the losses that drove the player"
@@ -581,12 +572,11 @@ def _name_of_cvar(alpha: float) -> str:
 
 def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     """Bounds of LPBoost: g bounds the mixture only once the learner finds nothing better than it."""
-    rule = game.rule
-    assert isinstance(rule, TotallyCorrectiveLP)
+    rule: Any = game.rule
     name = _name_of_cvar(rule.alpha)
     if rule.outlier_fraction > 0:
         return (Bound(name, "g", None, note=OUTLIERS),), ()
-    g, best = float(game.trace.weighted_loss.max()), _best_on_player_losses(game)
+    g, best = float(game.trace.weighted_loss.max()), rule.best(game.state)
     reached = best <= g
     note = "" if reached else "not reached in these rounds, and no rate of convergence is known"
     return (Bound(name, "g", g if reached else None, best, note),), ()
@@ -603,7 +593,7 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     name, formula = _name_of_cvar(rule.alpha), "g + δ"
     if rule.outlier_fraction > 0:
         return (Bound(name, formula, None, note=OUTLIERS),), ()
-    best = _best_on_player_losses(game)
+    best = rule.best(game.state)
     if rule.beta < 0.5:
         return (Bound(name, formula, None, best, f"only for β ≥ 1/2, got {rule.beta:g}"),), ()
     if delta is None:  # α = 1 leaves only T ≥ 8/δ

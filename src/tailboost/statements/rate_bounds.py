@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates import ABOVE, BELOW, Limit, Objective, Rate, Sample
+from tailboost.rates import ABOVE, BELOW, Expression, Limit, Rate, Sample
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule
 from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
@@ -175,7 +175,7 @@ class RateFamily:
     rule: Rule = "predict"
 
     @classmethod
-    def of(cls, asked: Rate | Limit | Objective, judged: JudgedRows) -> RateFamily:
+    def of(cls, asked: Expression, judged: JudgedRows) -> RateFamily:
         """Return the family of a rate, bounded from both sides, or those that a limit or objective needs."""
         rate = asked.rate
         strata = judged.answered.strata
@@ -262,9 +262,7 @@ class RateFamily:
         return sample.low + width * betting_upper(scaled, level)
 
 
-def rate_bounds(
-    stated: Sequence[Rate | Limit | Objective], judged: JudgedRows, delta: float
-) -> list[CertifiedBound]:
+def rate_bounds(stated: Sequence[Expression], judged: JudgedRows, delta: float) -> list[CertifiedBound]:
     """Bound rates on new rows; all bounds hold together with a probability of at least 1 − δ.
 
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so

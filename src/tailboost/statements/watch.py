@@ -17,7 +17,7 @@ from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
 from tailboost.confidence import Evidence, level_of
 from tailboost.data import take
-from tailboost.rates import Limit, Rate, Strata, parse
+from tailboost.rates import Limit, Strata, parse
 from tailboost.statements.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.statements.drift import Drift, Reference, columns_of
 from tailboost.statements.judged import by_column, groups_of_fit
@@ -432,7 +432,7 @@ def _bound(document: Mapping[str, Any]) -> CertifiedBound:
         check_number(told["upper"], "upper", 0, 1, closed=True)
         return CertifiedBound(**told)
     rate = parse(told["rate"])
-    if not isinstance(rate, Rate):
+    if rate.rate is not rate:
         raise ValueError(f"{told['rate']!r} is no rate")
     for name in ("lower", "upper"):
         check_number(told[name], name, -np.inf)

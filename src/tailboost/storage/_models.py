@@ -20,7 +20,7 @@ from tailboost._store import write
 from tailboost.storage._files import ARRAYS, STRUCTURE, Unreadable, packed, reading, unpacked
 from tailboost.storage._made import Refused
 from tailboost.storage._parts import Damaged, Reader, Writer, name_of
-from tailboost.storage._reviewed import REVIEWED
+from tailboost.storage._reviewed import reviewed
 
 # The second is the ending of the files of earlier editions, which scripts may still name.
 SUFFIXES = (".model", ".skops")
@@ -129,7 +129,7 @@ def save_model(
         json.dumps(dict(notes or {}))
     except TypeError as error:
         raise TypeError(f"notes must be what JSON can hold: {error}") from None
-    if name_of(type(model)) in REVIEWED and hasattr(model, "fit"):
+    if name_of(type(model)) in reviewed() and hasattr(model, "fit"):
         check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
     try:

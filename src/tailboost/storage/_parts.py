@@ -24,7 +24,7 @@ from sklearn.utils import Bunch
 
 from tailboost._store import digest
 from tailboost.storage._made import MADE, Refused
-from tailboost.storage._reviewed import DTYPE_FIELDS, PARTIALS, REVIEWED, TYPES, Reviewed
+from tailboost.storage._reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
 from tailboost.storage._trees import TREE, built_trees, packed_trees
 
 # Kinds of arrays that hold their values themselves; objects and records of objects are none of them.
@@ -139,7 +139,7 @@ class Writer:
             return ["tree", len(self.trees) - 1]
         if name in MADE:
             return ["made", self._class(name), self.value(MADE[name].taken_apart(thing))]
-        spec = REVIEWED.get(name)
+        spec = reviewed().get(name)
         if spec is None and name not in self.trusted:
             if "__reduce__" in vars(cls):
                 thing.__reduce__()  # what is never to be stored says why
@@ -221,7 +221,7 @@ class Reader:
         self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
         self.structure, self.built, self.visits = structure, list[Any](), list[int]()
         names = structure["classes"]
-        known = {*REVIEWED, *MADE, *self.trusted}
+        known = {*reviewed(), *MADE, *self.trusted}
         if refused := [name for name in names if not (isinstance(name, str) and name in known)]:
             raise Refused(", ".join(sorted(map(str, refused))))
         self.classes = [(name, found(name)) for name in names]
@@ -306,7 +306,7 @@ class Reader:
         name, cls = self.classes[number]
         if not isinstance(cls, type) or name in MADE:
             raise Damaged(f"{name} is no class of objects with fields")
-        spec = REVIEWED.get(name, Reviewed())
+        spec = reviewed().get(name, Reviewed())
         state = {field: self._field(name, cls, field, value, spec) for field, value in written}
         for field, only in spec.held_at.items():
             if field in state and not _is(state[field], only):

@@ -3,17 +3,22 @@
 The rule for a class to be here: with any values in its fields that a file can hold (plain data, arrays, other
 objects of this list) its methods to predict and transform call nothing but its own code, its library's, and
 methods of the same kind of objects of this list; and they open no file. What a field could be beyond that,
-such as a folder or a function, is refused where the list says so.
+such as a folder or a function, is refused where the list says so. Classifiers and rules are on the list as
+kinds; a test looks at what the modules of the rules have at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache, partial
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array
 
 
@@ -255,22 +260,6 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names(
-        "tailboost.classifiers.cvar",
-        "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
-        "RegularizedLPBoostClassifier",
-        held_at=_FIT_ONLY,
-    ),
-    **_names("tailboost.classifiers.dro", "DROBoostClassifier", held_at=_FIT_ONLY),
-    **_names("tailboost.presets.group", "GroupDROBoostClassifier", held_at=_FIT_ONLY),
-    **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
-    **_names(
-        "tailboost.classifiers.variance",
-        "AdaBoostClassifier", "EBBoostClassifier", "SoftMarginBoostClassifier", "VadaBoostClassifier",
-        "VarianceBoostClassifier",
-        held_at=_FIT_ONLY,
-    ),
-    **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate"),
     **_names("tailboost.statements.rate_bounds", "CertifiedBound"),
@@ -285,17 +274,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
     **_names("tailboost.statements.units", "UnitErrors"),
-    # -- rules
-    **_names("tailboost.rules.adaboost", "AdaBoost"),
-    **_names("tailboost.rules.additive", "AdditiveState"),
-    **_names("tailboost.rules.dro", "RealWorstCase", "WorstCase", "WorstCaseState"),
-    **_names("tailboost.rules.ebboost", "EBBoost"),
-    **_names("tailboost.rules.entropic", "EntropicLP"),
-    **_names("tailboost.rules.hedge", "Hedge", "HedgeState"),
-    **_names("tailboost.rules.history", "History"),
-    **_names("tailboost.rules.lpboost", "TotallyCorrectiveLP"),
-    **_names("tailboost.rules.margin_loss", "MarginLoss"),
-    **_names("tailboost.rules.vada", "LogCost", "VadaBoost", "VariancePenalised"),
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
@@ -310,4 +288,30 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.baselines._weights", "CellWeightedClassifier"),
 }  # fmt: skip
 
-REVIEWED: dict[str, Reviewed] = SKLEARN | OURS
+
+@cache
+def reviewed() -> dict[str, Reviewed]:
+    """Return all of them by full name; classifiers and rules are found in their packages.
+
+    A rule and its state are frozen dataclasses that compute, and answers never ask them.
+    """
+    homes = [import_module(f"tailboost.{name}") for name in ("classifiers", "presets")]
+    shown = [getattr(home, name) for home in homes for name in home.__all__]
+    ours = [cls for cls in shown if issubclass(cls, ClassifierMixin)]
+    rules = import_module("tailboost.rules")
+    modules = [import_module(f"{rules.__name__}.{module.name}") for module in iter_modules(rules.__path__)]
+    players = [
+        cls
+        for module in modules
+        for cls in vars(module).values()
+        if isinstance(cls, type)
+        and is_dataclass(cls)
+        and cls.__module__ == module.__name__
+        and not isabstract(cls)
+    ]
+    return (
+        SKLEARN
+        | OURS
+        | {f"{cls.__module__}.{cls.__name__}": Reviewed(held_at=_FIT_ONLY) for cls in ours}
+        | {f"{cls.__module__}.{cls.__name__}": Reviewed() for cls in players}
+    )

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tailboost import game
 from tailboost._blas import one_blas_thread
 from tailboost._typing import Floats, Ints
+from tailboost.game import Game, Response, Rule, Turn, Units, shrunk
 from tailboost.rates import error
+from tailboost.solvers.tradeoff import undominated
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import Program
 from tailboost.thresholds._tally import Member
 
 # Rate of the player.
 RATE = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class HedgeInGames(Rule[Floats]):
+    """Hedge in several games at once, each of some of the units: in each they share what its rows weigh."""
+
+    of: Ints  # shape (m,): the game of each unit
+    rows: Floats  # shape (m,): the mass of each unit's rows
+
+    def start(self, units: Units) -> Floats:
+        """Start with cumulative losses of 0."""
+        return np.zeros(len(units.base))
+
+    def weights(self, state: Floats) -> Floats:
+        """Return weights that sum to 1, and in each game to the share of its rows."""
+        w = np.zeros(len(state))
+        for g in range(int(self.of.max()) + 1):
+            inside = self.of == g
+            own = np.exp(state[inside] - state[inside].max())
+            w[inside] = own / own.sum() * self.rows[inside].sum()
+        return w / w.sum()
+
+    def update(self, state: Floats, losses: NDArray[Any]) -> Floats:
+        """Add the newest losses."""
+        return state + RATE * losses
 
 
 @one_blas_thread
@@ -65,28 +95,26 @@ def play(
     scale = table.correction(source)[:, None] if corrected else 1.0
     mass, sizes = program.unit_sizes
     doubt = pseudo_rows / (sizes + pseudo_rows)
-    game = np.zeros(len(rows), dtype=np.intp) if games is None else games
+    games = np.zeros(len(rows), dtype=np.intp) if games is None else games
+    every = Units(np.full(len(rows), 1.0 / len(rows)), np.ones(len(rows)), 1.0)
     found: list[int] = []
     for price in prices:
-        scores, answers = np.zeros(len(rows)), []
-        for _ in range(rounds):
-            w = _shares(scores, game, mass)
-            charged = (1.0 - price) * np.tensordot(w, units, axes=1) + price * mean
+        answers: list[Member] = []
+
+        def best_answer(turn: Turn, price: float = price, answers: list[Member] = answers) -> Response:
+            charged = (1.0 - price) * np.tensordot(turn.w, units, axes=1) + price * mean
             answers.append(Member.of(source, charged * scale))
-            values = rows @ whole.counted(table.answers(answers[-1])).sum(axis=0).ravel()
-            scores += RATE * ((1.0 - doubt) * values + doubt * values.mean())
+            actions = table.answers(answers[-1])
+            values = rows @ whole.counted(actions).sum(axis=0).ravel()
+            return Response(answers[-1], shrunk(values, doubt), actions)
+
+        played = Game.new(HedgeInGames(games, mass), every)
+        game.play(played, best_answer, rounds, entropy=0)
+        if played.n_rounds < rounds:  # a part of these answers is no use to anyone
+            raise KeyboardInterrupt
         places = np.unique(np.linspace(0, rounds - 1, kept).round().astype(np.intp))
         found += [pool.add(answers[i]) for i in places]
     return list(dict.fromkeys(found))
-
-
-def _shares(scores: Floats, game: Ints, mass: Floats) -> Floats:
-    """Return the weights of the units, which sum to 1 and in each game to the share of its rows."""
-    w = np.zeros(len(scores))
-    for g in range(int(game.max()) + 1):
-        own = np.exp(scores[game == g] - scores[game == g].max())
-        w[game == g] = own / own.sum() * mass[game == g].sum()
-    return w / w.sum()
 
 
 @one_blas_thread
@@ -124,9 +152,7 @@ def join_by_group(pool: Pool, program: Program, numbers: Sequence[int], pseudo_r
         own = group == g
         inside = units[(units[:, own] != 0).any(axis=(1, 2))][:, own]
         worst = np.tensordot(tallies[:, own], inside, axes=([1, 2], [1, 2])).max(axis=1)
-        order = np.lexsort((worst, np.tensordot(tallies[:, own], mean[own], axes=2)))
-        before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
-        steps.append(order[worst[order] < before])
+        steps.append(undominated(worst, np.tensordot(tallies[:, own], mean[own], axes=2)))
         worsts.append(worst[steps[-1]])
     found = []
     for v in np.unique(np.concatenate(worsts))[::-1]:
