@@ -42,12 +42,8 @@ class OfMixture:
         return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
 
 
-@with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier):
-    """A mixture from a game over classes, groups or cells, of which small ones steer together.
-
-    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
-    """
+class Found:
+    """What a fit over units finds: declared apart, so that it is no parameter of a constructor."""
 
     mixture_: RobustMixtureClassifier
     units_: Any
@@ -56,6 +52,14 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     eta: float | str
     _named: NamedUnits
     _pools: Pools
+
+
+@with_constructor
+class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
+    """A mixture from a game over classes, groups or cells, of which small ones steer together.
+
+    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
+    """
 
     mean_budget: float | None = None
     min_unit_rows: int = 10
