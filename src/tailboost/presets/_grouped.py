@@ -18,6 +18,7 @@ from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.data import GroupNames, Problem
 from tailboost.mixture import RobustMixtureClassifier
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.targets import NamedUnits, Pools
 from tailboost.validation import N_FOLDS
 
@@ -48,6 +49,7 @@ class Found:
     units_: Any
     unit_errors_: Any
     expected_unit_errors_: Any
+    eta: float | str
     _named: NamedUnits
     _pools: Pools
 
@@ -227,6 +229,9 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def unit_pools_(self) -> Ints:
         """Number of the steering unit of each unit; without a game each steers for itself."""
         return np.arange(len(self.units_)) if hasattr(self, "mixture_") else self._pools.of
+
+    def _bounds(self) -> Bounds:
+        return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
 
     # -- what to expect elsewhere --------------------------------------------------------------------
 
