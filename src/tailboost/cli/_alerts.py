@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.cli._shared import BadInput, warn
-from tailboost.datasets import TableSchema
+from tailboost.cli._shared import BadInput, bad_input, warn, warnings_as_lines
+from tailboost.datasets import TableSchema, load_table
 
 FEWEST_ROWS = 50  # below, a column may look like anything by chance
 MOST_CLASSES = 50
@@ -24,11 +25,23 @@ DISTINCT = 0.95
 TOLD = 0.98
 
 
-def set_ids_aside(table: Any, keep: Collection[str] = ()) -> list[str]:
-    """Drop the features that look like ids but for those to keep, say so, and return their names.
+def read_to_fit(
+    data: Path, target: str, group: Sequence[str], drop: Sequence[str], keep: Collection[str], **more: Any
+) -> tuple[Any, list[str]]:
+    """Read a table that is fitted on, and warn of what is suspicious about it.
 
-    The table, from `tailboost.datasets.load_table`, is changed.
+    Return it, from `tailboost.datasets.load_table`, and the columns that look like ids and are no features.
     """
+    with bad_input(), warnings_as_lines():
+        table = load_table(data, target, group=group, drop=drop, text_labels=True, **more)
+    ids = _set_ids_aside(table, keep)
+    for alert in _alerts(table.data, table.target, table.groups):
+        warn(alert)
+    return table, ids
+
+
+def _set_ids_aside(table: Any, keep: Collection[str]) -> list[str]:
+    """Drop the features of a table that look like ids but for those to keep, and return their names."""
     for name in keep:
         if name not in table.data:
             raise BadInput(f"--keep: there is no feature {name!r}; it has {', '.join(table.data)}")
@@ -47,11 +60,8 @@ def set_ids_aside(table: Any, keep: Collection[str] = ()) -> list[str]:
     return ids
 
 
-def alerts(data: Any, y: Any, groups: Any = None) -> Iterator[str]:
-    """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity.
-
-    Features, labels and groups are those of `tailboost.datasets.load_table`.
-    """
+def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
+    """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity."""
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
             yield f"--group {name}: every group holds one class only; such groups are the classes again"

@@ -12,8 +12,8 @@ from tailboost import calibrate as cheapest
 from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import read_limits, spelled, stated_limits
-from tailboost.cli._shared import BadInput, bad_input, check_output, fail, say, tell, warnings_as_lines
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._shared import BadInput, bad_input, check_output, fail, say, tell
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 from tailboost.storage import check_model_path
 
 
@@ -58,28 +58,28 @@ def calibrate(
     labels = classifier.classes_.tolist()
     columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
     if aims is None and not limits and not stated_limits(classifier):
-        aims = getattr(classifier, "max_error", None)
-        if aims in (None, "auto"):
+        aims = stated_max_error(classifier)
+        if aims is None:
             raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
-    with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="calibrate on", columns=columns, cluster=cluster)
-        y = stored.labels_of(later, target)
-        of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
-        with bad_input(f"{data}: "):
-            try:
-                point = cheapest(
-                    classifier,
-                    later.rows,
-                    y,
-                    targets_by_label(aims, classifier.classes_, columns),
-                    limits=[spelled(one, labels, columns, None) for one in limits] or None,
-                    confidence=confidence,
-                    groups=later.groups if of_groups else None,
-                    previous=earlier,
-                    clusters=later.clusters,
-                )
-            except NotCertifiedError as error:
-                raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
+    of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
+    with stored.judging(data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster) as (
+        later,
+        y,
+    ):
+        try:
+            point = cheapest(
+                classifier,
+                later.rows,
+                y,
+                targets_by_label(aims, classifier.classes_, columns),
+                limits=[spelled(one, labels, columns, None) for one in limits] or None,
+                confidence=confidence,
+                groups=later.groups if of_groups else None,
+                previous=earlier,
+                clusters=later.clusters,
+            )
+        except NotCertifiedError as error:
+            raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
     with bad_input("--model: "):
         stored.save(point, out, calibrated=str(data.name))
     tell(str(point.certificate_))

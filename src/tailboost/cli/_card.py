@@ -9,7 +9,7 @@ import typer
 
 from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._shared import BadInput, bad_input, check_output, say, tell, warnings_as_lines, write_out
+from tailboost.cli._shared import BadInput, check_output, say, tell, write_out
 from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.report import Card
 
@@ -44,27 +44,22 @@ def card(
     aims = read_targets(max_error)
     stored = StoredModel.read(model)
     columns = stored.groups if group is None else group
-    with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="measure", columns=columns, cluster=cluster)
-        y = stored.labels_of(later, target)
-        if aims is not None:
-            aims = targets_by_label(aims, stored.classifier.classes_, columns)
-        with bad_input(f"{data}: "):
-            found = Card.of(
-                stored.classifier,
-                later.rows,
-                y,
-                groups=later.groups,
-                clusters=later.clusters,
-                max_error=aims,
-                confidence=confidence,
-                equal_rows=equal_rows,
-                title=f"Model card: {model.name}",
-                purpose=purpose,
-                rows_are=data.name,
-                notes={"target": stored.target, **stored.notes},
-                versions=stored.versions,
-            )
+    with stored.judging(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as (later, y):
+        found = Card.of(
+            stored.classifier,
+            later.rows,
+            y,
+            groups=later.groups,
+            clusters=later.clusters,
+            max_error=targets_by_label(aims, stored.classifier.classes_, columns),
+            confidence=confidence,
+            equal_rows=equal_rows,
+            title=f"Model card: {model.name}",
+            purpose=purpose,
+            rows_are=data.name,
+            notes={"target": stored.target, **stored.notes},
+            versions=stored.versions,
+        )
     for path in out or []:
         write_out(path, found.to_html() if path.suffix == ".html" else found.to_markdown())
         say(f"Card: {path}")

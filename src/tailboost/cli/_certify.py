@@ -10,8 +10,8 @@ from tailboost import certify as bounds_of
 from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import TableOfCosts, read_rates, spelled, stated_limits
-from tailboost.cli._shared import BadInput, bad_input, read_number, tell, tell_json, warnings_as_lines
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._shared import BadInput, read_number, tell, tell_json
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 
 
 def certify(
@@ -43,45 +43,43 @@ def certify(
     the model was fitted on, or rows equal to them, are refused if they are more than one in twenty.
     """
     aims, asked = read_targets(max_error), read_rates(rate)
-    between = None if cost_range is None else _range(cost_range)
+    between = None
+    if cost_range is not None:
+        try:
+            low, high = map(read_number, cost_range.split(","))
+        except ValueError:
+            raise BadInput(f"--cost-range: {cost_range!r} must be two numbers, as 0,50000") from None
+        between = low, high
     stored = StoredModel.read(model)
     classifier = stored.classifier
-    with warnings_as_lines():
-        # A model that answers by the group is told it, so that the groups are bounded too.
-        by_rates = bool(asked or (stated_limits(classifier) and aims is None))
-        own = stored.groups if stored.by_group or by_rates else []
-        columns = list(dict.fromkeys([*own, *(group or [])]))
-        later = stored.rows_of(data, sep, purpose="certify on", columns=columns, cluster=cluster)
-        y = stored.labels_of(later, target)
-        if aims is not None:
-            aims = targets_by_label(aims, classifier.classes_, columns)
-        elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
-            aims = classifier.max_error
-        labels = classifier.classes_.tolist()
+    # A model that answers by the group is told it, so that the groups are bounded too.
+    by_rates = bool(asked or (stated_limits(classifier) and aims is None))
+    own = stored.groups if stored.by_group or by_rates else []
+    columns = list(dict.fromkeys([*own, *(group or [])]))
+    if aims is not None:
+        aims = targets_by_label(aims, classifier.classes_, columns)
+    elif not group:
+        aims = stated_max_error(classifier)
+    labels = classifier.classes_.tolist()
+    with stored.judging(data, sep, target, purpose="certify on", columns=columns, cluster=cluster) as (
+        later,
+        y,
+    ):
         table = None if costs is None else TableOfCosts.read(costs, labels, y, data, sep)
-        with bad_input(f"{data}: "):
-            certificate = bounds_of(
-                classifier,
-                later.rows,
-                y,
-                confidence=confidence,
-                groups=later.groups,
-                max_error=None if by_rates else aims,
-                rates=[spelled(one, labels, columns, table) for one in asked] or None,
-                costs=None if table is None else table.each,
-                cost_range=between,
-                equal_rows=equal_rows,
-                clusters=later.clusters,
-            )
+        certificate = bounds_of(
+            classifier,
+            later.rows,
+            y,
+            confidence=confidence,
+            groups=later.groups,
+            max_error=None if by_rates else aims,
+            rates=[spelled(one, labels, columns, table) for one in asked] or None,
+            costs=None if table is None else table.each,
+            cost_range=between,
+            equal_rows=equal_rows,
+            clusters=later.clusters,
+        )
     if as_json:
         tell_json(certificate.to_dict())
     else:
         tell(str(certificate))
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = map(read_number, text.split(","))
-    except ValueError:
-        raise BadInput(f"--cost-range: {text!r} must be two numbers, as 0,50000") from None
-    return low, high

@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from tailboost import datasets
 from tailboost.cli import _options as given
-from tailboost.cli._alerts import alerts, set_ids_aside
+from tailboost.cli._alerts import read_to_fit
 from tailboost.cli._shared import (
     INTERRUPTED,
     BadInput,
@@ -29,7 +29,6 @@ from tailboost.cli._shared import (
     say,
     tell,
     warn,
-    warnings_as_lines,
     write_out,
 )
 from tailboost.cli._tables import repeated_ids
@@ -137,11 +136,7 @@ def compare_methods(
     alphas = _alphas(alpha)
     refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
     aside = [*(drop or []), *([] if identity is None else [identity])]
-    with bad_input(), warnings_as_lines():
-        table = datasets.load_table(data, target, group=group or (), drop=aside, text_labels=True, sep=sep)
-    set_ids_aside(table, keep or ())
-    for alert in alerts(table.data, table.target, table.groups):
-        warn(alert)
+    table, _ = read_to_fit(data, target, group or (), aside, keep or (), sep=sep)
     make_folder(out)
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -109,7 +110,10 @@ def list_all(
             chosen = get_method(method)
         _show_method(chosen, as_json)
         return
-    methods = [(m.name, _takes(m), f"{m.title}: {m.summary}") for m in METHODS.values()]
+    methods = []
+    for m in METHODS.values():
+        takes = ["alpha"] * m.uses_alpha + ["groups"] * (m.uses_groups or m.may_use_groups)
+        methods.append((m.name, ", ".join(takes), f"{m.title}: {m.summary}"))
     loaders = [
         (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
         for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
@@ -117,27 +121,19 @@ def list_all(
     experiments = _experiments()
     known = () if experiments is None else experiments.EXPERIMENTS.values()
     runs = [(e.name, "--data" * e.needs_data, e.summary) for e in known]
+    sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
+        ("methods", "Methods", ("name", "takes", "summary"), methods),
+        ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
+        ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
+    ]
     if as_json:
         tell_json(
-            {
-                "methods": [dict(zip(("name", "takes", "summary"), m, strict=True)) for m in methods],
-                "datasets": [dict(zip(("name", "summary"), d, strict=True)) for d in loaders],
-                "experiments": [dict(zip(("name", "takes", "summary"), e, strict=True)) for e in runs],
-            }
+            {key: [dict(zip(heads, row, strict=True)) for row in rows] for key, _, heads, rows in sections}
         )
         return
-    plain_table(("name", "takes", "what it is"), methods, title="Methods", left=3)
-    plain_table(("name", "what it is"), loaders, title="\nData sets (tailboost.datasets)", left=2)
-    if runs:  # in a checkout
-        plain_table(
-            ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
-        )
-
-
-def _takes(method: Method) -> str:
-    return ", ".join(
-        ["alpha"] * method.uses_alpha + ["groups"] * (method.uses_groups or method.may_use_groups)
-    )
+    for _, title, heads, rows in sections:
+        if rows:  # experiments are there in a checkout
+            plain_table((*heads[:-1], "what it is"), rows, title=title, left=len(heads))
 
 
 def _show_method(method: Method, as_json: bool) -> None:

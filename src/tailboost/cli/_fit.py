@@ -25,7 +25,7 @@ from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
 from tailboost._units import telling_features
 from tailboost.cli import _options as given
-from tailboost.cli._alerts import alerts, set_ids_aside
+from tailboost.cli._alerts import read_to_fit
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import evaluate
 from tailboost.cli._rates import (
@@ -157,15 +157,10 @@ def _fit_here(
 ) -> tuple[Pipeline, dict[Any, int]]:
     """Fit the classifier; return it with its preparation, and the rows of each class."""
     group, weight = columns["group"], columns["weight"]
-    with bad_input(), warnings_as_lines():
-        table = datasets.load_table(
-            data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
-            text_labels=True, sep=sep,
-        )  # fmt: skip
-    columns["not_features"] += set_ids_aside(table, columns.pop("keep"))
+    aside, keep = columns["not_features"], columns.pop("keep")
+    table, ids = read_to_fit(data, columns["target"], group, aside, keep, weight=weight, sep=sep)
+    columns["not_features"] += ids
     whose = repeated_ids(data, columns.pop("id"), table.data.index, sep)
-    for alert in alerts(table.data, table.target, table.groups):
-        warn(alert)
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
@@ -252,7 +247,14 @@ def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], se
         if not equals:
             raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
         if name not in known:
-            raise BadInput(_no_parameter(method, name, known))
+            if name == "theta" and "max_error" in known:
+                raise BadInput(
+                    "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is "
+                    "--max-error .2)"
+                )
+            hint = did_you_mean(name, known)
+            there = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
+            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{there}")
         with bad_input(f"--set {name}={text}: "):
             classifier.set_params(**{name: literal(text)})
     if hasattr(classifier, "_parameter_constraints"):  # XGBoost's checks while it fits
@@ -268,16 +270,6 @@ def _takes(method: Method, name: str) -> bool:
         return False
 
 
-def _no_parameter(method: Method, name: str, known: dict[str, Any]) -> str:
-    if name == "theta" and "max_error" in known:
-        return (
-            "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is --max-error .2)"
-        )
-    hint = did_you_mean(name, known)
-    it = "It" if hint else "it"
-    return f"--set: {method.name} has no parameter {name!r}; {hint}{it} has {', '.join(sorted(known))}"
-
-
 def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
     """Convert labels in parameters to those of the table: labels of a CSV file are text."""
     names = set(labels)
@@ -285,18 +277,12 @@ def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
     for name, value in classifier.get_params(deep=False).items():
         if isinstance(value, dict):
             named = {k if k is None or k in names else spelled.get(str(k), k): v for k, v in value.items()}
-            if name == "class_weight" and not _is_class_weight(named, labels):
-                continue
+            if name == "class_weight":  # newer versions of scikit-learn read text such as "1" as a number
+                try:
+                    compute_class_weight(named, classes=np.asarray(labels), y=np.asarray(labels))
+                except ValueError:
+                    continue
             classifier.set_params(**{name: named})
-
-
-def _is_class_weight(weights: dict[Any, Any], labels: Sequence[Any]) -> bool:
-    """Whether scikit-learn finds the labels in the weights: newer ones read text such as "1" as a number."""
-    try:
-        compute_class_weight(weights, classes=np.asarray(labels), y=np.asarray(labels))
-    except ValueError:
-        return False
-    return True
 
 
 def literal(text: str) -> Any:
@@ -316,10 +302,9 @@ def _describe(classifier: Any, model: Path, *, measured: bool) -> None:
     """
     try:
         if hasattr(classifier, "guarantee_"):
-            said = classifier.guarantee_.standing, classifier.guarantee_.headline
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
-            for line in () if measured else said:
-                say(line)
+            if not measured:
+                say(f"{classifier.guarantee_.standing}\n{classifier.guarantee_.headline}")
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 
@@ -328,14 +313,11 @@ def _print_kept_errors(classifier: Any) -> None:
     if (table := rates_kept(classifier)) is not None:
         say("")
         print_rates(table)
-        return
-    kept = errors_kept(classifier)
-    if kept is None:
+    elif (kept := errors_kept(classifier)) is not None:
+        say("")
+        print_errors(kept[0], words=kept[1])
+    else:
         say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")
-        return
-    units, words = kept
-    say("")
-    print_errors(units, words=words)
 
 
 # -- progress ----------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from tailboost import datasets
 from tailboost._units import answers_by_group
-from tailboost.cli._shared import BadInput, bad_input
+from tailboost.cli._shared import BadInput, bad_input, warnings_as_lines
 from tailboost.io import TableEncoder
 from tailboost.storage import load_model, read_notes, save_model
 
@@ -147,6 +148,20 @@ class StoredModel:
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 rows = self.whole[:-1].transform(rows)
         return PreparedTable(table, rows, data, columns, cluster)
+
+    @contextmanager
+    def judging(
+        self, data: Path, sep: str, target: str | None, *, purpose: str, columns: Sequence[str], **more: Any
+    ) -> Iterator[tuple[PreparedTable, Any]]:
+        """Hand out the rows of a later file and their labels; what cannot be done with them is bad input.
+
+        Arguments are as in `rows_of` and `labels_of`; warnings are printed at the end.
+        """
+        with warnings_as_lines():
+            later = self.rows_of(data, sep, purpose=purpose, columns=columns, **more)
+            y = self.labels_of(later, target)
+            with bad_input(f"{data}: "):
+                yield later, y
 
     def told(self, later: PreparedTable) -> dict[str, Any]:
         """Return what the classifier is told beside the rows: their groups, if it answers by them."""

@@ -54,16 +54,15 @@ def predict(
         later = stored.rows_of(data, sep, purpose="predict", but=[] if identity is None else [identity])
         answers: dict[str, Any] = {"row": range(len(later.table))}
         if identity is not None:
-            answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
+            answers[identity] = later.column(identity, "--id").to_numpy()
         with bad_input(f"{data}: "):
-            answers |= _answers(stored.classifier, later.rows, stored.told(later), escape_formulas)
+            answers |= _answers(stored.classifier, later.rows, stored.told(later))
     _write(out, answers, escape_formulas)
     say(f"{len(later.table):,} predictions: {out}")
 
 
-def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> dict[str, Any]:
-    labels = classifier.predict(rows, **told)
-    answers = {"prediction": escaped(labels) if escape else labels}
+def _answers(classifier: Any, rows: Any, told: dict[str, Any]) -> dict[str, Any]:
+    answers = {"prediction": classifier.predict(rows, **told)}
     if can_defer(classifier):
         answers["deferred"] = classifier.defers(rows, **told)
     if hasattr(classifier, "predict_proba"):
@@ -80,12 +79,10 @@ def _write(out: Path, answers: dict[str, Any], escape: bool) -> None:
     """Write the columns of answers; a spreadsheet would run a formula in their names too."""
     table = pd.DataFrame(answers)
     if escape:
+        for name in table.select_dtypes(exclude=["number", "bool"]):
+            table[name] = escaped(table[name].tolist())
         table.columns = pd.Index(escaped(table.columns))
     write_out(out, table.to_csv(index=False))
-
-
-def _texts(column: Any, escape: bool) -> Any:
-    return escaped(column.tolist()) if escape else column.to_numpy()
 
 
 def decide(
@@ -146,8 +143,8 @@ def decide(
         with bad_input(f"{data}: --id {identity}: "):
             decisions = policy.decide(later.rows, ids, **told)
     answers = {
-        identity: _texts(ids, escape_formulas),
-        "prediction": escaped(decisions.said) if escape_formulas else decisions.said,
+        identity: ids.to_numpy(),
+        "prediction": decisions.said,
         "member": decisions.member,
         "u": decisions.u,
     }

@@ -12,6 +12,7 @@ import numpy as np
 from tailboost import datasets, rates
 from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
+from tailboost.cli._targets import stated_max_error
 from tailboost.confidence import clopper_pearson_interval, clustered_size
 
 CONFIDENCE = 0.95
@@ -122,30 +123,19 @@ def print_errors(units: Sequence[UnitError], *, words: str) -> None:
     headings += ["target", ""] * with_target
     rows = []
     for unit in units:
-        row = [
-            unit.kind,
-            unit.name,
-            f"{unit.rows:,}",
-            *([f"{unit.persons:,}"] if persons else []),
-            _number(unit.estimate if estimated else unit.error),
-        ]
-        if with_interval:
-            row.append("" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}")
-        if estimated:
-            row.append(_number(unit.error))
-        if with_target:
-            row += ["" if unit.target is None else _number(unit.target), unit.verdict]
+        shown = (unit.estimate if estimated else unit.error), unit.error, unit.target
+        value, error, target = ("–" if x is None else f"{x:.3f}" for x in shown)
+        row = [unit.kind, unit.name, f"{unit.rows:,}", *([f"{unit.persons:,}"] if persons else []), value]
+        row += ["" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}"] * with_interval
+        row += [error] * estimated
+        row += ["" if unit.target is None else target, unit.verdict] * with_target
         rows.append(row)
     plain_table(headings, rows, title=words, left=2)
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
 def stated_targets(classifier: Any) -> dict[str, float]:
     """Return the errors that were allowed when a classifier was fitted, by the name of the unit."""
-    if getattr(classifier, "max_error", None) in ("auto", None):
+    if stated_max_error(classifier) is None:
         return {}
     if hasattr(classifier, "max_error_"):
         return {

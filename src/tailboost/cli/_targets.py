@@ -31,6 +31,12 @@ def read_targets(text: str | None) -> Targets:
     return found
 
 
+def stated_max_error(classifier: Any) -> Any:
+    """Return the errors that were allowed when a classifier was fitted; None where none were stated."""
+    allowed = getattr(classifier, "max_error", None)
+    return None if allowed == "auto" else allowed
+
+
 def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> Targets:
     """Return targets by what the units are: labels as the model knows them, groups as (column, value)."""
     if not isinstance(targets, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,63 +104,97 @@ def tradeoff(
     asked = None if limited is None else read_limited("--limited", limited)
     other = read_limited("--objective", objective or "error()")
     stored = StoredModel.read(model)
+    classifier, named = stored.classifier, type(stored.classifier).__name__
     if passed_on and data is not None:
         raise BadInput(
             "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
         )
-    if asked is not None:
-        curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
-    else:
-        curve = _curve(stored)
-    if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
-        curves = list(curve) if passed_on else [(None, curve)]
-        seen = None if data is None else _on_rows(stored, curve, data, target, sep)
-        _show_rates(curves, seen, data, as_json)
-        if out is not None:
-            with bad_input("--out: "):
-                write_output(out, _rendered_rates(curves, seen, out.suffix))
-            say(f"Curve{'s' if passed_on else ''}: {out}")
-        if pick is not None and picked is not None:
-            _write_point(stored, curve, pick, picked, "limit", f"{curve.limited} within {pick:g}")
-        return
-    table = _table(curve, None if data is None else _on_rows(stored, curve, data, target, sep))
-    _show(curve, table, data, as_json)
-    if out is not None:
-        with bad_input("--out: "):
-            write_output(out, _rendered(curve, table, out.suffix, type(stored.classifier).__name__))
-        say(f"Curve: {out}")
-    if pick is not None and picked is not None:
-        words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
-        _write_point(stored, curve, pick, picked, "mean_budget", words)
-
-
-def _curve(stored: StoredModel) -> Any:
-    if not hasattr(stored.classifier, "tradeoff"):
+    if asked is not None and not hasattr(classifier, "limits"):
+        raise BadInput(f"--limited: {str(model)!r} holds no robustmixture, whose rates can be chosen")
+    if not hasattr(classifier, "tradeoff"):
         raise BadInput(
-            f"{str(stored.path)!r}: a {type(stored.classifier).__name__} has no shares to choose, so no "
-            "curve; a mixture is needed, such as robustmixture"
+            f"{str(model)!r}: a {named} has no shares to choose, so no curve; a mixture is needed, such as "
+            "robustmixture"
         )
-    with bad_input(f"{stored.path}: "), warnings_as_lines():
-        return stored.classifier.tradeoff()
-
-
-def _rate_curve(stored: StoredModel, limited: Any, objective: Any, **more: Any) -> Any:
-    if not hasattr(stored.classifier, "limits"):
-        raise BadInput(f"--limited: {str(stored.path)!r} holds no robustmixture, whose rates can be chosen")
-    labels = stored.classifier.classes_.tolist()
-    one, other = (spelled(rate, labels, stored.groups, None) for rate in (limited, objective))
-    with bad_input(f"{stored.path}: "), warnings_as_lines():
-        return stored.classifier.tradeoff(one, other, **more)
-
-
-def _show_rates(curves: list[Any], seen: Any, data: Path | None, as_json: bool) -> None:
-    """Show curves of two rates, each after the share that may be passed on, if that is limited."""
-    tables = [_rate_table(share, curve, seen) for share, curve in curves]
+    labels = classifier.classes_.tolist()
+    rates = [spelled(rate, labels, stored.groups, None) for rate in (asked, other) if asked is not None]
+    with bad_input(f"{model}: "), warnings_as_lines():
+        curve = classifier.tradeoff(*rates, **({"passed_on": passed_on} if passed_on else {}))
+    seen = None
+    if data is not None:
+        with stored.judging(data, sep, target, purpose="measure on", columns=stored.groups) as (later, y):
+            warn_of_seen(classifier, later.rows)
+            seen = curve.predicted(later.rows, y, groups=later.groups)
+    if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
+        found = _of_rates(list(curve) if passed_on else [(None, curve)], seen, data)
+    else:
+        found = _of_budgets(curve, seen, data, named)
     if as_json:
-        tell_json(_about_rates(curves, seen))
-        return
-    one = curves[0][1]
-    names = {
+        tell_json(found.about)
+    else:
+        plain_table(found.headings, found.rows, left=0)
+        for note in found.notes:
+            tell(note)
+        if len(found.rows) < (n := len(next(iter(found.columns.values())))):
+            say(f"{len(found.rows)} of {n} points are shown; --out FILE.csv has all.")
+    if out is not None:
+        with bad_input("--out: "):  # a picture may lack what draws it
+            write_output(out, found.rendered(out.suffix))
+        say(f"Curve{'s' if passed_on else ''}: {out}")
+    if pick is not None and picked is not None:
+        if hasattr(curve, "limited"):
+            note, words = "limit", f"{curve.limited} within {pick:g}"
+        else:
+            words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
+            note = "mean_budget"
+        with bad_input("--pick: "), warnings_as_lines():
+            point = curve.at(pick)
+        with bad_input("--model: "):
+            stored.save(point, picked, **{note: pick})
+        say(f"Model: {picked}, {words}.")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A curve as it is printed and written."""
+
+    columns: dict[str, list[float]]  # its numbers by name
+    headings: list[str]
+    rows: list[list[str]]  # what is printed of them
+    notes: list[str]
+    about: Any  # what --json prints
+    document: Any  # what a .json file holds
+    draw: Callable[[Any], Any]  # on axes of matplotlib
+
+    def rendered(self, suffix: str) -> str | bytes:
+        if suffix == ".json":
+            return json.dumps(self.document, indent=1) + "\n"
+        if suffix == ".csv":
+            rows = zip(*self.columns.values(), strict=True)
+            lines = [",".join(self.columns), *(",".join(repr(float(x)) for x in row) for row in rows)]
+            return "\n".join(lines) + "\n"
+        from matplotlib.figure import Figure
+
+        figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
+        self.draw(figure.subplots())
+        figure.savefig(picture, format=suffix[1:])
+        return picture.getvalue()
+
+
+def _of_rates(curves: list[Any], seen: Any, data: Path | None) -> _Shown:
+    """Show curves of two rates, each after the share that may be passed on, if that is limited."""
+    one, by_share = curves[0][1], curves[0][0] is not None
+    tables, abouts = [], []
+    for share, curve in curves:
+        points = list(curve)
+        table = {"limited": [p.limited for p in points], "objective": [p.value for p in points]}
+        if seen is not None:
+            table |= {"predict_limited": seen[0].tolist(), "predict_objective": seen[1].tolist()}
+        about = {"limited": str(curve.limited), "objective": str(curve.objective), "curve": table}
+        abouts.append({"passed_on": share} | about if by_share else about)
+        tables.append({"passed_on": [share] * len(points)} | table if by_share else table)
+    columns = {name: [x for table in tables for x in table[name]] for name in tables[0]}
+    headings = {
         "passed_on": "passed on at most",
         "limited": str(one.limited),
         "objective": str(one.objective),
@@ -167,139 +202,66 @@ def _show_rates(curves: list[Any], seen: Any, data: Path | None, as_json: bool) 
         "predict_objective": "predict: second rate",
     }
     rows = [
-        [f"{x:g}" if name == "passed_on" else f"{x:.4f}" for name, x in zip(table, row, strict=True)]
-        for table in tables
-        for row in zip(*table.values(), strict=True)
+        [f"{x:g}" if name == "passed_on" else f"{x:.4f}" for name, x in zip(columns, row, strict=True)]
+        for row in zip(*columns.values(), strict=True)
     ]
-    plain_table([names[name] for name in tables[0]], rows, left=0)
-    hint = "" if curves[0][0] is not None else " --pick X writes the model at a limit."
+    hint = "" if by_share else " --pick X writes the model at a limit."
     what = "All are" if data is None else "The first two columns are"
-    tell(f"{what} counted on the rows the model was chosen on; fresh rows differ.{hint}")
-    if data is not None:
-        tell(f"predict: the same two rates on the rows of {data.name}.")
-
-
-def _rate_table(share: float | None, curve: Any, seen: Any) -> dict[str, list[float]]:
-    """Return the columns of a curve of two rates by name."""
-    points = list(curve)
-    table = {} if share is None else {"passed_on": [share] * len(points)}
-    table |= {"limited": [p.limited for p in points], "objective": [p.value for p in points]}
-    if seen is not None:
-        table |= {"predict_limited": seen[0].tolist(), "predict_objective": seen[1].tolist()}
-    return table
-
-
-def _about_rates(curves: list[Any], seen: Any) -> Any:
-    tables = [
-        ({} if share is None else {"passed_on": share})
-        | {"limited": str(curve.limited), "objective": str(curve.objective)}
-        | {"curve": _rate_table(None, curve, seen)}
-        for share, curve in curves
-    ]
-    return tables if curves[0][0] is not None else tables[0]
-
-
-def _rendered_rates(curves: list[Any], seen: Any, suffix: str) -> str | bytes:
-    limits, one = curves[0][0] is not None, curves[0][1]
-    if suffix == ".json":
-        return json.dumps(_about_rates(curves, seen), indent=1) + "\n"
-    if suffix == ".csv":
-        tables = [_rate_table(share, curve, seen) for share, curve in curves]
-        rows = [row for table in tables for row in zip(*table.values(), strict=True)]
-        return "\n".join([",".join(tables[0]), *(",".join(map(repr, row)) for row in rows)]) + "\n"
-    pairs = [([p.value for p in curve], [p.limited for p in curve]) for _, curve in curves]
-    names = {"value": str(one.objective), "limited": str(one.limited)}
-    if limits:
-        from tailboost.plotting import DeferralDisplay
-
-        display = DeferralDisplay([share for share, _ in curves], pairs, **names)
-        return _picture(lambda ax: display.plot(ax=ax), suffix)
+    notes = [f"{what} counted on the rows the model was chosen on; fresh rows differ.{hint}"]
+    notes += [] if data is None else [f"predict: the same two rates on the rows of {data.name}."]
 
     def draw(ax: Any) -> None:
+        pairs = [(table["objective"], table["limited"]) for table in tables]
+        names = {"value": str(one.objective), "limited": str(one.limited)}
+        if by_share:
+            from tailboost.plotting import DeferralDisplay
+
+            DeferralDisplay([share for share, _ in curves], pairs, **names).plot(ax=ax)
+            return
         ax.plot(*pairs[0], marker=".", label="rows it was chosen on")
         if seen is not None:
             ax.plot(seen[1], seen[0], marker=".", label="predict on other rows")
         ax.set(xlabel=names["value"], ylabel=names["limited"])
         ax.legend()
 
-    return _picture(draw, suffix)
+    said: Any = abouts if by_share else abouts[0]
+    return _Shown(columns, [headings[name] for name in columns], rows, notes, said, said, draw)
 
 
-def _picture(draw: Callable[[Any], Any], suffix: str) -> bytes:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    draw(figure.subplots())
-    picture = io.BytesIO()
-    figure.savefig(picture, format=suffix[1:])
-    return picture.getvalue()
-
-
-def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
-    """Return both numbers of `predict` along the curve, on the rows of a file."""
-    with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="measure on", columns=stored.groups)
-        y = stored.labels_of(later, target)
-        with bad_input(f"{data}: "):
-            warn_of_seen(stored.classifier, later.rows)
-            return curve.predicted(later.rows, y, groups=later.groups)
-
-
-def _table(curve: Any, measured: Any) -> dict[str, Any]:
-    """Return the columns of the curve's table by name."""
+def _of_budgets(curve: Any, seen: Any, data: Path | None, name: str) -> _Shown:
+    """Show the curve of the worst error and the mean of a classifier of this name."""
     table = {"mean_budget": curve.mean_budget, "mean": curve.mean, "worst": curve.worst}
-    if measured is not None:
-        table |= {"predict_mean": measured.mean, "predict_worst": measured.worst}
-    return {name: np.asarray(column).tolist() for name, column in table.items()}
-
-
-def _show(curve: Any, table: dict[str, Any], data: Path | None, as_json: bool) -> None:
-    if as_json:
-        about = {name: getattr(curve, name) for name in ("objective", "judged_on", "least_mean", "gap")}
-        tell_json(about | {"data": None if data is None else str(data), "curve": table})
-        return
+    if seen is not None:
+        table |= {"predict_mean": seen.mean, "predict_worst": seen.worst}
+    columns = {key: np.asarray(column).tolist() for key, column in table.items()}
     n = len(curve)
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_LINES)).round().astype(int))
     headings = ["--pick", "mean error", "worst error"]
     headings += ["predict: mean", "predict: worst"] * (data is not None)
-    rows = [[f"{column[i]:.4f}" for column in table.values()] for i in shown]
-    plain_table(headings, rows, left=0)
-    tell(f"Worst error: {curve.objective}.")
+    rows = [[f"{column[i]:.4f}" for column in columns.values()] for i in shown]
     of = "the rule that draws" if curve.shared else "predict"
-    tell(f"Mean and worst error are of {of}, on {curve.judged_on}; fresh rows differ.")
+    notes = [
+        f"Worst error: {curve.objective}.",
+        f"Mean and worst error are of {of}, on {curve.judged_on}; fresh rows differ.",
+    ]
     if curve.fitted:
-        tell("Members were fitted on these rows: errors on them are lower than on others.")
+        notes.append("Members were fitted on these rows: errors on them are lower than on others.")
     if data is not None:
-        tell(f"predict: the label with the largest share, on the rows of {data.name}.")
-    if len(shown) < n:
-        say(f"{len(shown)} of {n} points are shown; --out FILE.csv has all.")
+        notes.append(f"predict: the label with the largest share, on the rows of {data.name}.")
+    about = {key: getattr(curve, key) for key in ("objective", "judged_on", "least_mean", "gap")}
+    about |= {"data": None if data is None else str(data), "curve": columns}
 
+    def draw(ax: Any) -> None:
+        from tailboost.plotting import TradeOffDisplay
 
-def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str | bytes:
-    if suffix == ".json":
-        return json.dumps(curve.to_dict(), indent=1) + "\n"
-    if suffix == ".csv":
-        lines = [",".join(table)]
-        lines += [",".join(repr(float(x)) for x in row) for row in zip(*table.values(), strict=True)]
-        return "\n".join(lines) + "\n"
-    from tailboost.plotting import TradeOffDisplay
+        chosen = {} if data is None else {"chosen_mean": curve.mean, "chosen_worst": curve.worst}
+        TradeOffDisplay(
+            columns.get("predict_mean", columns["mean"]),
+            columns.get("predict_worst", columns["worst"]),
+            name=f"{name} on new rows" if chosen else name,
+            objective=curve.objective,
+            stepped=not curve.shared,
+            **chosen,
+        ).plot(ax=ax)
 
-    chosen = {"chosen_mean": curve.mean, "chosen_worst": curve.worst} if "predict_mean" in table else {}
-    display = TradeOffDisplay(
-        table.get("predict_mean", table["mean"]),
-        table.get("predict_worst", table["worst"]),
-        name=f"{name} on new rows" if chosen else name,
-        objective=curve.objective,
-        stepped=not curve.shared,
-        **chosen,
-    )
-    return _picture(lambda ax: display.plot(ax=ax), suffix)
-
-
-def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path, note: str, words: str) -> None:
-    """Write the model of one point of a curve, with the preparation and the notes of the first one."""
-    with bad_input("--pick: "), warnings_as_lines():
-        classifier = curve.at(pick)
-    with bad_input("--model: "):
-        stored.save(classifier, path, **{note: pick})
-    say(f"Model: {path}, {words}.")
+    return _Shown(columns, headings, rows, notes, about, curve.to_dict(), draw)

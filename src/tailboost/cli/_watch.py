@@ -25,7 +25,7 @@ from tailboost.cli._shared import (
     warnings_as_lines,
     write_out,
 )
-from tailboost.cli._targets import read_targets, targets_by_label
+from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 from tailboost.report import render_watch
 from tailboost.statements.watch import certificate_from, looked_at
 
@@ -91,7 +91,7 @@ def watch(
         groups, rows, y = later.groups, _features(stored, later), _labels(stored, later, target)
         with bad_input(f"{data}: "):
             if known is None:
-                found = _begun(stored, certificate, (aims, limits), columns, groups, confidence)
+                found = _begun(stored, certificate, aims, limits, columns, groups, confidence)
                 if reference is not None:
                     before = stored.rows_of(reference, sep, purpose="compare with", columns=columns)
                     looked = looked_at(stored.whole, _features(stored, before), before.groups)
@@ -144,13 +144,14 @@ def _digest(path: Path) -> str:
 def _begun(
     stored: StoredModel,
     certificate: Path | None,
-    asked: tuple[Any, list[Any]],
+    aims: Any,
+    limits: list[Any],
     columns: list[str],
     groups: Any,
     confidence: float,
 ) -> Watch:
     """Return the watch of what was asked for, or of what the model was made for."""
-    classifier, (aims, limits) = stored.classifier, asked
+    classifier = stored.classifier
     if sum((certificate is not None, aims is not None, bool(limits))) > 1:
         raise BadInput("--certificate, --max-error and --limit: give one of them")
     if certificate is not None:
@@ -162,8 +163,8 @@ def _begun(
     if aims is None and not limits:
         if hasattr(classifier, "certificate_"):
             return Watch.of(classifier.certificate_)
-        aims, limits = getattr(classifier, "max_error", None), list(stated_limits(classifier) or ())
-        if aims in ("auto", None) and not limits:
+        aims, limits = stated_max_error(classifier), list(stated_limits(classifier) or ())
+        if aims is None and not limits:
             raise BadInput(
                 "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, "
                 "--max-error or --limit"
@@ -182,9 +183,7 @@ def _begun(
 
 def _features(stored: StoredModel, later: PreparedTable) -> Any:
     """Return the columns that the model as it is stored takes, read as at the fit."""
-    if stored.encoder is None:
-        return later.rows
-    return stored.encoder.schema_.read(later.table)
+    return later.rows if stored.encoder is None else stored.encoder.schema_.read(later.table)
 
 
 def _labels(stored: StoredModel, later: PreparedTable, target: str | None) -> Any:

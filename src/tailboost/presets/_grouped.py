@@ -41,8 +41,12 @@ class OfMixture:
         return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
 
 
-class Found:
-    """What a fit over units finds."""
+@with_constructor
+class GroupedBoostClassifier(ValidatedMixtureClassifier):
+    """A mixture from a game over classes, groups or cells, of which small ones steer together.
+
+    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
+    """
 
     mixture_: RobustMixtureClassifier
     units_: Any
@@ -50,14 +54,6 @@ class Found:
     expected_unit_errors_: Any
     _named: NamedUnits
     _pools: Pools
-
-
-@with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
-    """A mixture from a game over classes, groups or cells, of which small ones steer together.
-
-    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
-    """
 
     mean_budget: float | None = None
     min_unit_rows: int = 10
@@ -127,7 +123,17 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
             self._warn()
             return self
         routed_params(self, fit_params)
-        mixture = self._mixture(groups).fit(
+        mixture = RobustMixtureClassifier(
+            mean_budget=self.mean_budget,
+            cv=N_FOLDS if self.validation == "cv" else self.validation,
+            include_constants=self.include_constants,
+            class_weight=self.class_weight,
+            max_time=self.max_time,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            verbose=self.verbose,
+            **self._wishes(groups),
+        ).fit(
             X,
             y,
             sample_weight=sample_weight,
@@ -153,22 +159,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return self.estimator is not None or self.validation == "train"
 
     @abstractmethod
-    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
-        """Return the mixture that answers where no game is played."""
-
-    def _mixture_for(self, unit: str, **wishes: Any) -> RobustMixtureClassifier:
-        return RobustMixtureClassifier(
-            objective=f"worst_{unit}",
-            mean_budget=self.mean_budget,
-            cv=N_FOLDS if self.validation == "cv" else self.validation,
-            include_constants=self.include_constants,
-            class_weight=self.class_weight,
-            max_time=self.max_time,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            verbose=self.verbose,
-            **wishes,
-        )
+    def _wishes(self, groups: Any) -> dict[str, Any]:
+        """Return the objective of the mixture that answers where no game is played, and what else it has."""
 
     def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
         """Take what a fitted mixture says of itself."""
@@ -176,7 +168,11 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         for name, value in vars(mixture).items():
             if name.endswith("_") and not hasattr(type(self), name):
                 setattr(self, name, value)
-        self.units_ = named(mixture.units_)
+        units: Any = mixture.units_
+        self.units_ = np.empty(len(units), dtype=object)  # of pairs, too
+        self.units_[:] = units
+        if not any(isinstance(unit, tuple) for unit in units):
+            self.units_ = np.array(units)
         draws = mixture.ensemble_.draws
         self.expected_unit_errors_ = self._of_units("value", "randomised") if draws else mixture.unit_errors_
 
@@ -257,10 +253,3 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def _intervals(self, rule: str) -> Floats | None:
         table = self.guarantee_.units
         return None if table is None else table.intervals(rule)
-
-
-def named(units: Any) -> Any:
-    """Return names of units, which may be pairs, as an array of shape (m,)."""
-    names = np.empty(len(units), dtype=object)
-    names[:] = units
-    return names if any(isinstance(unit, tuple) for unit in units) else np.array(units)

@@ -109,8 +109,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     def _plays(self) -> bool:
         return super()._plays or self.combine == "average"
 
-    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
-        return self._mixture_for("class" if groups is None else "group")
+    def _wishes(self, groups: Any) -> dict[str, Any]:
+        return {"objective": "worst_class" if groups is None else "worst_group"}
 
     def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
         super()._answer_by(mixture)

@@ -43,7 +43,7 @@ from tailboost.targets import (
     storable,
 )
 from tailboost.thresholds import RateTable
-from tailboost.validation import Scheme, judge_only_known_classes
+from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
@@ -226,6 +226,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
     }
 
+    _known_classes: ClassVar[bool] = True
+
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.units in ("group", "cell"):
             raise ValueError(f"units={self.units!r} needs groups in fit")
@@ -256,10 +258,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Whether a limit on the mean error is asked, or one member, which only a mixture can keep."""
         return self.mean_budget is not None or not self.randomized
 
-    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
+    def _wishes(self, groups: Any) -> dict[str, Any]:
         unit = ("class" if groups is None else "group") if self.units == "auto" else self.units
         target = None if self.max_error == "auto" else self.max_error
-        return self._mixture_for(unit, max_error=target, randomized=self.randomized)
+        return {"objective": f"worst_{unit}", "max_error": target, "randomized": self.randomized}
 
     def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
         super()._answer_by(mixture)
@@ -307,9 +309,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _own_groups(self, rows: Rows) -> Rows:
         return self._named.number(rows)
-
-    def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
-        return judge_only_known_classes(scheme, problem)
 
     # -- the game ------------------------------------------------------------------------------------
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tailboost.report.reading import Reading, at, is_coin
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
-
-__all__ = [
-    "MOST_SHOWN",
-    "classes_drawn",
-    "evidence_chart",
-    "hues",
-    "method_styles",
-    "pictures",
-    "tradeoff_chart",
-]
 
 # Hues that stay apart for the colour-blind: on white, on near-black. Contrast with the background is above
 # 3 : 1. No look repeats: methods beyond the first few are grey numbers, drawn only when asked for.
@@ -104,9 +94,13 @@ def _said(figure: Figure) -> str:
     return value if figure["high"] is None else f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
 
 
+def _interval_ends(figures: Iterable[Figure]) -> list[float]:
+    return [v for f in figures for v in (f["low"], f["high"]) if v is not None]
+
+
 def _span(values: Sequence[float], coin: float | None = None) -> tuple[float, float]:
-    """Limits of an axis around values in [0, 1], with some room."""
-    low, high = min(values), max(values)
+    """Return the limits of an axis around values, with some room, within [0, 1]."""
+    low, high = max(0.0, min(values)), min(1.0, max(values))
     pad = 0.07 * (high - low) + 0.008
     low, high = max(0.0, low - pad), min(1.0, high + pad)
     if coin is not None and coin < high + 0.15 * (high - low):
@@ -147,20 +141,22 @@ def tradeoff_chart(
     styles = [s for s in styles if not s["coin"]]
     if not styles:
         return ""
-    coin = reading.coin
+    coin, named = reading.coin, reading.leaders
+    shown = [s for s in styles if s["shown"]]
+    curves: dict[int, list[tuple[float, float]]] = {}
+    for s in styles:  # of those that have a trade-off, its points on the rows held out
+        found = reading.curve(s, (worst,))
+        pairs = ((p["error"]["mean"], p[worst]["mean"]) for p in found if len(found) > 1)
+        curves[s["index"]] = list(dict.fromkeys(pairs))
+    points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
+    drawn = [*points, *(point for s in shown for point in curves[s["index"]])]
+    ends = [[p[i] for p in drawn] for i in (0, 1)]
+    for values, key in zip(ends, ("error", worst), strict=True):
+        values += _interval_ends(s["figures"][key] for s in shown)
 
     def draw(width: int) -> Canvas:
         wide = width == _WIDE
         canvas = Canvas(width, 410 if wide else 380)
-        shown = [s for s in styles if s["shown"]]
-        curves = {s["index"]: _curve(reading, s, worst) for s in styles}
-        points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
-        points += [point for s in shown for point in curves[s["index"]]]
-        ends = [[p[i] for p in points] for i in (0, 1)]
-        for style in shown:
-            for values, key in zip(ends, ("error", worst), strict=True):
-                figure = style["figures"][key]
-                values += [min(max(v, 0.0), 1.0) for v in (figure["low"], figure["high"]) if v is not None]
         x = Axis(*_span(ends[0]), 46, width - 12)
         y = Axis(*_span(ends[1], coin), canvas.height - 46, 30)
         canvas.horizontal(x, y.start, y.end, ticks(x.low, x.high, 8 if wide else 5), "mean error: all rows")
@@ -169,9 +165,15 @@ def tradeoff_chart(
             canvas.line(x.start, y(coin), x.end, y(coin), "coin")
             canvas.text(x.end - 4, y(coin) - 5, "coin flip", "end", "tick")
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
-        taken = [_around(x(a), y(b)) for a, b in points[: len(styles)]]
-        lines = [_around(x(a), y(b)) for s in shown for a, b in _along(curves[s["index"]])]
-        named = reading.leaders
+        along = [
+            (a + (c - a) * k / 10, b + (d - b) * k / 10)
+            for s in shown
+            for (a, b), (c, d) in itertools.pairwise(curves[s["index"]])
+            for k in range(11)
+        ]
+        taken, lines = (
+            [(x(a) - 6, y(b) - 6, x(a) + 6, y(b) + 6) for a, b in places] for places in (points, along)
+        )
         for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
             _point(canvas, style, worst, curves[style["index"]], (x, y), (taken, lines))
         return canvas
@@ -181,27 +183,6 @@ def tradeoff_chart(
         "better. The numbers are in the table of all methods."
     )
     return _both(draw, label)
-
-
-def _curve(reading: Reading, style: Style, worst: str) -> list[tuple[float, float]]:
-    """Points of a method's trade-off as measured on the rows held out; empty where it has none."""
-    points = reading.curve(style, (worst,))
-    return (
-        list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points)) if len(points) > 1 else []
-    )
-
-
-def _around(x: float, y: float) -> Box:
-    return (x - 6, y - 6, x + 6, y + 6)
-
-
-def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points close together on a curve, to keep names off it."""
-    return [
-        (a + (c - a) * k / 10, b + (d - b) * k / 10)
-        for (a, b), (c, d) in itertools.pairwise(curve)
-        for k in range(11)
-    ]
 
 
 def _point(
@@ -215,21 +196,17 @@ def _point(
     x, y = axes
     error, high = style["figures"]["error"], style["figures"][worst]
     px, py = x(error["mean"]), y(high["mean"])
-    tip = canvas.tip(f"{style['title']}: mean error {_said(error)}, worst {_said(high)}")
-    canvas.add(f'<g class="{style["kind"]}">{tip}')
-    if curve:
-        canvas.path([(x(a), y(b)) for a, b in curve], "curve")
-        for a, b in curve:
-            canvas.add(f'<circle class="small" cx="{x(a):g}" cy="{y(b):g}" r="2.2"/>')
-    if error["high"] is not None:
-        spread = [min(max(v, x.low), x.high) for v in (error["low"], error["high"])]
-        canvas.line(x(spread[0]), py, x(spread[1]), py, "whisker")
-        rise = [min(max(v, y.low), y.high) for v in (high["low"], high["high"])]
-        canvas.line(px, y(rise[0]), px, y(rise[1]), "whisker")
-    canvas.marker(px, py, style["sign"])
-    if style["shown"]:
-        _label(canvas, style["short"], px, py, taken)
-    canvas.add("</g>")
+    with canvas.group(style["kind"], f"{style['title']}: mean error {_said(error)}, worst {_said(high)}"):
+        if curve:
+            canvas.path([(x(a), y(b)) for a, b in curve], "curve")
+            for a, b in curve:
+                canvas.add(f'<circle class="small" cx="{x(a):g}" cy="{y(b):g}" r="2.2"/>')
+        if error["high"] is not None:
+            canvas.line(x.inside(error["low"]), py, x.inside(error["high"]), py, "whisker")
+            canvas.line(px, y.inside(high["low"]), px, y.inside(high["high"]), "whisker")
+        canvas.marker(px, py, style["sign"])
+        if style["shown"]:
+            _label(canvas, style["short"], px, py, taken)
 
 
 def _label(canvas: Canvas, words: str, px: float, py: float, taken: tuple[list[Box], list[Box]]) -> None:
@@ -276,7 +253,17 @@ def cvar_chart(reading: Reading, styles: Sequence[Style]) -> str:
         places = " ".join(f"{x(a):g}" for a in alphas)
         canvas.add(f'<path class="cursor" data-x="{places}" d="M0,{y.start:g}V{y.end:g}"/>')
         for style in reversed(styles):
-            _cvar_line(canvas, style, alphas, x, y)
+            figures = list(zip(map(x, alphas), style["figures"]["cvar_curve"], strict=True))
+            kind = "line coinline" if style["coin"] else "line dash" if style["dash"] else "line"
+            spread = [f["high"] is not None and f["high"] > f["low"] for _, f in figures]
+            with canvas.group(style["kind"], style["title"]):
+                if style["shown"] and any(spread):
+                    edge = [(px, y.inside(f["high"])) for px, f in figures]
+                    canvas.path([*edge, *((px, y.inside(f["low"])) for px, f in figures[::-1])], "band")
+                points = [(px, y(f["mean"])) for px, f in figures]
+                canvas.path(points, kind)
+                for point in points[style["index"] % 3 :: 3] if style["shown"] else ():
+                    canvas.marker(*point, style["sign"])  # apart where lines agree
         return canvas
 
     label = (
@@ -284,21 +271,6 @@ def cvar_chart(reading: Reading, styles: Sequence[Style]) -> str:
         "band, and the coin flip as a dotted line. The numbers are in the table below."
     )
     return _both(draw, label)
-
-
-def _cvar_line(canvas: Canvas, style: Style, alphas: Sequence[float], x: Axis, y: Axis) -> None:
-    figures = style["figures"]["cvar_curve"]
-    kind = "line coinline" if style["coin"] else "line dash" if style["dash"] else "line"
-    canvas.add(f'<g class="{style["kind"]}">{canvas.tip(style["title"])}')
-    if style["shown"] and figures[0]["high"] is not None and any(f["high"] > f["low"] for f in figures):
-        edge = [(x(a), y(min(1.02, f["high"]))) for a, f in zip(alphas, figures, strict=True)]
-        edge += [(x(a), y(max(0.0, f["low"]))) for a, f in zip(alphas, figures, strict=True)][::-1]
-        canvas.path(edge, "band")
-    canvas.path([(x(a), y(f["mean"])) for a, f in zip(alphas, figures, strict=True)], kind)
-    if style["shown"]:
-        for k in range(style["index"] % 3, len(alphas), 3):  # apart where lines agree
-            canvas.marker(x(alphas[k]), y(figures[k]["mean"]), style["sign"])
-    canvas.add("</g>")
 
 
 # -- errors of classes and groups --------------------------------------------------------------------
@@ -317,16 +289,15 @@ def error_chart(
     found = [f for by_name in errors.values() for name in counts if (f := by_name.get(name))]
     if not found:
         return ""
-    ends = [v for f in found for v in (f["mean"], f["low"], f["high"]) if v is not None]
+    ends = [*(f["mean"] for f in found), *_interval_ends(found)]
     coin = reading.coin
     lane, head = 13, 24
+    deep = lane * len(styles) + head
+    bottom = 16 + len(counts) * deep
 
     def draw(width: int) -> Canvas:
-        rows = len(counts)
-        deep = lane * len(styles) + head
-        canvas = Canvas(width, 20 + rows * deep + 46)
-        x = Axis(*_span([min(max(v, 0.0), 1.0) for v in ends]), 12, width - 14)
-        bottom = 16 + rows * deep
+        canvas = Canvas(width, bottom + 50)
+        x = Axis(*_span(ends), 12, width - 14)
         canvas.horizontal(x, bottom, 16, ticks(x.low, x.high, 9 if width == _WIDE else 5), "error")
         if x.low < coin < x.high:
             canvas.line(x(coin), bottom, x(coin), 16, "coin")
@@ -337,9 +308,13 @@ def error_chart(
             short = name if len(name) <= limit else f"{name[: limit - 1]}…"
             canvas.text(2, top + 15, f"{short} (n = {n:,})", kind="name")
             for k, style in enumerate(styles):
-                figure = errors[style["index"]].get(name)
-                if figure:
-                    _dot(canvas, style, name, figure, x, top + head + lane * (k + 0.4))
+                if not (figure := errors[style["index"]].get(name)):
+                    continue
+                y = round(top + head + lane * (k + 0.4), 1)
+                with canvas.group(style["kind"], f"{style['title']}, {name}: {_said(figure)}"):
+                    if figure["high"] is not None:
+                        canvas.line(x.inside(figure["low"]), y, x.inside(figure["high"]), y, "whisker")
+                    canvas.marker(x(figure["mean"]), y, style["sign"])
         return canvas
 
     return _both(
@@ -347,16 +322,6 @@ def error_chart(
         f"Dot chart: error of predict {what}, one dot per method with its 95 % interval. The numbers are in "
         "the table below.",
     )
-
-
-def _dot(canvas: Canvas, style: Style, name: str, figure: Figure, x: Axis, y: float) -> None:
-    tip = canvas.tip(f"{style['title']}, {name}: {_said(figure)}")
-    canvas.add(f'<g class="{style["kind"]}">{tip}')
-    if figure["high"] is not None:
-        low, high = (min(max(v, x.low), x.high) for v in (figure["low"], figure["high"]))
-        canvas.line(x(low), round(y, 1), x(high), round(y, 1), "whisker")
-    canvas.marker(x(figure["mean"]), round(y, 1), style["sign"])
-    canvas.add("</g>")
 
 
 def classes_drawn(reading: Reading) -> dict[str, int]:
@@ -409,23 +374,21 @@ def evidence_chart(names: Sequence[str], looks: Sequence[tuple[str, Sequence[flo
         canvas.text(x.start + 4, y(limit) - 5, f"alarm: {limit:.4g}", "start", "tick")
         ends = {}
         for place, j in enumerate(first):
-            course = [1.0, *(min(max(evidence[j], low), high) for _, evidence in looks)]
-            points = [(x(k), y(value)) for k, value in enumerate(course)]
+            course = [1.0, *(evidence[j] for _, evidence in looks)]
+            points = [(x(k), y.inside(value)) for k, value in enumerate(course)]
             shown = place < MOST_SHOWN
-            canvas.add(f'<g class="{f"m{place}" if shown else "rest"}">{canvas.tip(names[j])}')
-            canvas.path(points, "line")
-            if shown:
-                ends[place] = points[-1]
-                for spot in points[1:]:
-                    canvas.marker(*spot, _SYMBOLS[place])
-            canvas.add("</g>")
+            with canvas.group(f"m{place}" if shown else "rest", names[j]):
+                canvas.path(points, "line")
+                if shown:
+                    ends[place] = points[-1]
+                    for spot in points[1:]:
+                        canvas.marker(*spot, _SYMBOLS[place])
         last = 0.0
         for place in sorted(ends, key=lambda place: (ends[place][1], place)):  # names apart, from the top
             last, name = max(ends[place][1] + 4, last + 14), names[first[place]]
             words = name if text_width(name) < right - 12 else f"{name[: (right - 24) // 8]}…"
-            canvas.add(f'<g class="m{place}">{canvas.tip(name)}')
-            canvas.text(ends[place][0] + 10, last, words, kind="name")
-            canvas.add("</g>")
+            with canvas.group(f"m{place}", name):
+                canvas.text(ends[place][0] + 10, last, words, kind="name")
         return canvas
 
     return _both(draw, "Line chart: evidence against each bound after each batch. The numbers are below.")

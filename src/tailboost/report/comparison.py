@@ -25,8 +25,6 @@ from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
 from tailboost.robustness import empirical_bernstein_bound
 
-__all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
-
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
 # The most classes for which the answers to each class are kept.
@@ -176,9 +174,7 @@ def _new_document(
     left_out: list[dict[str, str]],
 ) -> dict[str, Any]:
     """Return the results of a comparison of which no fit is finished."""
-    described = (
-        "name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized"
-    )  # fmt: skip
+    described = ["name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized"]
     return {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -221,11 +217,24 @@ def _splits(
     for repeat, sides in enumerate(splitter.split(np.zeros(len(of_person)), of_person)):
         train, test = sides if whose is None else (np.flatnonzero(np.isin(person, side)) for side in sides)
         fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-        sizes = {"n_train": len(train), "n_test": len(test)}
-        yield (
-            _split(table, labels, joint, groups, train, test),
-            {"repeat": repeat, "fit_seed": fit_seed} | sizes,
+        if hasattr(table, "iloc"):
+            encoder = TableEncoder().fit(table.iloc[train])
+            with warnings.catch_warnings():  # held-out rows may have unseen categories
+                warnings.simplefilter("ignore", TableChangedWarning)
+                X_train, X_test = (encoder.transform(table.iloc[side]) for side in (train, test))
+        else:
+            X_train, X_test = table[train], table[test]
+        split = _Split(
+            X_train,
+            X_test,
+            labels[train],
+            labels[test],
+            None if joint is None else joint[train],
+            None if joint is None else joint[test],
+            {name: values[test] for name, values in groups.items()},
+            np.unique(labels),
         )
+        yield split, {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
 
 
 def _rarest(labels: NDArray[Any], person: NDArray[Any]) -> NDArray[Any]:
@@ -279,33 +288,6 @@ class _Split:
     classes: NDArray[Any]
 
 
-def _split(
-    X: Any,
-    y: NDArray[Any],
-    fit_groups: NDArray[Any] | None,
-    columns: Mapping[str, NDArray[Any]],
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-) -> _Split:
-    if hasattr(X, "iloc"):
-        encoder = TableEncoder().fit(X.iloc[train])
-        with warnings.catch_warnings():  # held-out rows may have unseen categories
-            warnings.simplefilter("ignore", TableChangedWarning)
-            X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
-    else:
-        X_train, X_test = X[train], X[test]
-    return _Split(
-        X_train,
-        X_test,
-        y[train],
-        y[test],
-        None if fit_groups is None else fit_groups[train],
-        None if fit_groups is None else fit_groups[test],
-        {name: values[test] for name, values in columns.items()},
-        np.unique(y),
-    )
-
-
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a record that are summarised over repeats: all but text, counts and the number."""
     figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "confusion")}
@@ -341,9 +323,9 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     fit_seconds = time.perf_counter() - start
 
     start = time.perf_counter()
-    models = (
-        {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
-    )
+    models = {main_alpha: classifier}
+    if method.uses_alpha:
+        models = {a: classifier.reweight(alpha=a) for a in curve}
     reweight_seconds = time.perf_counter() - start
     start = time.perf_counter()
     answers = models[main_alpha].predict(split.X_test)
@@ -426,8 +408,9 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
         errors["error_bound"] = empirical_bernstein_bound(rates.wrong(predicted, y))
     if method.randomized:
         errors["expected"] = expected
-    if hasattr(model, "guarantee_"):
-        errors["guarantee"] = _guarantee(model.guarantee_)
+    if (guarantee := getattr(model, "guarantee_", None)) is not None:
+        said = guarantee.to_dict() if hasattr(guarantee, "to_dict") else dataclasses.asdict(guarantee)
+        errors["guarantee"] = {"text": str(guarantee)} | _plain(said)
     return errors
 
 
@@ -455,11 +438,6 @@ def _by_class_and_group(
         "worst_group_errors": {g: float(v) for g, v in worst.items()},
         "worst_group_error": float(max(worst.values())) if worst else None,
     }
-
-
-def _guarantee(guarantee: Any) -> dict[str, Any]:
-    fields = guarantee.to_dict() if hasattr(guarantee, "to_dict") else dataclasses.asdict(guarantee)
-    return {"text": str(guarantee), **{str(k): _plain(v) for k, v in fields.items()}}
 
 
 def _plain(value: Any) -> Any:

@@ -20,8 +20,6 @@ from tailboost.report.reading import (
     spoken,
 )
 
-__all__ = ["Cell", "Finding", "Row", "comparison_table", "findings", "guarantees"]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -72,15 +70,10 @@ def comparison_table(reading: Reading) -> tuple[list[Column], list[Row]]:
     three decimals, is marked ``best`` where it is lower than the coin flip's.
     """
     columns = [*reading.measures, Column("fit, s", ("fit_seconds",), is_time=True)]
-    methods = reading.finished
-    bounds = {
-        column: min(
-            [round(f["mean"], 3) for m in methods if not is_coin(m) and (f := at(m["figures"], column.path))],
-            default=0.0,
-        )
-        for column in columns
-    }
-    coin = reading.coin
+    bounds = {}
+    for column in columns:
+        known = (f for m in reading.learned if (f := at(m["figures"], column.path)))
+        bounds[column] = min((round(f["mean"], 3) for f in known), default=0.0)
     rows = []
     for group in reading.distinct:
         method = group[0]
@@ -91,7 +84,7 @@ def comparison_table(reading: Reading) -> tuple[list[Column], list[Row]]:
                 cells.append(None)
                 continue
             half = None if figure["high"] is None else figure["high"] - figure["mean"]
-            low = round(figure["mean"], 3) == bounds[column] < coin - NO_DIFFERENCE
+            low = round(figure["mean"], 3) == bounds[column] < reading.coin - NO_DIFFERENCE
             cells.append(Cell(figure["mean"], half, low and not column.is_time and not is_coin(method)))
         rows.append(Row(method, cells, tuple(m["title"] for m in group[1:]), reading.errs_as(method)))
     return columns, rows
@@ -102,13 +95,7 @@ def findings(reading: Reading) -> list[Finding]:
 
     "Ahead" is ahead of every plain method, "behind" is behind one of them, see `Reading.duels`.
     """
-    return [
-        *_what(reading),
-        *_trouble(reading),
-        *_warnings(reading),
-        *_verdicts(reading),
-        *_coin(reading),
-    ]
+    return [*_what(reading), *_trouble(reading), *_warnings(reading), *_verdicts(reading), *_coin(reading)]
 
 
 def guarantees(reading: Reading) -> list[tuple[str, float | None, str, str]]:

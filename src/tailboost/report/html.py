@@ -42,12 +42,12 @@ def render(results: Results | Mapping[str, Any]) -> str:
     found: dict[str, list[str]] = {}
     for finding in findings(reading):
         found.setdefault(finding.kind, []).append(finding.text)
-    import markupsafe
-
     script = _asset("report.js")
+    lines = script.replace("\r\n", "\n").replace("\r", "\n").encode()
     groups = reading.data["groups"]
     styles = charts.method_styles(reading)
-    return _template("report.html.j2").render(
+    return page(
+        "report.html.j2",
         d=reading.document,
         verdict=verdict(reading),
         columns=columns,
@@ -66,10 +66,10 @@ def render(results: Results | Mapping[str, Any]) -> str:
         confusions=_confusions(reading),
         guarantees=guarantees(reading),
         styles=styles,
-        charts={name: markupsafe.Markup(svg) for name, svg in charts.pictures(reading, styles).items()},
-        css=markupsafe.Markup(_asset("report.css")),
-        script=markupsafe.Markup(script),
-        script_hash=_hash(script),
+        charts=charts.pictures(reading, styles),
+        script=script,
+        # What the content security policy calls an inline script by.
+        script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(lines).digest()).decode()}'",
     )
 
 
@@ -107,13 +107,10 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     str
         HTML. It fetches nothing and runs nothing: its content security policy forbids both.
     """
-    import markupsafe
-
     described = []
     for chapter in chapters:
         reading = Reading(chapter.results)
         styles = charts.method_styles(reading)
-        chart = charts.tradeoff_chart(reading, styles) if reading.finished else ""
         described.append(
             {
                 "d": reading.document,
@@ -122,38 +119,25 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
                 "verdict": verdict(reading),
                 "styles": styles,
                 "rows": reading.finished,
-                "chart": markupsafe.Markup(chart),
+                "chart": charts.tradeoff_chart(reading, styles) if reading.finished else "",
                 "trouble": [f.text for f in findings(reading) if f.kind == "trouble"],
             }
         )
-    css = markupsafe.Markup(_asset("report.css"))
-    return _template("overview.html.j2").render(title=title, chapters=described, css=css)
+    return page("overview.html.j2", title=title, chapters=described)
 
 
 def page(template: str, **values: Any) -> str:
     """Return a page in the style of the reports, from a template by name and the values that it speaks of."""
-    import markupsafe
-
-    return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)
-
-
-def _asset(name: str) -> str:
-    return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _template(name: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(name)
+    return environment.get_template(template).render(css=_asset("report.css"), **values)
 
 
-def _hash(script: str) -> str:
-    """Return the name of an inline script in the content security policy: the hash of its text."""
-    text = script.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _asset(name: str) -> str:
+    return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _shown_duels(reading: Reading) -> list[Any]:
@@ -169,24 +153,22 @@ def _shown_duels(reading: Reading) -> list[Any]:
 
 def _randomised(reading: Reading) -> list[dict[str, Any]]:
     """Every mixture at every α it was re-weighted to: errors of ``predict`` beside the expected ones."""
-    rows = []
-    for method in reading.finished:
-        if "expected" not in method["figures"]:
-            continue
-        by_alpha = method["figures"].get("at_alpha", {None: method["figures"]})
-        for alpha, figures in by_alpha.items():
-            rows.append(
-                {"title": method["title"], "alpha": alpha, "predict": figures, "drawn": figures["expected"]}
-            )
-    return rows
+    return [
+        {"title": method["title"], "alpha": alpha, "predict": figures, "drawn": figures["expected"]}
+        for method in reading.finished
+        if "expected" in method["figures"]
+        for alpha, figures in method["figures"].get("at_alpha", {None: method["figures"]}).items()
+    ]
 
 
 def _errors(reading: Reading, names: list[str], *path: str) -> list[dict[str, Any]]:
-    rows = []
-    for group in reading.distinct:
-        figures = at(group[0]["figures"], path)
-        rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
-    return rows
+    return [
+        {
+            "titles": [m["title"] for m in group],
+            "cells": [at(group[0]["figures"], path).get(k) for k in names],
+        }
+        for group in reading.distinct
+    ]
 
 
 def _group_uses(reading: Reading) -> list[str]:

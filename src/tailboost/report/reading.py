@@ -10,23 +10,6 @@ from typing import Any
 
 from tailboost.report.results import Results, resampled_interval
 
-__all__ = [
-    "FAMILY_ERROR",
-    "NO_DIFFERENCE",
-    "Column",
-    "Document",
-    "Duel",
-    "Match",
-    "Method",
-    "Reading",
-    "at",
-    "count",
-    "is_coin",
-    "joined",
-    "mean",
-    "spoken",
-]
-
 Document = Mapping[str, Any]
 Method = Mapping[str, Any]
 Path = tuple[str, ...]

@@ -50,8 +50,6 @@ from scipy import stats
 
 from tailboost._output import write_output
 
-__all__ = ["SCHEMA_VERSION", "Results", "interval", "resampled_interval", "summarise", "versions"]
-
 SCHEMA_VERSION = 1
 LEVEL = 0.95
 PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")

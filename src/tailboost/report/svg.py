@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-__all__ = ["MARKERS", "Axis", "Canvas", "text_width", "ticks"]
 
 # Outlines around the origin, about 5 units in radius; any other marker is a number.
 MARKERS = {
@@ -64,6 +63,10 @@ class Axis:
             low, high, x = math.log(low), math.log(high), math.log(value)
         return round(self.start + (x - low) / (high - low) * (self.end - self.start), 1)
 
+    def inside(self, value: float) -> float:
+        """Return the place of a number, or the end of the axis that it is beyond."""
+        return self(min(max(value, self.low), self.high))
+
 
 @dataclass
 class Canvas:
@@ -100,9 +103,12 @@ class Canvas:
                 f'<text class="letter" x="{x:g}" y="{y + 4:g}" text-anchor="middle">{escape(sign)}</text>'
             )
 
-    def tip(self, words: str) -> str:
-        """Return the element that says what another one is."""
-        return f"<title>{escape(words)}</title>"
+    @contextmanager
+    def group(self, kind: str, tip: str) -> Iterator[None]:
+        """Put what is added inside into a group of a class of the style sheet, which says what it is."""
+        self.add(f'<g class="{kind}"><title>{escape(tip)}</title>')
+        yield
+        self.add("</g>")
 
     def horizontal(self, axis: Axis, bottom: float, top: float, marks: Sequence[float], title: str) -> None:
         """Add a horizontal axis with grid lines up to ``top``."""

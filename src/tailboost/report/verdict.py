@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tailboost.report.reading import NO_DIFFERENCE, WORST, Match, Method, Reading, count, mean
 
-__all__ = ["Tile", "Verdict", "as_difference", "verdict"]
-
 
 @dataclass(frozen=True)
 class Tile:
@@ -125,7 +123,11 @@ def _basis(reading: Reading) -> Iterator[str]:
 def _tiles(reading: Reading) -> list[Tile]:
     classes = [match for match in reading.matches if match.worst == WORST]
     groups = [match for match in reading.matches if match.worst != WORST]
-    return [*map(_tile, (*classes[:2], *groups[:1])), _lowest(classes[0].duel.ours, classes[0].duel.plain)]
+    ours, plain = classes[0].duel.ours, classes[0].duel.plain
+    value, theirs = _per_hundred(mean(ours, WORST), mean(plain, WORST))
+    detail = f"{ours['title']}; of the plain methods {plain['title']}, {theirs}"
+    lowest = Tile("wrong of 100 in the worst class at the least", value, detail)
+    return [*map(_tile, (*classes[:2], *groups[:1])), lowest]
 
 
 def _tile(match: Match) -> Tile:
@@ -134,9 +136,3 @@ def _tile(match: Match) -> Tile:
     both = "Both have" if abs(match.short_of) < NO_DIFFERENCE else f"{mine} has"
     detail = f"{mine}; {title} {plain}. {both} {_level(match)}. Difference {as_difference(match)}"
     return Tile(f"wrong of 100 {_place(match, match.which)}", ours, detail)
-
-
-def _lowest(ours: Method, plain: Method) -> Tile:
-    value, theirs = _per_hundred(mean(ours, WORST), mean(plain, WORST))
-    detail = f"{ours['title']}; of the plain methods {plain['title']}, {theirs}"
-    return Tile("wrong of 100 in the worst class at the least", value, detail)

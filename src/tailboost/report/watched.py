@@ -1,4 +1,4 @@
-"""The page of a watch, and other pages of tables: one file, which fetches and runs nothing."""
+"""The page of a watch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from tailboost.report.html import page
 
 if TYPE_CHECKING:
     from tailboost.statements.watch import Watch
-
-__all__ = ["render_watch"]
 
 
 def render_watch(watch: Watch, title: str = "Watch") -> str:
@@ -28,10 +26,7 @@ def render_watch(watch: Watch, title: str = "Watch") -> str:
     str
         HTML, one file; its content security policy forbids it to fetch or to run anything.
     """
-    import markupsafe
-
     heads, rows = watch.cells()
-    names = [row[0] for row in rows]
     looks = [(batch.name, batch.evidence) for batch in watch.batches]
     short = [bound.short for bound in watch.certificate.tested]
     chart = charts.evidence_chart(short, looks, watch.threshold) if looks else ""
@@ -41,7 +36,7 @@ def render_watch(watch: Watch, title: str = "Watch") -> str:
         watch=watch,
         heads=heads,
         rows=rows,
-        names=names,
-        chart=markupsafe.Markup(chart),
+        names=[row[0] for row in rows],
+        chart=chart,
         styles=charts.hues(),
     )
