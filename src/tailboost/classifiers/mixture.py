@@ -66,9 +66,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What the mixture makes small, or what it is judged by."""
         return self.combiner_.objective
 
+    @property
+    def gap_(self) -> float:
+        """Largest optimality gap of a solve; of one member alone what members that share could gain."""
+        check_is_fitted(self)
+        return max(0.0, *self.trace_.gap.tolist(), self.combiner_.gap(self.ensemble_))
+
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         self.ensemble_ = ensemble
-        self.gap_ = max(0.0, *self.trace_.gap.tolist(), ensemble.gap)
         self.__dict__.pop("_guarantee", None)
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 

@@ -98,11 +98,9 @@ class Mixture:
             return min(self.results)[0], 0.0
         if self.even or not watched:
             return np.nan, 0.0
-        solution = self.solve()
+        mixture, value, gap = self._chosen()
         # λ of shrunk errors is reported by the errors themselves.
-        over_units = self.objective.unit is not None
-        gap = solution.gap if self.randomized else 0.0  # what sharing would gain is no solver's gap
-        return self.value(solution.mixture) if over_units else solution.value, gap
+        return value if self.objective.unit is None else self.value(mixture), gap
 
     def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
         """Whether a candidate member, known by its answers on some judged rows, clearly does not help.
@@ -118,9 +116,9 @@ class Mixture:
         (size,) = ledger.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
         if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
             return False
-        before = part.solve().value
+        before = part._chosen()[1]
         part.pool.take(Response(None, wrong, answers))
-        return before - part.solve().value <= tol
+        return before - part._chosen()[1] <= tol
 
     @property
     def chooses_shares(self) -> bool:
@@ -227,24 +225,38 @@ class Mixture:
         return partial(wrong_answers, lambda member: np.where(losses.row(member), 1 - y, y), y)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
+        """Return the best shares over the first ``n_rounds`` hypotheses (all by default) and the extras."""
         if self.mean_budget is not None:
             return self.within(self.mean_budget, n_rounds)
-        solution = self.objective.solve(self.pool.ledger, n_rounds)
-        return solution if self.randomized else replace(solution, **self._one(solution, n_rounds))
+        return self.objective.solve(self.pool.ledger, n_rounds)
 
-    def _one(
-        self, solution: MixtureSolution | WithinSolution, n_rounds: int | None, budget: float = 1.0
-    ) -> dict[str, Any]:
-        """Return the best single member within a budget; its gap is what a mixture could gain here."""
+    def _chosen(self, n_rounds: int | None = None) -> tuple[Floats, float, float]:
+        """Return λ, what it makes small, and the gap of the solve: to find one member nothing is solved."""
+        if not self.randomized:
+            return *self._alone(self.mean_budget, n_rounds), 0.0
+        solution = self.solve(n_rounds)
+        return solution.mixture, solution.value, solution.gap
+
+    def _alone(self, budget: float | None, n_rounds: int | None) -> tuple[Floats, float]:
+        """Return the λ of the best single member within a budget, and what it is chosen by."""
         ledger, objective = self.pool.ledger, cast("WorstUnit", self.objective)
         means, worst = ledger.mean_losses(n_rounds), objective.expected_worst(ledger, n_rounds)
-        inside = np.flatnonzero(means <= round(self._most(budget, n_rounds), LOSS_DECIMALS))
+        most = self._most(1.0 if budget is None else budget, n_rounds)
+        inside = np.flatnonzero(means <= round(most, LOSS_DECIMALS))
         best = inside[np.lexsort((means[inside], worst[inside]))[0]]
         alone = np.zeros(len(means))
         alone[best] = 1.0
-        largest = float(objective.steering_losses(ledger, n_rounds)[best].max())
-        return {"mixture": alone, "value": float(worst[best]), "gap": largest - solution.dual_value}
+        return alone, float(worst[best])
+
+    def gap(self, ensemble: MixtureEnsemble) -> float:
+        """Return by how much other shares may lower what an ensemble of all rounds makes small.
+
+        Of one member alone that is what members that share would gain, on the rows of the choice.
+        """
+        if self.randomized or self.even or self.ceiling is not None:
+            return max(0.0, ensemble.gap)
+        losses = cast("WorstUnit", self.objective).steering_losses(self.pool.ledger)
+        return max(0.0, float((ensemble.weights @ losses).max()) - self.solve().dual_value)
 
     def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
         """Return the λ of least objective within any budget, and what more of it would be worth."""
@@ -254,8 +266,8 @@ class Mixture:
         solution = least_worst_within(losses, means, self._most(budget, n_rounds), alpha, base)
         if self.randomized:
             return solution
-        one = self._one(solution, n_rounds, budget)
-        return replace(solution, mean=float(means @ one["mixture"]), **one)
+        alone, value = self._alone(budget, n_rounds)
+        return replace(solution, mixture=alone, value=value, mean=float(means @ alone))
 
     @property
     def price(self) -> float | None:
@@ -308,8 +320,7 @@ class Mixture:
             return MixtureEnsemble(members, mixture, self.n_classes, order[order < voters])
         order = order[np.isin(order, of_stage)]
         if self.ceiling is None:
-            solution = self.solve(n_rounds)
-            mixture[of_stage], gap = solution.mixture, solution.gap
+            mixture[of_stage], _, gap = self._chosen(n_rounds)
         else:
             curve = self.choices(n_rounds)
             mixture[of_stage], gap = at_most(curve, self.ceiling, self.randomized), curve.gap

@@ -209,8 +209,7 @@ class ProbabilityMixture(MixtureAnswers):
     def _take(self, judged: Judged, choice: NamedChoice | RateChoice) -> None:
         """Answer as a choice says."""
         self._judged, self._choice = judged, choice
-        self.ensemble_, self.gap_ = choice.ensemble, choice.ensemble.gap
-        self.limits_met_, errors = choice.limits_met, choice.errors
+        self.ensemble_, self.limits_met_, errors = choice.ensemble, choice.limits_met, choice.errors
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if errors is not None:
             self.units_, self.unit_errors_ = errors.names, errors.errors["predict"]
@@ -473,6 +472,12 @@ class ProbabilityMixture(MixtureAnswers):
         return aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 
     # -- what was found -------------------------------------------------------------------------------
+
+    @property
+    def gap_(self) -> float:
+        """Optimality gap of λ; of one member alone by how much members that share could do better."""
+        check_is_fitted(self)
+        return self._choice.gap
 
     @property
     def objective_(self) -> Any:

@@ -44,9 +44,7 @@ class NamedChoice:
         weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)  # the solver's rounding
         # Members without a share settle no tie, so that no model is asked for that alone.
         order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
-        ensemble = replace(
-            ensemble, weights=weights / weights.sum(), tie_order=order, gap=max(0.0, ensemble.gap)
-        )
+        ensemble = replace(ensemble, weights=weights / weights.sum(), tie_order=order)
         errors = None
         if aim.over_units:
             ledger = combiner.pool.ledger
@@ -67,6 +65,11 @@ class NamedChoice:
         return self.aim.objective
 
     @property
+    def gap(self) -> float:
+        """By how much other shares may lower what is made small."""
+        return self.combiner.gap(self.ensemble)
+
+    @property
     def traced(self) -> Mixture:
         """The members with their losses, without targets."""
         return self.combiner.aiming_at(self.objective)
@@ -82,8 +85,8 @@ class NamedChoice:
         """Return what was achieved, against the best member alone and against constants."""
         known = None if self.errors is None else _errs(self.judged, self.combiner, self.lines)
         elsewhere = TwoFoldEstimate.of(self.combiner, known)
-        weights, gap = self.ensemble.weights, self.ensemble.gap
-        found = guarantee(None, self.combiner, weights, gap, ((), ()), classes, members, elsewhere)
+        weights, nothing = self.ensemble.weights, ((), ())
+        found = guarantee(None, self.combiner, weights, self.gap, nothing, classes, members, elsewhere)
         if self.errors is None:
             return found
         return replace(

@@ -697,6 +697,11 @@ class RateChoice:
         return self.program.objective
 
     @property
+    def gap(self) -> float:
+        """What sharing would gain on the rows of the choice."""
+        return self.choice.gap
+
+    @property
     def pair(self) -> tuple[Any, Any]:
         """What a trade-off is of by default: what it limits, and what it makes small."""
         return stated_pair(self.objective, self.stated)

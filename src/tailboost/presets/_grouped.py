@@ -70,6 +70,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     _checked = OfMixture(ValidatedMixtureClassifier._checked)
     _rows_kept = OfMixture(ValidatedMixtureClassifier._rows_kept)
     combiner_ = OfMixture(ValidatedMixtureClassifier.combiner_)
+    gap_ = OfMixture(ValidatedMixtureClassifier.gap_)
     guarantee_ = OfMixture(ValidatedMixtureClassifier.guarantee_)
     objective_ = OfMixture(ValidatedMixtureClassifier.objective_)
     predict = OfMixture(ValidatedMixtureClassifier.predict)
