@@ -24,6 +24,11 @@ def _name(entry: str) -> str:
     return re.split(r"[ ,\n]", entry, maxsplit=1)[0]
 
 
+def sections_of(thing: Any) -> dict[str, str]:
+    """Return the parameters and the attributes that a docstring describes, as texts for another one."""
+    return {found[2].lower(): found[0] for found in _SECTION.finditer(inspect.getdoc(thing) or "")}
+
+
 def describing(texts: Mapping[str, str], attributes: str = "") -> Callable[[T], T]:
     """Return a decorator that puts shared texts into the docstring of a class or function.
 

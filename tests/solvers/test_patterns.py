@@ -156,16 +156,6 @@ def test_words_give_the_solution_of_rows(n_members, kind, monkeypatch):
     np.testing.assert_allclose(words_.unit_weights, p * share[position], rtol=1e-9, atol=1e-18)
 
 
-@pytest.mark.parametrize("n_members", [12, 24, 60])
-def test_the_estimate_of_how_many_patterns_there_are(n_members):
-    rng = np.random.default_rng(n_members)
-    losses = BitLosses.from_rows(rng.random((n_members, 60_000)) < rng.beta(0.5, 2, 60_000))
-    truth = len(count_patterns(losses))
-    sample = losses.select(units=np.arange(0, 60_000, 12)).patterns()[1]
-    # In patterns per unit, which is what the choice rests on; rather too many than too few.
-    assert -0.03 < (tail_game.more_patterns(sample, 60_000) - truth) / 60_000 < 0.1
-
-
 def test_many_equal_weights_do_not_drift():
     position = np.zeros(10_000_000, dtype=np.intp)
     weight = np.full(position.size, 0.1)

@@ -19,11 +19,11 @@ from sklearn.utils import column_or_1d
 
 from tailboost import mixture as local
 from tailboost._checks import n_rows_of, refuse_missing
+from tailboost._docs import describing, sections_of
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
-from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
 from tailboost.mixture._lines import Lines
@@ -41,7 +41,7 @@ AT_ONCE, FAN = 2**13, 8
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
 
 
-@with_sections_of(local.RobustMixtureClassifier)
+@describing(sections_of(local.RobustMixtureClassifier))
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` chosen on models' probabilities in Dask collections.
 

@@ -1,8 +1,7 @@
 """Data sets: bundled, or from a file."""
 
-from tailboost.datasets._credit import load_credit_default
+from tailboost.datasets._bundled import load_credit_default, load_wine_quality
 from tailboost.datasets._table import load_table, read_frame
-from tailboost.datasets._wine import load_wine_quality
 from tailboost.datasets.files import read_raw
 from tailboost.datasets.schema import ColumnSchema, TableChangedWarning, TableSchema
 

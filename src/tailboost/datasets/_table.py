@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost._near import did_you_mean
-from tailboost.datasets._bunch import import_pandas
-from tailboost.datasets.files import checked_names, is_csv, read_raw
+from tailboost.datasets.files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.datasets.schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
 
 _MAX_GROUPS = 100

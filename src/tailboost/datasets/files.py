@@ -11,9 +11,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
-
-from tailboost.datasets._bunch import import_pandas
 
 _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv": open,
@@ -23,6 +22,15 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 }
 _PARQUET = (".parquet", ".pq")
 _MISSING = "?"  # besides the words that pandas treats as missing: empty, NA, NaN, null, None …
+
+
+def import_pandas(needed_by: str) -> ModuleType:
+    """Import pandas; if it is missing, raise ImportError naming what needs it and how to install it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(f"{needed_by} needs pandas: pip install 'tailboost[app]'") from error
+    return pandas
 
 
 def is_csv(path: Path) -> bool:

@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.datasets._bunch import import_pandas
-from tailboost.datasets.files import read_raw
+from tailboost.datasets.files import import_pandas, read_raw
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 

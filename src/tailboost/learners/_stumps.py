@@ -23,6 +23,8 @@ Integers = NDArray[np.int64]
 TOTAL_BITS = 60
 # Sample weights beyond 2^±50 cannot be counts of rows and are scaled first.
 FAR_FROM_COUNTS = 50
+# Thresholds of neighbouring columns that are compared at a time, about.
+BATCH = 16_384
 
 
 class NumericTable:
@@ -163,17 +165,26 @@ def best_stump(
     parts = [(sign * t, int((sign * t).sum()), int(t.sum())) for t in terms]
 
     best = (-1, 0, 0, np.inf)
-    nothing_below = [np.zeros(1, dtype=np.int64)] * len(parts)
-    for j in (*range(len(columns)), -1):  # the constant is the stump with no row below its threshold
-        below = [columns[j].below(signed, net) for signed, net, _ in parts] if j >= 0 else nothing_below
+    sizes = np.array([len(column.ends) for column in columns])
+    batch = (np.cumsum(sizes) - sizes) // BATCH
+    batches = np.split(np.arange(len(columns)), np.flatnonzero(np.diff(batch)) + 1)
+    for numbers in (*batches, np.arange(0)):  # the last has the constant, with no row below its threshold
+        below = [
+            np.concatenate([columns[j].below(signed, net) for j in numbers] or [np.zeros(1, dtype=np.int64)])
+            for signed, net, _ in parts
+        ]
         # The stump that answers class 1 above: right on the 1s above and the 0s below.
         halves = [(net - 2 * sums) / mass for sums, (_, net, mass) in zip(below, parts, strict=True)]
         s, t = halves[0], halves[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        if len(cost) and cost.min() < best[3]:
-            at = int(cost.argmin())
-            above = (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= 0  # P ≥ Q
-            best = (j, at, int(above), float(cost[at]))
+        if not len(cost) or cost.min() >= best[3]:
+            continue
+        at = int(cost.argmin())
+        above = (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= 0  # P ≥ Q
+        upto = np.cumsum(sizes[numbers])
+        place = int(np.searchsorted(upto, at, side="right"))
+        j = int(numbers[place]) if len(numbers) else -1
+        best = (j, at - int(upto[place] - sizes[j]) if j >= 0 else 0, int(above), float(cost[at]))
     return best
 
 

@@ -33,13 +33,6 @@ def ranked(P: NDArray[Any], rank: int) -> Ints:
     return P.argmax(axis=1)
 
 
-def total(models: Sequence[PreparedProba], share: Floats, table: Any) -> Floats:
-    """Return the sum of the models' probabilities of prepared rows, each times its share, shape (n, K)."""
-    answers = (model.predict_proba_table(table) for model in models)
-    found: Floats = sum(of * P for of, P in zip(share, answers, strict=True))
-    return found
-
-
 class ClassProbabilities:
     """Mean class probabilities of several models: a classifier, and a prepared table that members share.
 
@@ -95,7 +88,10 @@ class ClassProbabilities:
 
     def transform(self, X: Any) -> Floats:
         """Return the mean probabilities of each class over the models that know it, shape (n, K)."""
-        return total(self.models, self.share, self.table_.transform(X)) / self.share.sum(axis=0)
+        table = self.table_.transform(X)
+        answers = (model.predict_proba_table(table) for model in self.models)
+        summed: Floats = sum(share * P for share, P in zip(self.share, answers, strict=True))
+        return summed / self.share.sum(axis=0)
 
 
 class Ranked:

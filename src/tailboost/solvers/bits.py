@@ -202,13 +202,6 @@ class BitLosses:
             out = picked
         return out
 
-    def like(self, unit: int) -> Mask:
-        """Mark the units with the same losses as ``unit``, shape (n,)."""
-        same = np.ones(self._n, dtype=bool)
-        for plane in self.planes():
-            same &= plane == plane[unit]
-        return same
-
     def keys(self) -> list[Any]:
         """Numbers that are equal for hypotheses with the same losses, and hardly else."""
         step = self._n // TOLD_APART + 1
@@ -283,13 +276,6 @@ class DenseLosses:
         array = self.array if members is None else self.array[np.asarray(members)]
         return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
 
-    def like(self, unit: int) -> Mask:
-        """Mark the units with the same losses as ``unit``, shape (n,)."""
-        same = self.array[0] == self.array[0, unit]
-        for row in self.array[1:]:
-            same &= row == row[unit]
-        return same
-
     def keys(self) -> list[Any]:
         """Numbers that are equal for hypotheses with the same losses, and hardly else."""
         some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
@@ -350,10 +336,6 @@ class ShiftedLosses:
         """Select hypotheses and units by integer indices or boolean masks."""
         shift = self.shift if members is None else self.shift[np.asarray(members)]
         return ShiftedLosses(self.bits.select(members, units), shift, self.scale)
-
-    def like(self, unit: int) -> Mask:
-        """Mark the units with the same losses as ``unit``, shape (n,)."""
-        return self.bits.like(unit)
 
     def keys(self) -> list[Any]:
         """Numbers that are equal for hypotheses with the same losses, and hardly else."""

@@ -21,8 +21,8 @@ GAP = 1e-8
 SAMPLE = 4096
 #: At least one unit in this number is in the sample.
 SPARSE = 16
-#: Patterns per unit below which all are looked for where there are many units.
-PAYS = 0.72
+#: Patterns per unit of the sample below which units with equal losses are merged.
+PAYS = 0.9
 
 
 class SolverError(RuntimeError):
@@ -216,36 +216,14 @@ def _distinct(losses: LossMatrix) -> tuple[Ints, Ints]:
 def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
     """One unit of each pattern of losses, and the position of every unit's pattern among them.
 
-    All repetitions are found where a sample promises many of them or there are few units; else only the heavy
-    patterns, those of a quarter of the sample and more.
+    None where there are many units and hardly any equals another in a sample.
     """
     n_units = losses.shape[1]
-    if n_units <= SAMPLE:
-        return losses.patterns()
-    sample = np.arange(0, n_units, min(n_units // SAMPLE, SPARSE))
-    first, pattern = losses.select(units=sample).patterns()
-    if more_patterns(pattern, n_units) < PAYS * n_units:
-        return losses.patterns()
-    heavy = sample[first[np.bincount(pattern) >= 0.25 * sample.size]]
-    if not heavy.size:
-        return None
-    stand_in = np.arange(n_units)
-    for unit in heavy:
-        stand_in[losses.like(unit)] = unit
-    kept = stand_in == np.arange(n_units)
-    return np.flatnonzero(kept), (np.cumsum(kept) - 1)[stand_in]
-
-
-def more_patterns(pattern: Ints, n_units: int) -> float:
-    """Estimate how many patterns ``n_units`` have from those of a sample of them.
-
-    The next unit brings a new pattern with a chance of (patterns seen once)/(units), Good (1953): so their
-    number grows with a power of the number of units, the share of patterns that are seen once, and with a
-    smaller power later.
-    """
-    counts = np.bincount(pattern)
-    power = np.count_nonzero(counts == 1) / counts.size
-    return float(counts.size * (n_units / pattern.size) ** power)
+    if n_units > SAMPLE:
+        sample = np.arange(0, n_units, min(n_units // SAMPLE, SPARSE))
+        if losses.select(units=sample).patterns()[0].size >= PAYS * sample.size:
+            return None
+    return losses.patterns()
 
 
 def feasible(w: Floats, cap: Floats) -> Floats:

@@ -75,7 +75,7 @@ class TorchSession:
         )
         # Rows are drawn in an order that depends on their values, so positions and repetitions do not matter.
         self.order = np.lexsort((y, hash_rows(X)))
-        self.seed = _seed(learner.random_state)
+        self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.folder = None if learner.members_dir is None else make_folder(learner.members_dir, "members_dir")
         self.starts: dict[str, Start] = {}
         self._try()
@@ -190,10 +190,6 @@ def _read_start(path: Path) -> Start:
         raise
     except Exception as error:  # damaged files raise exceptions of many types
         raise ValueError(f"the warmed-up model {str(path)!r} is damaged ({error}); delete it") from error
-
-
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class TorchClassifier(ClassifierMixin, BaseEstimator):

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from tailboost._store import digest, write
 from tailboost._typing import Ints
 from tailboost.torch._data import Feed, find_device
-from tailboost.torch._threads import threads_for
-from tailboost.torch._training import Randomness
+from tailboost.torch._training import Randomness, threads_for
 
 
 @dataclass
