@@ -72,7 +72,9 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
             "first; each number is a class here"
         )
     for name in data:
-        if data[name].dtype == "category" and _are_codes(data[name].cat.categories):
+        texts = data[name].cat.categories if data[name].dtype == "category" else []
+        # A column of text that would be one of numbers if none of them began with 0, as 01234 does.
+        if any(re.match(r"[+-]?0\d", str(each)) for each in texts) and _are_numbers(texts):
             yield f"column {name!r} holds numbers that begin with 0: they are codes, and are read as text"
     if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
         return
@@ -88,11 +90,6 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
 
 def _are_numbers(values: Any) -> bool:
     return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
-
-
-def _are_codes(categories: Any) -> bool:
-    """Whether a column of text would be one of numbers if none of them began with 0, as 01234 does."""
-    return _are_numbers(categories) and any(re.match(r"[+-]?0\d", str(each)) for each in categories)
 
 
 def _looks_like_an_id(column: Any) -> bool:
