@@ -12,8 +12,9 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
+from tailboost import datasets
 from tailboost.cli._shared import BadInput, bad_input, warn, warnings_as_lines
-from tailboost.datasets import TableSchema, load_table
+from tailboost.datasets import TableSchema
 
 FEWEST_ROWS = 50  # below, a column may look like anything by chance
 MOST_CLASSES = 50
@@ -33,7 +34,7 @@ def read_to_fit(
     Return it, from `tailboost.datasets.load_table`, and the columns that look like ids and are no features.
     """
     with bad_input(), warnings_as_lines():
-        table = load_table(data, target, group=group, drop=drop, text_labels=True, **more)
+        table = datasets.load_table(data, target, group=group, drop=drop, text_labels=True, **more)
     ids = _set_ids_aside(table, keep)
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)

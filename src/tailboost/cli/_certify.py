@@ -1,4 +1,4 @@
-"""``certify``, ``calibrate`` and ``card``: what is known of a model on rows that had no part in its making."""
+"""``certify``, ``calibrate`` and ``card``: what is known of a model by rows that it has not seen."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from tailboost import NotCertifiedError
 from tailboost import calibrate as cheapest
 from tailboost import certify as bounds_of
 from tailboost.cli import _options as given
-from tailboost.cli._models import StoredModel
+from tailboost.cli._models import StoredModel, check_model_output
 from tailboost.cli._rates import TableOfCosts, read_limits, read_rates, spelled, stated_limits
 from tailboost.cli._shared import (
     BadInput,
-    bad_input,
     check_output,
     fail,
     read_number,
@@ -25,7 +24,6 @@ from tailboost.cli._shared import (
     write_out,
 )
 from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
-from tailboost.storage import check_model_path
 
 
 def certify(
@@ -128,10 +126,7 @@ def calibrate(
     aims, limits = read_targets(max_error), read_limits(limit)
     if aims is not None and limits:
         raise BadInput("--max-error and --limit: give one of them")
-    inputs = [path for path in (model, data, previous) if path is not None]
-    check_output("--model", out, *inputs)
-    with bad_input("--model: "):
-        check_model_path(out)
+    check_model_output(out, model, data, previous)
     stored = StoredModel.read(model)
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
@@ -162,8 +157,7 @@ def calibrate(
             )
         except NotCertifiedError as error:
             raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
-    with bad_input("--model: "):
-        stored.save(point, out, calibrated=str(data.name))
+    stored.save(point, out, calibrated=str(data.name))
     tell(str(point.certificate_))
     say(f"Model: {out}, the cheapest point whose targets are certified.")
 

@@ -84,17 +84,17 @@ def fail(message: str, code: int) -> int:
     return code
 
 
-def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path) -> None:
+def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
     """Refuse outputs that are read here."""
     for output in outputs:
         for given in inputs:
-            if is_same_file(output, given):
+            if given is not None and is_same_file(output, given):
                 raise BadInput(
                     f"{option}: {str(output)!r} is read here; writing it would overwrite {str(given)!r}"
                 )
 
 
-def check_output(option: str, out: Path, *inputs: Path) -> None:
+def check_output(option: str, out: Path, *inputs: Path | None) -> None:
     """Refuse a file that cannot be written, before any work is done."""
     with bad_input(f"{option}: "):  # a name may be longer than the system takes
         if out.is_dir() or not out.parent.is_dir():
