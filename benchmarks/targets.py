@@ -111,10 +111,6 @@ def methods(y: np.ndarray, target: Target, seed: int) -> Iterator[tuple[str, Any
     """Yield classifiers by name."""
     yield "worst class boosting", tb.WorstClassBoostClassifier(max_error=target, random_state=seed)
     yield (
-        "worst class boosting, one member",
-        tb.WorstClassBoostClassifier(max_error=target, randomized=False, random_state=seed),
-    )
-    yield (
         "robust mixture of the trees",
         tb.RobustMixtureClassifier([("trees", trees(seed))], max_error=target, random_state=seed),
     )

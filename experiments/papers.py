@@ -216,11 +216,11 @@ ITEMS = (
          "in `PAPER` and its kin in `experiments/images.py`; a single net has 100 epochs, where they stop at "
          "10,000 at most"),
     Item(SAITO, "Table VIII: γ", PARTLY,
-         "all four on the squares, one seed; on CIFAR-10 it needs a GPU",
+         "all four on the squares, three seeds; on CIFAR-10 it needs a GPU",
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_gamma),
     Item(SAITO, "Tables IX and X: θ", PARTLY,
-         "all ten θ on the squares, one seed; on CIFAR-10 they need a GPU",
+         "all ten θ on the squares, three seeds; on CIFAR-10 they need a GPU",
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_theta),
     Item(BLANCHET, "Table 1: credit default", REPRODUCED,

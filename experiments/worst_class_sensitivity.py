@@ -159,18 +159,18 @@ def _text(settings: Settings, found: Found, chosen: Mapping[float, Mapping[str, 
 
 def _picture(found: Found, plt: Any) -> Any:
     """Draw worst and mean test errors against θ for every γ, beside the published ones."""
-    figure, panels = plt.subplots(1, 2, figsize=(6.4, 2.7), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(6.8, 3.2), sharey=True, layout="constrained")
     for k, (gamma, of) in enumerate(found.items()):
         worst, mean, _ = zip(*(_means(cells) for cells in of.values()), strict=True)
         panels[0].plot(THETAS, worst, "o-", color=f"C{k}", label=f"worst, γ = {gamma}")
         panels[0].plot(THETAS, mean, "o--", color=f"C{k}", markersize=3)
     worst, mean = zip(*PUBLISHED.values(), strict=True)
-    panels[1].plot(list(PUBLISHED), worst, "D-", color="0.3", label="worst")
+    panels[1].plot(list(PUBLISHED), worst, "D-", color="0.3", label="published, worst")
     panels[1].plot(list(PUBLISHED), mean, "D--", color="0.3", markersize=3, label="mean (broken lines)")
-    for ax, title in zip(panels, ("ours: squares", "published: CIFAR-10, γ from q = 0.8"), strict=True):
+    for ax, title in zip(panels, ("ours: squares", "published: CIFAR-10, q = 0.8"), strict=True):
         ax.set(xlabel="θ", title=title, ylim=(0, 100))
-        ax.legend(fontsize="small", frameon=False)
     panels[0].set_ylabel("test error, %")
+    figure.legend(fontsize="small", frameon=False, loc="outside lower center", ncols=3)
     return figure
 
 

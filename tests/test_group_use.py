@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import tailboost as tb
@@ -129,3 +130,16 @@ def test_the_page_says_it(table):
     assert "Group sex: answers may depend on it by feature" in render(results)
     del results.document["data"]["group_features"]  # as in a document of an earlier edition
     assert "Group sex" not in render(results)
+
+
+@pytest.mark.parametrize("objective", ["worst_group", "worst_class"])
+def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objective):
+    X, y = table
+    mix = tb.RobustMixtureClassifier(
+        [("bayes", GaussianNB())], objective=objective, n_thresholds=5, random_state=0
+    ).fit(X[["score", "age"]], y, groups=X[["sex"]])
+    (use,) = mix.guarantee_.groups
+    used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
+    # Where groups are inferred the prices of its groups differ, else they are one of a class.
+    assert use.weighed == (objective == "worst_group") == any(len(m.rule.prices) > 2 for m in used)
+    assert ("weigh what the features say of it" in mix.guarantee_.details) == use.weighed

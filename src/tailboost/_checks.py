@@ -14,41 +14,15 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.multiclass import check_classification_targets
 
-from tailboost._numbers import (
-    base_measure,
-    check_alpha,
-    check_number,
-    check_vector,
-    check_weights,
-    finite,
-    loss_vector,
-    relative_weights,
-)
+from tailboost._numbers import base_measure as base_measure
+from tailboost._numbers import check_alpha as check_alpha
+from tailboost._numbers import check_number as check_number
+from tailboost._numbers import check_vector as check_vector
+from tailboost._numbers import check_weights as check_weights
+from tailboost._numbers import finite as finite
+from tailboost._numbers import loss_vector as loss_vector
+from tailboost._numbers import relative_weights as relative_weights
 from tailboost._typing import Floats, Ints, Labels
-
-__all__ = [
-    "as_pandas",
-    "base_measure",
-    "check_alpha",
-    "check_labelled_rows",
-    "check_length",
-    "check_number",
-    "check_probabilities",
-    "check_row_shape",
-    "check_same_kind",
-    "check_vector",
-    "check_weights",
-    "columns_by_name",
-    "distinct_labels",
-    "finite",
-    "label_column",
-    "loss_vector",
-    "n_rows_of",
-    "positions",
-    "refuse_frame",
-    "refuse_missing",
-    "relative_weights",
-]
 
 
 def as_pandas(table: Any) -> Any:

@@ -62,7 +62,7 @@ class Identity:
         """Return in words how another fit's identity (`as_dict`) differs; empty if it does not."""
         versions = {k: (other["versions"].get(k), v) for k, v in self.versions.items()}
         versions |= {k: (v, None) for k, v in other["versions"].items() if k not in self.versions}
-        changed = [f"{k} {_or_none(a)}, here is {_or_none(b)}" for k, (a, b) in versions.items() if a != b]
+        changed = [f"{k} {a or 'none'}, here is {b or 'none'}" for k, (a, b) in versions.items() if a != b]
         if changed:
             return f"was written with {'; '.join(changed)}: members of other versions may answer otherwise"
         if other["owner"] != self.owner:
@@ -75,10 +75,6 @@ class Identity:
             return ""
         shown = ", ".join(what[:5]) + (", ..." if len(what) > 5 else "")
         return f"belongs to a fit with other data, parameters or random_state ({shown})"
-
-
-def _or_none(version: str | None) -> str:
-    return "none" if version is None else version
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:

@@ -30,6 +30,12 @@ class Method:
     takes_groups: bool = False
     by_group: bool = False  # whether it has to be told the groups of the rows it answers
 
+    @classmethod
+    def of(cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool) -> Method:
+        """Return the entry of a classifier of ours, which is called after its class."""
+        name = "-".join(filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant)))
+        return cls(name, title, summary, factory, ours=True, **flags)
+
     @property
     def uses_alpha(self) -> bool:
         """Whether there is a parameter ``alpha`` that has a meaning by default."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from tailboost._checks import n_rows_of
-from tailboost._steps import label_shares
+from tailboost._steps import label_shares, last_step
 from tailboost._units import answers_by_group
 
 MOST_ROWS = 32
@@ -140,11 +139,7 @@ def _storable(values: list[Any]) -> bool:
 
 def rows_of(model: Any) -> Any:
     """Return the probe rows that the fit of a classifier, also at a pipeline's end, made up; or None."""
-    return getattr(_classifier(model), "probe_rows_", None)
-
-
-def _classifier(model: Any) -> Any:
-    return _classifier(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+    return getattr(last_step(model), "probe_rows_", None)
 
 
 @dataclass
@@ -171,7 +166,7 @@ class Answers:
 
 def answers(model: Any, rows: Any) -> Answers:
     """Ask a model about its probe rows; of a pipeline the classifier at its end, whose rows they are like."""
-    classifier = _classifier(model)
+    classifier = last_step(model)
     if isinstance(rows, ProbeFrame):
         rows = rows.frame()
     elif isinstance(rows, ProbeMatrix):

@@ -26,9 +26,9 @@ METHODS: dict[str, Method] = {
     for m in (
         *classifiers.METHODS,
         *presets.METHODS,
-        Method(
-            "robustmixture", "Robust mixture", "boosted trees and forests mixed for the worst class",
-            RobustMixtureClassifier, ours=True, by_classes=True, randomized=True,
+        Method.of(
+            RobustMixtureClassifier, "Robust mixture", "boosted trees and forests mixed for the worst class",
+            by_classes=True, randomized=True,
         ),
         Method("erm", "ERM", "the default learner alone", LEARNERS["erm"]),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", LEARNERS["forest"]),

@@ -422,13 +422,15 @@ def choose_scheme(
     memory: Memory = ask_anew,
     five_up_to: float = np.inf,
     together: bool = False,
+    known_classes: bool = False,
 ) -> Scheme:
     """Return the scheme for a problem whose training rows the learner's session has opened.
 
     ``validation`` is as given to the classifier; where it holds out a fraction, ``refit`` has members fitted
     again on all rows. ``seed`` draws the folds, ``n_jobs`` are threads over them, and ``memory`` keeps their
     answers, for a fit that may be killed within a round. ``five_up_to`` is that of `Split.of`; whether the
-    models of several rounds may answer ``together`` see `CrossFitted`.
+    models of several rounds may answer ``together`` see `CrossFitted`. Rows of which no model that is judged
+    on them knows the class can be left out of their units: ``known_classes``.
 
     Raises
     ------
@@ -443,6 +445,8 @@ def choose_scheme(
         return AllRows(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
     judged = split.judged(train, "losses")
+    if known_classes:
+        judged = only_known_classes(judged, split.fold, problem)
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
@@ -457,23 +461,13 @@ def _smallest_unit(rows: Rows) -> int:
     return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
 
 
-def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
-    """Exclude rows whose class is unknown to every model that is judged on them.
-
-    A model does not know a class that lies entirely on the side of the split on which it is judged.
-    """
-    if isinstance(scheme, CrossFitted):
-        side = scheme.fold
-    elif isinstance(scheme, HeldOut):
-        side = scheme.held.astype(np.intp)
-    else:
-        return scheme
-    first, last = np.full(problem.n_classes, side.max()), np.zeros(problem.n_classes, dtype=side.dtype)
+def only_known_classes(judged: Rows, side: Ints, problem: Problem) -> Rows:
+    """Exclude judged rows whose class lies entirely on one side of the split, unknown to who is judged."""
+    first, last = np.full(problem.n_classes, side.max()), np.full(problem.n_classes, side.min())
     np.minimum.at(first, problem.y, side)
     np.maximum.at(last, problem.y, side)
-    judged = scheme.judged
     known = (first < last)[judged.y]
     if judged.groups is None or not known.any():  # one row per class: a rough error is better than none
-        return scheme
+        return judged
     known = known.reshape(-1, *[1] * (judged.groups.ndim - 1))
-    return replace(scheme, judged=replace(judged, groups=np.where(known, judged.groups, -1)))
+    return replace(judged, groups=np.where(known, judged.groups, -1))

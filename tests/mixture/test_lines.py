@@ -24,7 +24,7 @@ def test_lines_say_what_rows_do(objective):
         sample_weight=rng.integers(1, 4, len(y)), n_thresholds=10,
     )  # fmt: skip
     judged, lines = mix._judged, mix.combiner_.pool.ledger
-    rows = mix._aim.rows(judged.rows)
+    rows = mix._choice.aim.rows(judged.rows)
     wrong = np.array([member.predict_table(judged.table) != rows.y for member in mix.ensemble_.members])
     plain = Ledger(rows, BitLosses.from_rows(wrong), BitLosses(len(rows.y)))
     half = judged.rows.halves()
@@ -36,7 +36,7 @@ def test_lines_say_what_rows_do(objective):
         (plain.part(~half), lines.part(~of_lines)),
     ]
     for by_row, by_line in pairs:
-        index, of = (mix._aim.objective.index(ledger.rows) for ledger in (by_row, by_line))
+        index, of = (mix._choice.aim.objective.index(ledger.rows) for ledger in (by_row, by_line))
         np.testing.assert_allclose(
             by_line.unit_errors("units", of)[0], by_row.unit_errors("units", index)[0], atol=1e-9
         )
@@ -44,5 +44,8 @@ def test_lines_say_what_rows_do(objective):
         np.testing.assert_allclose(by_line.unit_sizes("units", of), sizes, rtol=1e-9)
         np.testing.assert_allclose(by_line.mean_losses(), by_row.mean_losses(), atol=1e-9)
         assert by_line.tie() == pytest.approx(by_row.tie(), abs=1e-9)
-    counts = np.bincount(mix._aim.objective.index(rows))
-    assert lines.rows.counts(mix._aim.objective.index(lines.rows), len(counts)).tolist() == counts.tolist()
+    counts = np.bincount(mix._choice.aim.objective.index(rows))
+    assert (
+        lines.rows.counts(mix._choice.aim.objective.index(lines.rows), len(counts)).tolist()
+        == counts.tolist()
+    )

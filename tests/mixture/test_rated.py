@@ -138,7 +138,7 @@ def test_one_rule_that_cannot_keep_a_limit_says_so():
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)
     assert drawn.limits_met_
     reached = str(caught[0].message).split("with error of ")[1].split(" (")[0]
-    assert float(reached) == pytest.approx(drawn._outcome.choice.value, rel=1e-3)
+    assert float(reached) == pytest.approx(drawn._choice.choice.value, rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.SmallUnitsWarning")

@@ -12,7 +12,6 @@ from tailboost.solvers import (
     cvar,
     minimize_cvar_mixture,
     mixture_path,
-    working_set,
 )
 from tailboost.solvers import mixture as mixture_module
 from tailboost.solvers.tail_game import TailGame
@@ -20,6 +19,7 @@ from tailboost.solvers.tail_game import TailGame
 seeds = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 def test_a_thousand_games_against_highs():
     for seed in range(1200):
         losses, alpha, base = random_game(seed)
@@ -100,21 +100,6 @@ def test_fast_method_against_highs():
             assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
         fast += solution.method == "newton"
     assert fast > 60
-
-
-def test_samples_first_against_highs(monkeypatch):
-    # As on a million units: the first steps are those on a sample, the exact ones on what it leaves in doubt.
-    monkeypatch.setattr(working_set, "COARSE", 25)
-    monkeypatch.setattr(working_set, "MANY", 4)
-    fast = 0
-    for seed in range(48):
-        losses, alpha, base = larger_game(seed)
-        solution = minimize_cvar_mixture(losses, alpha, base)
-        check_mixture(solution, losses, alpha, base)
-        if measure(base, losses.shape[1]).min() > 1e-9:
-            assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
-        fast += solution.method == "newton"
-    assert fast > 20
 
 
 def test_path_of_ties_is_that_of_single_solves():

@@ -49,45 +49,41 @@ __all__ = [
 
 #: Entries of `tailboost.registry`.
 METHODS = (
-    Method(
-        "adalpboost", "AdaLPBoost", "Hedge over samples, exact CVaR mixture; one fit serves every α",
-        AdaLPBoostClassifier, ours=True, randomized=True,
+    Method.of(
+        AdaLPBoostClassifier,
+        "AdaLPBoost",
+        "Hedge over samples, exact CVaR mixture; one fit serves every α",
+        randomized=True,
     ),
-    Method(
-        "lpboost", "LPBoost", "totally corrective player for one α, exact CVaR mixture",
-        LPBoostClassifier, ours=True, randomized=True,
+    Method.of(
+        LPBoostClassifier,
+        "LPBoost",
+        "totally corrective player for one α, exact CVaR mixture",
+        randomized=True,
     ),
-    Method(
-        "regularizedlpboost", "Regularised LPBoost",
+    Method.of(
+        RegularizedLPBoostClassifier,
+        "Regularised LPBoost",
         "LPBoost with an entropy term and a rate of convergence",
-        RegularizedLPBoostClassifier, ours=True, randomized=True,
+        randomized=True,
     ),
-    Method(
-        "averageboost", "AdaBoost + average", "Hedge over samples, even mixture",
-        AverageBoostClassifier, ours=True, randomized=True,
+    Method.of(
+        AverageBoostClassifier, "AdaBoost + average", "Hedge over samples, even mixture", randomized=True
     ),
-    Method(
-        "ocoboost", "OCO boosting", "Hedge over samples against a weak learner, majority vote",
-        OCOBoostClassifier, ours=True,
+    Method.of(OCOBoostClassifier, "OCO boosting", "Hedge over samples against a weak learner, majority vote"),
+    Method.of(DROBoostClassifier, "DRO boosting", "additive, for the worst case over a ball around the data"),
+    Method.of(
+        AdaBoostClassifier,
+        "AdaBoost",
+        "additive, the exponential loss (SAMME); the reference of the next three",
     ),
-    Method(
-        "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",
-        DROBoostClassifier, ours=True,
+    Method.of(
+        VadaBoostClassifier, "VadaBoost", "additive, with a penalty on the variance of the exponential loss"
     ),
-    Method(
-        "adaboost", "AdaBoost", "additive, the exponential loss (SAMME); the reference of the next three",
-        AdaBoostClassifier, ours=True,
+    Method.of(
+        EBBoostClassifier, "EBBoost", "the same penalty, each round the best of all stumps; two classes only"
     ),
-    Method(
-        "vadaboost", "VadaBoost", "additive, with a penalty on the variance of the exponential loss",
-        VadaBoostClassifier, ours=True,
+    Method.of(
+        SoftMarginBoostClassifier, "Soft-margin boosting", "AdaBoost's hypotheses, weights of a soft margin"
     ),
-    Method(
-        "ebboost", "EBBoost", "the same penalty, each round the best of all stumps; two classes only",
-        EBBoostClassifier, ours=True,
-    ),
-    Method(
-        "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights of a soft margin",
-        SoftMarginBoostClassifier, ours=True,
-    ),
-)  # fmt: skip
+)

@@ -131,6 +131,8 @@ class BaseBoostClassifier(
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
+    # Whether rows whose class no model judged on them knows are in no unit.
+    _known_classes: ClassVar[bool] = False
     # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
     _takes_regressors: ClassVar[bool] = False
 
@@ -189,10 +191,6 @@ class BaseBoostClassifier(
     def _five_folds_up_to(self) -> float:
         """Beyond so many distinct rows validation="auto" takes three folds instead of five."""
         return np.inf
-
-    def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
-        """Return the scheme with the rows on which this classifier judges members."""
-        return scheme
 
     def _tied_to_rounds(self) -> str:
         """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
@@ -265,7 +263,7 @@ class BaseBoostClassifier(
             seed=entropy,
             members_dir=self.checkpoint_dir,
         )
-        scheme = choose_scheme(
+        return choose_scheme(
             session,
             problem,
             self._validation(),
@@ -275,8 +273,8 @@ class BaseBoostClassifier(
             memory=memory,
             five_up_to=self._five_folds_up_to,
             together=self._together,
+            known_classes=self._known_classes,
         )
-        return self._watch(scheme, problem)
 
     def _identity(self, data: str, entropy: int) -> Identity:
         """Return what must stay the same for a fit on this data to be continued."""
@@ -341,9 +339,16 @@ class BaseBoostClassifier(
                     chosen = (Sketch.of_rows(X_val),)
                 routed = _check_method_params(X, routed, indices=problem.used)
                 data = problem.fingerprint(self.classes_)
-                goes_on = self._goes_on(data)
-                identity = self._run.identity if goes_on else self._identity(data, self._draw_entropy())
-                checkpoints = resources.enter_context(self._checkpoints(identity, interrupted))
+                if goes_on := self._goes_on(data):
+                    identity = self._run.identity
+                else:
+                    entropy = check_random_state(self.random_state).randint(2**31 - 1)
+                    identity = self._identity(data, int(entropy))
+                checkpoints = resources.enter_context(
+                    Checkpoints.open(
+                        self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                    )
+                )
                 scheme = self._open_scheme(problem, routed, identity.entropy, checkpoints.remember)
                 if not goes_on:
                     self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
@@ -372,17 +377,9 @@ class BaseBoostClassifier(
     def _conclude(self, problem: Problem) -> None:
         """Say and note what follows from a finished fit."""
 
-    def _checkpoints(self, identity: Identity, interrupted: Callable[[], bool]) -> Checkpoints:
-        """Open the folder of the rounds."""
-        folder, learner = self.checkpoint_dir, self.estimator
-        return Checkpoints.open(folder, identity, learner=learner, interrupted=interrupted)
-
     def _restore(self, attributes: dict[str, Any]) -> None:
         self.__dict__.clear()
         self.__dict__.update(attributes)
-
-    def _draw_entropy(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _new_run(self, problem: Problem, scheme: Scheme, identity: Identity) -> Run:
         entropy = identity.entropy

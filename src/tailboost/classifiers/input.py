@@ -112,7 +112,7 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
 
 
 def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
-    """Check a table for a classifier's learner; with ``y`` it is the training table."""
+    """Check a table for a classifier's learner; the training table, with ``y``, and what its columns held."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
@@ -122,14 +122,12 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         refuse_frame(X)
         checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
         if reset:
-            classifier._known_values, X = learn_columns(X)
-            return X, checked[1]
+            found, X = learn_columns(X)
+            return X, checked[1], found
         known = getattr(classifier, "_known_values", None)
         return X if known is None else read_columns(X, known)
-    if reset:
-        classifier._known_values = None
     tags = input_tags(learner)
-    return validate_data(
+    checked = validate_data(
         classifier,
         summed(X),
         reset=reset,
@@ -139,6 +137,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         allow_nd=tags.three_d_array,
         **given,
     )
+    return (*checked, None) if reset else checked
 
 
 def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
@@ -237,12 +236,12 @@ def read_problem(
 ) -> tuple[Problem, dict[str, Any]]:
     """Check the training rows; return them with the classifier's attributes that they give.
 
-    These are ``classes_`` and, with groups, their names and the features that tell them.
+    These are ``classes_``, what columns held and, with groups, their names and the features that tell them.
     """
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
-    X, y = checked_table(classifier, learner, X, y)
+    X, y, known = checked_table(classifier, learner, X, y)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
@@ -264,7 +263,7 @@ def read_problem(
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
     kept, numbers = X if used.all() else take(X, used), None
-    found: dict[str, Any] = {"classes_": classes}
+    found: dict[str, Any] = {"classes_": classes, "_known_values": known}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)

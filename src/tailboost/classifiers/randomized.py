@@ -58,7 +58,8 @@ class RandomizedClassifier(ClassifierMixin):
 
         {{shares}}
         """
-        return logs(self.predict_proba(X))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
 
     @documented
     def predict(self, X: Any) -> NDArray[Any]:
@@ -168,10 +169,3 @@ class RandomizedClassifier(ClassifierMixin):
                 "single answer to a row; a classifier with shares=False has no such members"
             )
         return chosen
-
-
-def logs(shares: Floats) -> Floats:
-    """Return the logarithms of shares, −∞ for none."""
-    with np.errstate(divide="ignore"):
-        found: Floats = np.log(shares)
-    return found

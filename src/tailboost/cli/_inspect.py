@@ -11,7 +11,7 @@ import typer
 from tailboost._units import can_defer
 from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
-from tailboost.cli._rates import json_lines, measured_rates, print_rates, rates_kept, read_rates, stated_rates
+from tailboost.cli._rates import measured_rates, print_rates, rates_kept, read_rates, stated_rates
 from tailboost.cli._shared import plain_table, say, tell, tell_json, warn, warnings_as_lines
 from tailboost.cli._tables import (
     UnitError,
@@ -66,7 +66,7 @@ def evaluate(
                 "seen_share": None if np.isnan(seen) else seen,
                 "confidence": 0.95,
                 "errors": [unit.to_dict() for unit in units],
-                "rates": None if measured is None else json_lines(measured),
+                "rates": None if measured is None else measured.to_dict()["lines"],
             }
         )
         return
@@ -139,7 +139,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
         "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
-        "rates": None if rates is None else {"of": rates.words, "lines": json_lines(rates)},
+        "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
         "guarantee": None if guarantee is None else guarantee.details,
         "versions": stored.versions,
     }

@@ -282,16 +282,11 @@ def measured_rates(
         y,
         classifier.predict(later.rows, **told),
         groups=later.groups,
-        deferred=passed_on(classifier, later.rows, **told),
+        deferred=classifier.defers(later.rows, **told) if can_defer(classifier) else None,
         costs=each,
         labels=classifier.classes_,
     )
     return RateTable.measured(given, answered, f"the {len(y):,} rows of {later.path.name}")
-
-
-def passed_on(classifier: Any, rows: Any, **told: Any) -> Any:
-    """Return which rows a classifier passes on to a person; None where it passes none on."""
-    return classifier.defers(rows, **told) if can_defer(classifier) else None
 
 
 def print_rates(table: RateTable) -> None:
@@ -306,9 +301,3 @@ def rates_kept(classifier: Any) -> RateTable | None:
     """Return the table of the rates that a classifier was fitted for; None where there is none."""
     found: RateTable | None = getattr(classifier, "rates_", None)
     return found
-
-
-def json_lines(table: RateTable) -> list[dict[str, Any]]:
-    """Return the lines of a table for JSON, which has no NaN."""
-    lines: list[dict[str, Any]] = table.to_dict()["lines"]
-    return lines

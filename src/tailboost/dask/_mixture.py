@@ -194,7 +194,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
             of_words = reader.lines(found.keys, found.totals, words)
             ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
-        self._settle(Judged(reader.models, (), rows), self._mixture(aim, ledger, members))
+        self._take_named(aim, Judged(reader.models, (), rows), ledger, members)
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):

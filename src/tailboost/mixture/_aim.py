@@ -11,13 +11,11 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
-from tailboost.mixture._rated import Stated
+from tailboost.mixture._rated import FEW_ROWS, Stated
 from tailboost.targets import NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
 OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
-
-FEW_ROWS = 10  # units with fewer are named in a warning
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,11 @@ class Aim:
         """Return rows with the units as groups; classes need none."""
         return rows if self.units.kind == "class" else self.units.number(rows)
 
-    def warn_of_small(self, rows: Rows, index: Ints) -> None:
+    def index(self, rows: Rows) -> Ints:
+        """Return the unit or units of each of the rows, or lines of rows, that losses are known of."""
+        return cast("WorstUnit", self.objective).index(rows)
+
+    def warn_of_small(self, rows: Rows) -> None:
         """Name the units with few rows."""
         names, pseudo = self.units.names.tolist(), cast("WorstUnit", self.objective).shrinkage
         rule = "their errors are estimated on so few" + (
@@ -71,7 +73,7 @@ class Aim:
             if pseudo
             else ", and λ believes them: shrinkage=0"
         )
-        size = rows.sizes(index, len(names))
+        size = rows.sizes(self.index(rows), len(names))
         warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
 

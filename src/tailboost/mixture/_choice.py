@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import group_uses, unit_name
-from tailboost._warn import warn_user
+from tailboost._typing import Floats, Mask
+from tailboost._units import group_uses
 from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
@@ -23,34 +22,24 @@ from tailboost.classifiers.input import (
     named_groups,
     rows_given,
 )
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
-from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
-from tailboost.combiners import Ledger, Mixture, WorstUnit
-from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.mixture import Wrong
+from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
-from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
+from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
-from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves, stated_pair
+from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._lines import Lines
-from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
-from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
+from tailboost.mixture._members import POWERS, Tempered, loss_of, losses_of
+from tailboost.mixture._named import NamedChoice
+from tailboost.mixture._rated import RateChoice, Rated, Stated, costs_of, name_of
 from tailboost.mixture._tables import Judged, Models, sources
-from tailboost.rates import GAP, RATIO, error
+from tailboost.rates import error
 from tailboost.solvers import BitLosses
-from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.statements.guarantee import Guarantee
 from tailboost.statements.known_rows import noting_seen
-from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitErrors
-from tailboost.thresholds import ROUNDING, RateTable, below_noise
-
-# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
-DEAR = 0.1
-# What share of the rows is answered alike where a dear rule is said to do so.
-ALIKE = 0.95
+from tailboost.thresholds import RateTable
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -61,9 +50,9 @@ class ProbabilityMixture(MixtureAnswers):
 
     objective: Any
     limits: Any
-    _outcome: Outcome | None
-    _lines: Lines
+    # The engine on the rows of the last choice, and the choice; both stay where another one fails.
     _rated: Rated
+    _choice: NamedChoice | RateChoice
     limits_met_: bool | None
     alpha: float | None
     max_error: Any
@@ -130,8 +119,8 @@ class ProbabilityMixture(MixtureAnswers):
     @property
     def weighs_groups(self) -> bool:
         """Whether answers weigh p(group | x, y), learned from the other columns: rates are by group."""
-        rated = self._rated if self._outcome is not None else None
-        return rated is not None and rated.belief.infers
+        ensemble = self.ensemble_
+        return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
     @property
     def _objective_name(self) -> str:
@@ -155,200 +144,43 @@ class ProbabilityMixture(MixtureAnswers):
     def _settle(
         self,
         judged: Judged,
-        same: Mixture | None = None,
-        limited: bool = True,
         X: Any = None,
+        *,
+        costs: Any = None,
         known: Rated | None = None,
     ) -> None:
-        """Make the pool, unless one of the same units on these rows is given, and choose λ.
-
-        Targets limit the choice, unless a point of the trade-off is asked for (``limited=False``). ``X`` are
-        the features of the rows, where they are there, and ``known`` is an engine on them.
-        """
-        aim = self._aimed(judged.rows)
-        if same is None:
-            rated, numbers = self._members(aim, judged, X, known)
-            judged = replace(judged, said=rated.said)
-            self.combiner_ = self._mixture(aim, *self._ledger(aim, judged, rated, numbers))
-        else:
-            limit = aim.limit if limited else None
-            self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
-        self._judged, self._aim, self._outcome = judged, aim, None
-        # Of one member the losses kept are those of `predict`.
-        self.combiner_.keep_limit(self._wrong if self._sharing and aim.over_units else None)
-        self._set_ensemble()
-        self.units_ = self.unit_errors_ = self.bound_met_ = self.limits_met_ = None
-        if aim.over_units:
-            found = self._reached
-            self.units_, self.unit_errors_ = found.names, found.errors["predict"]
-            if aim.allowed is not None:
-                self.limits_met_ = self.bound_met_ = bool(found.keeps().all() and self.combiner_.excess == 0)
-
-    @property
-    def _unit_index(self) -> Ints:
-        """The unit or units of each row, or line of rows, of the ledger."""
-        return cast("WorstUnit", self._aim.objective).index(self.combiner_.pool.ledger.rows)
-
-    @property
-    def _reached(self) -> UnitErrors:
-        """What `predict` and the rule that draws reach on the units."""
-        aim, ledger, ensemble = self._aim, self.combiner_.pool.ledger, self.ensemble_
-        return UnitErrors.of(
-            aim.units.kind,
-            aim.units.names.tolist(),
-            ledger.rows,
-            self._unit_index,
-            predict=self._wrong(ensemble, np.ones(len(ledger.rows.y), bool)),
-            drawn=ledger.pool().combine(ensemble.weights),
-            allowed=aim.allowed,
-        )
-
-    def _settle_by_rates(
-        self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
-    ) -> None:
-        """Choose by the engine of rates.
+        """Make the pool and choose.
 
         Parameters
         ----------
-        stated : Stated
-            The objective and the limits.
         judged : Judged
             The log-probabilities of the rows.
         X : table, optional
             Their features.
         costs : ndarray of shape (n, K), optional
             What each answer costs in each of them.
-        rated : Rated, optional
-            The engine on these rows, if there is one that knows all that is stated.
+        known : Rated, optional
+            An engine on these rows.
         """
-        if rated is None:
-            rated = Rated.of(
-                stated,
-                judged,
-                X,
-                self.classes_,
-                getattr(self, "_group_names", None),
-                told=self.by_group,
-                averages=bool(self.averages),
-                costs=costs,
-            )
-        self._judged, self._rated = judged, rated
-        self._outcome = outcome = rated.choose(
-            stated,
-            mean_budget=self.mean_budget,
-            sharing=self._sharing,
-            shrinkage=float(self.shrinkage),
-        )
-        choice = outcome.choice
-        self.ensemble_ = MixtureEnsemble(
-            [rated.member(number) for number in choice.numbers.tolist()],
-            choice.weights,
-            len(self.classes_),
-            np.argsort(-choice.weights, kind="stable"),
-            choice.gap,
-        )
-        self.gap_ = choice.gap
-        table = self.rates_
-        assert table is not None
-        self.limits_met_ = table.met
-        self.units_ = self.unit_errors_ = self.bound_met_ = None
-        self.__dict__.pop("_guarantee", None)
-
-    def _warn_of_limits(self) -> None:
-        """Warn of limits that one member does not keep, and of those that are below their own noise."""
-        outcome, table = self._outcome, self.rates_
-        assert outcome is not None
-        assert table is not None
-        choice, limits = outcome.choice, outcome.program.limits
-        for number in np.flatnonzero(choice.excesses > ROUNDING):
-            limit = limits[number]
-            values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
-            alone = not self._sharing and choice.drawn[number] <= ROUNDING
-            way = (
-                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective_} of "
-                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
-                if alone
-                else ""
-            )
-            warn_user(
-                f"limit not kept on {self._rated.words}: {limit}, but the best rule found reaches "
-                f"{limit.said_of(values):.4g}{way}",
-                BoundNotMetWarning,
-            )
-        if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
-            most = outcome.tally[: len(outcome.program.strata.mass)].sum(axis=0).max()
-            warn_user(
-                f"the best rule found that keeps the limits on {self._rated.words} "
-                f"{f'answers {most:.1%} of the rows alike and ' if most > ALIKE else ''}has "
-                f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
-                f"rules, keeps them with {choice.bound:.4g}"
-            )
-        if outcome.passing is not None and not outcome.passing.gains:
-            error, others = outcome.passing.errors
-            warn_user(
-                "passing rows on gains nothing beyond chance: by choices on one half of "
-                f"{self._rated.words}, judged on the other, the rows passed on would be answered with an "
-                f"error of {error:.4f}, the others are with {others:.4f}"
-            )
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in table if 0 < line.rows < FEW_ROWS]
-        if few:
-            warn_user(
-                f"few rows to choose on ({self._rated.words}): fewer than {FEW_ROWS} for "
-                f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
-                SmallUnitsWarning,
-            )
-        said = {str(limit) for limit in limits if below_noise(limit, self._rated.table.strata) is not None}
-        for line in table:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
-            if noisy and line.limit not in said:
-                warn_user(
-                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
-                    f"{self._rated.words}; on fresh rows it may well be broken",
-                    LimitBelowNoiseWarning,
-                )
-
-    def _warn(self, *, forewarned: bool = False) -> None:
-        """Warn of what the choice found, and of limits below their noise unless that was said before."""
-        if self._outcome is not None:
-            if not forewarned:
-                warn_of_noise(self._outcome.program.limits, self._rated.table.strata)
-            self._warn_of_limits()
+        if (stated := self._stated) is None:
+            aim = self._aimed(judged.rows)
+            rated, numbers = self._members(aim, judged, X, known)
+            judged = replace(judged, said=rated.said)
+            self._take_named(aim, judged, *self._ledger(aim, judged, rated, numbers))
             return
-        aim = self._aim
-        if self.unit_errors_ is None:
-            return
-        aim.warn_of_small(self.combiner_.pool.ledger.rows, self._unit_index)
-        if self.bound_met_ is False:
-            self._warn_of_missed()
+        if known is None:
+            known = self._engine(stated, judged, X, costs=costs)
+        self._judged, self._rated = judged, known
+        shrinkage = float(self.shrinkage)
+        chosen = known.choose(
+            stated, mean_budget=self.mean_budget, sharing=self._sharing, shrinkage=shrinkage
+        )
+        self._take(judged, chosen)
 
-    def _warn_of_missed(self) -> None:
-        assert self.unit_errors_ is not None
-        # The estimates take another two choices, and are asked for only where they say more.
-        estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
-        warn_of_missed(self._reached, self.combiner_, estimates=estimates)
-
-    def _ledger(self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]) -> tuple[Ledger, list[Any]]:
-        """Return the losses of all members, by line with the units as groups or by row, and the members."""
-        members: list[Any] = [rated.member(number) for number in numbers]
-        draws = [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
-        draws = draws if self._draws(aim) else []
-        if not aim.over_units:
-            losses = losses_of([*members, *draws], judged.table, judged.rows.y)
-            return Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), [*members, *draws]
-        rows, y = aim.rows(judged.rows), judged.rows.y
-        lines = Lines.of(replace(rows, groups=None) if aim.units.kind == "class" else rows, rated.table)
-        # One member is chosen by what its margins say of other rows.
-        drawn = [loss_of(draw.predict_table(judged.table), y) for draw in draws]
-        pool = [rated.pool.members[i] for i in numbers]
-        ledger = lines.ledger(pool, rated.table, drawn, near=not self._sharing)
-        if self._sharing:
-            self._lines = lines
-        return ledger, [*members, *draws]
-
-    def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
-        """Return the combiner of a pool with these losses."""
+    def _take_named(
+        self, aim: Aim, judged: Judged, ledger: Ledger, members: list[Any], lines: Lines | None = None
+    ) -> None:
+        """Choose among members with these losses, of rows or of lines of rows."""
         mixture = Mixture(
             aim.objective,
             len(self.classes_),
@@ -356,8 +188,66 @@ class ProbabilityMixture(MixtureAnswers):
             randomized=self._sharing,
             limit=aim.limit,
         )
-        mixture.pool = Pool(ledger, [], list(members))
-        return mixture
+        mixture.pool = Pool(ledger, [], members)
+        self._take(judged, NamedChoice.of(aim, judged, mixture, lines))
+
+    def _engine(self, stated: Stated, judged: Judged, X: Any, **more: Any) -> Rated:
+        names = getattr(self, "_group_names", None)
+        averages = bool(self.averages)
+        return Rated.of(
+            stated, judged, X, self.classes_, names, told=self.by_group, averages=averages, **more
+        )
+
+    def _again(self, limited: bool) -> None:
+        """Choose again among the same members; targets may be left out of it."""
+        known = cast("NamedChoice", self._choice)
+        aim = self._aimed(known.judged.rows)
+        limit = aim.limit if limited else None
+        combiner = known.combiner.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
+        self._take(known.judged, NamedChoice.of(aim, known.judged, combiner, known.lines))
+
+    def _take(self, judged: Judged, choice: NamedChoice | RateChoice) -> None:
+        """Answer as a choice says."""
+        self._judged, self._choice = judged, choice
+        self.ensemble_, self.gap_ = choice.ensemble, choice.ensemble.gap
+        self.limits_met_, errors = choice.limits_met, choice.errors
+        self.units_ = self.unit_errors_ = self.bound_met_ = None
+        if errors is not None:
+            self.units_, self.unit_errors_ = errors.names, errors.errors["predict"]
+            self.bound_met_ = choice.limits_met
+        self.__dict__.pop("_guarantee", None)
+
+    @property
+    def combiner_(self) -> Mixture:
+        """The members with their losses, where they were chosen by these."""
+        return cast("NamedChoice", self._choice).combiner
+
+    def _warn(self, *, forewarned: bool = False) -> None:
+        """Warn of what the choice found, and of limits below their noise unless that was said before."""
+        self._choice.warn(forewarned=forewarned)
+        self._choice.warn_of_missed(lambda: self.unit_estimates_)
+
+    def _ledger(
+        self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]
+    ) -> tuple[Ledger, list[Any], Lines | None]:
+        """Return the losses of all members, by line with the units as groups or by row, and the members.
+
+        And the lines, where what `predict` answers is not known by one member's losses.
+        """
+        draws: list[Any] = []
+        if not aim.over_units if self.shares == "auto" else self.shares:  # draws from the probabilities join
+            draws = [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
+        members = [*map(rated.member, numbers), *draws]
+        if not aim.over_units:
+            losses = losses_of(members, judged.table, judged.rows.y)
+            return Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), members, None
+        rows, y = aim.rows(judged.rows), judged.rows.y
+        lines = Lines.of(replace(rows, groups=None) if aim.units.kind == "class" else rows, rated.table)
+        drawn = [loss_of(draw.predict_table(judged.table), y) for draw in draws]
+        # One member is chosen by what its margins say of other rows.
+        pool = [rated.pool.members[i] for i in numbers]
+        ledger = lines.ledger(pool, rated.table, drawn, near=not self._sharing)
+        return ledger, members, lines if self._sharing else None
 
     def _members(
         self, aim: Aim, judged: Judged, X: Any = None, known: Rated | None = None
@@ -371,22 +261,9 @@ class ProbabilityMixture(MixtureAnswers):
         if known is not None and known.scores == same and known.covers(stated, names):
             rated = known.anew()
         else:
-            rated = Rated.of(
-                stated,
-                judged,
-                X,
-                self.classes_,
-                names,
-                told=self.by_group,
-                averages=bool(self.averages),
-                most_sources=None,
-            )
+            rated = self._engine(stated, judged, X, most_sources=None)
         n, s = int(self.n_thresholds), float(self.shrinkage)
         return rated, rated.thresholds(stated, n, s, with_constants=bool(self.include_constants))
-
-    def _draws(self, aim: Aim) -> bool:
-        """Whether draws from the probabilities join."""
-        return not aim.over_units if self.shares == "auto" else bool(self.shares)
 
     @property
     def _sharing(self) -> bool:
@@ -394,15 +271,6 @@ class ProbabilityMixture(MixtureAnswers):
         if self.randomized == "auto":
             return self._objective_name == "cvar" or self.shares is True
         return bool(self.randomized)
-
-    def _set_ensemble(self) -> None:
-        ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
-        weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)  # the solver's rounding
-        # Members without a share settle no tie, so that no model is asked for that alone.
-        order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
-        self.ensemble_ = replace(ensemble, weights=weights / weights.sum(), tie_order=order)
-        self.gap_ = max(0.0, self.ensemble_.gap)
-        self.__dict__.pop("_guarantee", None)
 
     # -- another choice ------------------------------------------------------------------------------
 
@@ -487,16 +355,15 @@ class ProbabilityMixture(MixtureAnswers):
                 raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
             if rated is not None:  # what this choice adds is not this classifier's
                 rated = replace(rated, pool=rated.pool.copy())
-            new._settle_by_rates(stated, judged.kept(), table, costs, rated)
+            new._settle(judged.kept(), table, costs=costs, known=rated)
             new._warn()
             return new
         # On the same rows and for the same units the members are the same: only λ is chosen again.
-        same = self._stated is None and judged is self._judged
-        same &= new._objective_name == self._objective_name
-        kept = judged if same else judged.kept()
-        new._settle(kept, self.combiner_ if same else None, X=table, known=rated)
-        if new.bound_met_ is False:
-            new._warn_of_missed()
+        if self._stated is None and judged is self._judged and new._objective_name == self._objective_name:
+            new._again(limited=True)
+        else:
+            new._settle(judged.kept(), table, known=rated)
+        new._choice.warn_of_missed(lambda: new.unit_estimates_)
         return new
 
     def _meaning(
@@ -564,8 +431,8 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
-        if budgets is None and objective is None and self._outcome is not None:
-            budgets, objective = stated_pair(self._outcome.program.objective, self._stated)
+        if budgets is None and objective is None and (pair := self._choice.pair) is not None:
+            budgets, objective = pair
         if getattr(objective, "compares", False) and hasattr(budgets, "rate"):
             budgets, objective = objective, budgets
         if hasattr(budgets, "rate"):
@@ -579,17 +446,12 @@ class ProbabilityMixture(MixtureAnswers):
                 "passed_on needs two rates: tradeoff(rates.largest(rates.answered_error(by='class')), "
                 "rates.answered_error(), passed_on=...)"
             )
-        if self._outcome is not None:
-            raise ValueError(
-                "where rates were limited or made small, a budget of mean error names no point: tradeoff() "
-                "limits the rate of the first limit, tradeoff(rates.miss(1), rates.error()) any other"
-            )
-        mixture = self.combiner_.aiming_at(self.objective_)
+        mixture = self._choice.traced
 
         def within(mean_budget: float) -> ProbabilityMixture:
             new = copy.copy(self)
             new.mean_budget = mean_budget
-            new._settle(self._judged, self.combiner_, limited=False)
+            new._again(limited=False)
             return new
 
         checked = self._checked if self._models.fitted else None
@@ -607,61 +469,30 @@ class ProbabilityMixture(MixtureAnswers):
             judged = self._judged.kept()
             table = judged.table
         check_parameters(self, judged.rows.groups)
-        return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
+        aim = cast("NamedChoice", self._choice).aim
+        return aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 
     # -- what was found -------------------------------------------------------------------------------
 
     @property
     def objective_(self) -> Any:
         """What λ minimises."""
-        if self._outcome is not None:
-            return self._outcome.program.objective
-        return self._aim.objective
+        return self._choice.objective
 
     @property
     def guarantee_(self) -> Guarantee:
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
-        if self._outcome is not None:
-            raise AttributeError("guarantee_ is about errors of units; of rates see rates_")
         if "_guarantee" not in self.__dict__:
-            elsewhere = TwoFoldEstimate.of(self.combiner_, self._wrong if self._aim.over_units else None)
-            found = guarantee(
-                None,
-                self.combiner_,
-                self.estimator_weights_,
-                self.gap_,
-                ((), ()),
-                self.classes_.tolist(),
-                self.members_,
-                elsewhere,
-            )
-            units = None
-            if self._aim.over_units:
-                units = self._reached.table(elsewhere, self._unit_index)
-            self._guarantee = replace(found, units=units, groups=group_uses(self))
+            found = self._choice.guarantee(self.classes_.tolist(), self.members_)
+            self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
-
-    @property
-    def _wrong(self) -> Wrong:
-        """What says how often `predict` of an ensemble errs in some rows, or lines of rows, of the ledger."""
-        pool = self.combiner_.pool
-        if not self._sharing:  # as the one member that answers does
-            return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)
-        of_rows = self._judged.kept().wrong(pool)
-        if not self._aim.over_units:
-            return of_rows
-        lines, whole = self._lines, np.ones(len(self._lines.line), dtype=np.bool_)
-        return lambda ensemble, judged: lines.means(of_rows(ensemble, whole))[judged]
 
     @property
     def rates_(self) -> RateTable | None:
         """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
-        if (outcome := self._outcome) is not None:
-            chosen = RateTable.of(
-                outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
-            )
+        if (chosen := self._choice.table) is not None:
             return replace(chosen, notes=tuple(map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units

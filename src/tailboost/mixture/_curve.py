@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost._typing import Floats
 from tailboost.mixture._rated import InfeasibleLimitsError
-from tailboost.rates import AT_MOST, Largest, Limit, Objective, Spread, deferred, error, measure
+from tailboost.rates import Largest, Limit, Objective, Spread, deferred, measure
 from tailboost.solvers.tradeoff import undominated
 
 # More than the rounding error of a tally.
@@ -162,9 +162,7 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
     limits = _others(classifier, one)
 
     def reached(mix: Any) -> tuple[float, float]:
-        strata, tally = mix._outcome.program.strata, mix._outcome.tally
-        found = [o.value(o.rate.terms(strata).values(tally)) for o in (one, other)]
-        return found[0], found[1]
+        return mix._choice.value(one), mix._choice.value(other)
 
     with warnings.catch_warnings():
         # Each point would say of its own limit what all of them have in common.
@@ -190,30 +188,6 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
     sign = 1.0 if tightest <= loosest else -1.0
     best = undominated(np.array([p.value for p in points]), sign * np.array([p.limited for p in points]))
     return RateCurve(tuple(points[i] for i in best[::-1]), one, other, classifier)
-
-
-def stated_pair(objective: Objective, stated: Any) -> tuple[Any, Any]:
-    """Return what a curve limits, and what it makes small, where nobody says: what the fit was asked for.
-
-    The rate of the first limit that can be drawn tighter step by step, against the objective; without such
-    a limit the objective against the mean error.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is made small.
-    stated : Stated or None
-        The limits.
-    """
-    small = Largest(objective.rate) if objective.worst else objective.rate
-    for limit in () if stated is None else stated.limits:
-        rate = limit.rate
-        if limit.compares:
-            return Spread(limit.form, rate), small
-        limited = rate if rate.by is None else Largest(rate)
-        if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
-            return limited, small
-    return (Largest(error(by="class")), small) if small == error() else (small, error())
 
 
 @dataclass(frozen=True, eq=False)

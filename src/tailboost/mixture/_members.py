@@ -36,6 +36,7 @@ class Tempered:
     source: Source  # which of them; the logarithms of several are averaged
     power: float  # > 0: β; 1 draws from the probabilities themselves
     draws: ClassVar[bool] = True
+    weighs_groups: ClassVar[bool] = False
 
     def predict_table(self, table: LogTable) -> Floats:
         """Return the shares of the classes, shape (n, K)."""

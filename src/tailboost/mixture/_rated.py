@@ -12,22 +12,40 @@ from scipy.special import logsumexp
 from tailboost import rates
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import LimitBelowNoiseWarning
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.combiners import Mixture, MixtureEnsemble
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
-from tailboost.mixture._members import ratio_of, source_name
+from tailboost.mixture._members import SHOWN, ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source, sources
+from tailboost.rates import (
+    AT_MOST,
+    GAP,
+    RATIO,
+    Largest,
+    Limit,
+    Objective,
+    Rate,
+    Spread,
+    Strata,
+    checked_limits,
+    error,
+    largest,
+)
 from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
+from tailboost.statements.guarantee import Guarantee
 from tailboost.thresholds import (
+    ROUNDING,
     Belief,
     Choice,
     Growth,
     Member,
     Pool,
     Program,
+    RateTable,
     Reading,
     Singles,
     Table,
@@ -85,6 +103,10 @@ CORRECTED_ROWS = 5_000
 LEAST_KNOWN, MOST_KNOWN, ALIKE_ROWS = 0.2, 0.6, 4
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
+# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid, and
+# what share of the rows is answered alike where such a rule is said to do so.
+DEAR, MOST_ALIKE = 0.1, 0.95
+FEW_ROWS = 10  # rates of fewer rows are named in a warning
 
 
 @dataclass(frozen=True)
@@ -243,6 +265,11 @@ class Priced:
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=belief.infers)
         weights, offsets = log_weights(self.table_, self.score)
         return RulePart(1.0, weights, offsets, by_group.tolist(), inferred=belief.infers)
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether its answers weigh p(group | x, y), learned from the other columns."""
+        return self.belief.infers and not self.rule.is_constant
 
     @property
     def defers(self) -> bool:
@@ -431,7 +458,7 @@ class Rated:
 
     def choose(
         self, stated: Stated, *, mean_budget: float | None, sharing: bool, shrinkage: float
-    ) -> Outcome:
+    ) -> RateChoice:
         """Return the choice.
 
         Raises
@@ -448,14 +475,21 @@ class Rated:
         if not growth.feasible:
             raise InfeasibleLimitsError(self._contradiction(growth))
         # With nothing to keep one rule is best, and a draw of several would gain by chance alone.
-        sharing = sharing and (program.objective.worst or bool(growth.program.limits))
-        choose = shared if sharing else single
-        choice = choose(self.pool, growth, reading)
+        among_several = sharing and (program.objective.worst or bool(growth.program.limits))
+        choice = (shared if among_several else single)(self.pool, growth, reading)
         tally = mixed(choice.weights, [self.pool.tallies[i].counted for i in choice.numbers])
-        elsewhere = self._elsewhere(growth.program, sharing, reading)
         # What is expected is smooth in the bounds, what is counted a staircase.
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
-        return Outcome(growth.program, choice, tally, *elsewhere, worth)
+        elsewhere, passing = self._elsewhere(growth.program, among_several, reading)
+        ensemble = MixtureEnsemble(
+            [self.member(number) for number in choice.numbers.tolist()],
+            choice.weights,
+            self.belief.n_classes,
+            np.argsort(-choice.weights, kind="stable"),
+            choice.gap,
+        )
+        table = RateTable.of(growth.program, tally, elsewhere, self.words, worth)
+        return RateChoice(stated, growth.program, choice, tally, passing, ensemble, table, sharing)
 
     def thresholds(
         self, stated: Stated, n_thresholds: int, shrinkage: float, *, with_constants: bool
@@ -644,15 +678,135 @@ class Passing:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What was chosen, and what it does."""
+class RateChoice:
+    """The members, or the one, that keep limits on rates, and what they do."""
 
+    stated: Stated  # what was asked for
     program: Program  # the objective and all limits, that of the budget included
     choice: Choice  # the members and their shares
     tally: Floats  # shape (W, A): what they do, counted on the rows of the choice
-    elsewhere: Floats | None  # shape (W, A): what choices on one half do on the other
-    passing: Passing | None = None  # what these would have answered to the rows they pass on
-    worth: tuple[Floats, ...] | None = None  # what each limit is worth, by unit, see `Program.worth`
+    passing: Passing | None  # what choices on halves would have answered to the rows they pass on
+    ensemble: MixtureEnsemble  # the members with their shares
+    table: RateTable  # every rate by unit
+    sharing: bool  # whether members may share
+    errors: None = None  # those of units are among the rates
+
+    @property
+    def objective(self) -> Objective:
+        """What is made small."""
+        return self.program.objective
+
+    @property
+    def pair(self) -> tuple[Any, Any]:
+        """What a trade-off is of by default: what it limits, and what it makes small."""
+        return stated_pair(self.objective, self.stated)
+
+    @property
+    def limits_met(self) -> bool | None:
+        """Whether all limits are kept on the rows of the choice; None without any."""
+        return self.table.met
+
+    def value(self, measured: Objective | Spread) -> float:
+        """Return another objective, or the gap or ratio of a family, on the rows of the choice."""
+        return measured.value(measured.rate.terms(self.program.strata).values(self.tally))
+
+    @property
+    def traced(self) -> Mixture:
+        """Refuse: of rates there is no curve of budgets.
+
+        Raises
+        ------
+        ValueError
+            In any case.
+        """
+        raise ValueError(
+            "where rates were limited or made small, a budget of mean error names no point: tradeoff() "
+            "limits the rate of the first limit, tradeoff(rates.miss(1), rates.error()) any other"
+        )
+
+    def guarantee(self, classes: Sequence[Any], members: Sequence[str]) -> Guarantee:
+        """Refuse: what is said of rates is their table.
+
+        Raises
+        ------
+        AttributeError
+            In any case.
+        """
+        raise AttributeError("guarantee_ is about errors of units; of rates see rates_")
+
+    def warn(self, *, forewarned: bool) -> None:
+        """Name the limits that so few rows cannot show to be kept, unless that was said before."""
+        if not forewarned:
+            warn_of_noise(self.program.limits, self.program.strata)
+
+    def warn_of_missed(self, estimates: Any) -> None:
+        """Name the limits that one member does not keep, and those that are below their own noise."""
+        choice, limits, words = self.choice, self.program.limits, self.table.words
+        for number in np.flatnonzero(choice.excesses > ROUNDING):
+            limit = limits[number]
+            values = limit.rate.terms(self.program.strata).values(self.tally)
+            alone = not self.sharing and choice.drawn[number] <= ROUNDING
+            way = (
+                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective} of "
+                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                if alone
+                else ""
+            )
+            warn_user(
+                f"limit not kept on {words}: {limit}, but the best rule found reaches "
+                f"{limit.said_of(values):.4g}{way}",
+                BoundNotMetWarning,
+            )
+        if limits and not self.sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
+            most = self.tally[: len(self.program.strata.mass)].sum(axis=0).max()
+            warn_user(
+                f"the best rule found that keeps the limits on {words} "
+                f"{f'answers {most:.1%} of the rows alike and ' if most > MOST_ALIKE else ''}has "
+                f"{self.objective}: {choice.value:.4g}; randomized=True, a draw among several "
+                f"rules, keeps them with {choice.bound:.4g}"
+            )
+        if self.passing is not None and not self.passing.gains:
+            error, others = self.passing.errors
+            warn_user(
+                "passing rows on gains nothing beyond chance: by choices on one half of "
+                f"{words}, judged on the other, the rows passed on would be answered with an "
+                f"error of {error:.4f}, the others are with {others:.4f}"
+            )
+        few = [f"{line.rate} of {unit_name(line.unit)}" for line in self.table if 0 < line.rows < FEW_ROWS]
+        if few:
+            warn_user(
+                f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "
+                f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
+                SmallUnitsWarning,
+            )
+        said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
+        for line in self.table:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
+            if noisy and line.limit not in said:
+                warn_user(
+                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{words}; on fresh rows it may well be broken",
+                    LimitBelowNoiseWarning,
+                )
+
+
+def stated_pair(objective: Objective, stated: Stated) -> tuple[Any, Any]:
+    """Return what a curve limits, and what it makes small, where nobody says: what the fit was asked for.
+
+    The rate of the first limit that can be drawn tighter step by step, against the objective; without such
+    a limit the objective against the mean error.
+    """
+    small = Largest(objective.rate) if objective.worst else objective.rate
+    for limit in stated.limits:
+        rate = limit.rate
+        if limit.compares:
+            return Spread(limit.form, rate), small
+        limited = rate if rate.by is None else Largest(rate)
+        if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
+            return limited, small
+    return (Largest(error(by="class")), small) if small == error() else (small, error())
 
 
 def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:

@@ -445,10 +445,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
             features = take(problem.X, places)
-        if stated is None:
-            self._settle(judged, X=features)
-        else:
-            self._settle_by_rates(stated, judged, features, known)
+        self._settle(judged, features, costs=known)
         self._warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
@@ -528,12 +525,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             mix._name_groups(groups)
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = mix._learned(judged)
-        if (stated := mix._stated) is None:
-            mix._settle(judged)
-        else:
-            used = None if judged.rows.given is None else judged.rows.given.index
-            known = costs_of(costs, n_rows_of(y), len(mix.classes_), used)
-            mix._settle_by_rates(stated, judged, None, known)
+        used = None if judged.rows.given is None else judged.rows.given.index
+        mix._settle(judged, costs=costs_of(costs, n_rows_of(y), len(mix.classes_), used))
         mix._warn()
         return mix
 

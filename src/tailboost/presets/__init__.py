@@ -12,21 +12,32 @@ __all__ = ["GroupDROBoostClassifier", "WorstClassBoostClassifier"]
 
 #: Entries of `tailboost.registry`.
 METHODS = (
-    Method(
-        "groupdroboost", "Group DRO boosting", "Hedge over groups (or classes), minimax mixture",
-        GroupDROBoostClassifier, ours=True, randomized=True,
+    Method.of(
+        GroupDROBoostClassifier,
+        "Group DRO boosting",
+        "Hedge over groups (or classes), minimax mixture",
+        randomized=True,
     ),
-    Method(
-        "groupdroboost-classes", "Group DRO boosting, classes", "the same with the classes as the groups",
-        GroupDROBoostClassifier, ours=True, by_classes=True, randomized=True,
+    Method.of(
+        GroupDROBoostClassifier,
+        "Group DRO boosting, classes",
+        "the same with the classes as the groups",
+        "classes",
+        by_classes=True,
+        randomized=True,
     ),
-    Method(
-        "worstclassboost", "Worst-class boosting", "targets for the class errors, learners grown to them",
-        WorstClassBoostClassifier, ours=True, by_classes=True, randomized=True,
+    Method.of(
+        WorstClassBoostClassifier,
+        "Worst-class boosting",
+        "targets for the class errors, learners grown to them",
+        by_classes=True,
+        randomized=True,
     ),
-    Method(
-        "worstclassboost-groups", "Worst-group boosting",
+    Method.of(
+        WorstClassBoostClassifier,
+        "Worst-group boosting",
         "the same with a target for the error of every group",
-        WorstClassBoostClassifier, ours=True, randomized=True,
+        "groups",
+        randomized=True,
     ),
-)  # fmt: skip
+)

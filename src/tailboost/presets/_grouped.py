@@ -18,6 +18,7 @@ from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.data import GroupNames, Problem
 from tailboost.mixture import RobustMixtureClassifier
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.targets import NamedUnits, Pools
 from tailboost.validation import N_FOLDS
 
@@ -42,12 +43,13 @@ class OfMixture:
 
 
 class Found:
-    """What a fit over units finds."""
+    """What a fit over units finds: declared apart, so that it is no parameter of a constructor."""
 
     mixture_: RobustMixtureClassifier
     units_: Any
     unit_errors_: Any
     expected_unit_errors_: Any
+    eta: float | str
     _named: NamedUnits
     _pools: Pools
 
@@ -127,7 +129,17 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
             self._warn()
             return self
         routed_params(self, fit_params)
-        mixture = self._mixture(groups).fit(
+        mixture = RobustMixtureClassifier(
+            mean_budget=self.mean_budget,
+            cv=N_FOLDS if self.validation == "cv" else self.validation,
+            include_constants=self.include_constants,
+            class_weight=self.class_weight,
+            max_time=self.max_time,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            verbose=self.verbose,
+            **self._wishes(groups),
+        ).fit(
             X,
             y,
             sample_weight=sample_weight,
@@ -153,22 +165,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return self.estimator is not None or self.validation == "train"
 
     @abstractmethod
-    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
-        """Return the mixture that answers where no game is played."""
-
-    def _mixture_for(self, unit: str, **wishes: Any) -> RobustMixtureClassifier:
-        return RobustMixtureClassifier(
-            objective=f"worst_{unit}",
-            mean_budget=self.mean_budget,
-            cv=N_FOLDS if self.validation == "cv" else self.validation,
-            include_constants=self.include_constants,
-            class_weight=self.class_weight,
-            max_time=self.max_time,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            verbose=self.verbose,
-            **wishes,
-        )
+    def _wishes(self, groups: Any) -> dict[str, Any]:
+        """Return the objective of the mixture that answers where no game is played, and what else it has."""
 
     def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
         """Take what a fitted mixture says of itself."""
@@ -176,7 +174,11 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         for name, value in vars(mixture).items():
             if name.endswith("_") and not hasattr(type(self), name):
                 setattr(self, name, value)
-        self.units_ = named(mixture.units_)
+        units: Any = mixture.units_
+        self.units_ = np.empty(len(units), dtype=object)  # of pairs, too
+        self.units_[:] = units
+        if not any(isinstance(unit, tuple) for unit in units):
+            self.units_ = np.array(units)
         draws = mixture.ensemble_.draws
         self.expected_unit_errors_ = self._of_units("value", "randomised") if draws else mixture.unit_errors_
 
@@ -228,6 +230,9 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         """Number of the steering unit of each unit; without a game each steers for itself."""
         return np.arange(len(self.units_)) if hasattr(self, "mixture_") else self._pools.of
 
+    def _bounds(self) -> Bounds:
+        return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
+
     # -- what to expect elsewhere --------------------------------------------------------------------
 
     @property
@@ -257,10 +262,3 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def _intervals(self, rule: str) -> Floats | None:
         table = self.guarantee_.units
         return None if table is None else table.intervals(rule)
-
-
-def named(units: Any) -> Any:
-    """Return names of units, which may be pairs, as an array of shape (m,)."""
-    names = np.empty(len(units), dtype=object)
-    names[:] = units
-    return names if any(isinstance(unit, tuple) for unit in units) else np.array(units)

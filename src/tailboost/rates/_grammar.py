@@ -279,10 +279,17 @@ def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
     {'limit': 'at most', 'rate': {'rate': 'error', 'by': 'sex'}, 'bound': 0.3}
     """
     said = as_expression(given)
-    plain = None if said is None else said.plain
-    if plain is None:
+    if said is None or (said.compares and said.limit is None):
         raise TypeError(f"a rate, an objective or a limit is needed, got {given!r}")
-    return plain
+    if said.limit is not None:
+        form, bound = said.limit.form, said.limit.bound
+        pairs = [list(pair) for pair in bound] if isinstance(bound, tuple) else bound
+        return {"limit": form, "rate": to_dict(said.rate), "bound": pairs}
+    if said.worst:
+        return {"largest": to_dict(said.rate)}
+    rate = said.rate
+    fields = {"label": rate.label, "matrix": rate.matrix, "labels": rate.labels, "by": rate.by}
+    return {"rate": rate.kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:

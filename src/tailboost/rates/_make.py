@@ -9,6 +9,7 @@ import numpy as np
 from tailboost._units import PERSON
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._rate import GAP, RATIO, Rate, as_expression
+from tailboost.rates.strata import plain
 
 
 def error(by: Any = None) -> Rate:
@@ -259,21 +260,21 @@ def _family(rate: Any, name: str) -> Rate:
 
 
 def checked_label(label: Any) -> Any:
-    plain = label.item() if isinstance(label, np.generic) else label
-    if not isinstance(plain, (str, int, float)):
+    found = plain(label)
+    if not isinstance(found, (str, int, float)):
         raise TypeError(f"a label must be text or a number, got {label!r}")
-    return plain
+    return found
 
 
 def _by(by: Any) -> Any:
     names = tuple(by) if isinstance(by, (tuple, list)) else (by,)
-    plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    if not plain or any(name is not None and not isinstance(name, (str, int)) for name in plain):
+    found = plain(names)
+    if not found or any(name is not None and not isinstance(name, (str, int)) for name in found):
         raise TypeError(
             f"by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got {by!r}"
         )
     if not isinstance(by, (tuple, list)):
-        return plain[0]
-    if None in plain or len(set(plain)) < len(plain) or {"group", "cell"} & set(plain):
+        return found[0]
+    if None in found or len(set(found)) < len(found) or {"group", "cell"} & set(found):
         raise ValueError(f"by={by!r}: a tuple names different columns of groups, and 'class' for the label")
-    return plain
+    return found

@@ -89,11 +89,6 @@ class Largest(Expression):
 
     worst = True
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """It as data that JSON holds."""
-        return {"largest": self.rate.plain}
-
     def __str__(self) -> str:
         return f"largest {self.rate}"
 

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost._near import did_you_mean
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates._kinds import KINDS
-from tailboost.rates.strata import Strata
+from tailboost.rates.strata import Strata, plain
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -30,32 +30,15 @@ class Expression:
     """
 
     rate: Any  # the family of rates that it is about
-    worst = False  # whether it is the largest of the family
-
-    @property
-    def limit(self) -> Limit | None:
-        """The limit that it is, if it is one."""
-        return None
-
-    @property
-    def compares(self) -> bool:
-        """Whether it is about a gap or ratio between units, not about each of them."""
-        return False
-
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """On which sides rates are bounded to certify it; none of what has no certificate."""
-        return ()
+    limit: Any = None  # the limit that it is, if it is one
+    worst: bool = False  # whether it is the largest of the family
+    compares: Any = False  # whether it is about a gap or ratio between units, not about each of them
+    sides: Any = ()  # on which sides rates are bounded to certify it; none of what has no certificate
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Expression:
         """Return the same of another rate, whose units are called ``unit(name)``."""
         this: Any = self
         return replace(this, rate=rate)
-
-    @property
-    def plain(self) -> dict[str, Any] | None:
-        """It as data that JSON holds; None of what has no such form."""
-        return None
 
 
 def as_expression(given: Any) -> Expression | None:
@@ -93,13 +76,10 @@ class Rate(Expression):
     # -- limits --------------------------------------------------------------------------------------
 
     def __le__(self, bound: Any) -> Limit:
-        return self._limit("at most", bound)
+        return Limit.of(AT_MOST, self, bound)
 
     def __ge__(self, bound: Any) -> Limit:
-        return self._limit("at least", bound)
-
-    def _limit(self, form: str, bound: Any) -> Limit:
-        return Limit.of(form, self, bound)
+        return Limit.of(AT_LEAST, self, bound)
 
     # -- as an expression ----------------------------------------------------------------------------
 
@@ -113,18 +93,6 @@ class Rate(Expression):
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Rate:
         """Return the other rate."""
         return rate
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """It as data that JSON holds."""
-        said = {
-            "rate": self.kind,
-            "label": self.label,
-            "matrix": self.matrix,
-            "labels": self.labels,
-            "by": self.by,
-        }
-        return {key: value for key, value in said.items() if value is not None}
 
     # -- arithmetic ----------------------------------------------------------------------------------
 
@@ -269,14 +237,9 @@ class Rate(Expression):
         """What is counted, without the units."""
         return KINDS[self.kind].words.format(label=repr(self.label))
 
-    @property
-    def units_words(self) -> str:
-        """The units, for people: " by sex and race"; empty for all rows."""
-        names = self.by if isinstance(self.by, tuple) else (self.by,)
-        return "" if self.by is None else f" by {' and '.join(map(str, names))}"
-
     def __str__(self) -> str:
-        return self.words + self.units_words
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, names))}"
 
     def __repr__(self) -> str:
         said = [] if self.label is None else [repr(self.label)]
@@ -439,7 +402,7 @@ class Limit(Expression):
         if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
             if not bound:
                 raise ValueError(f"{rate!r}: a dict of bounds must name a unit, got {{}}")
-            pairs = tuple((_plain(name), _number(rate, value)) for name, value in bound.items())
+            pairs = tuple((plain(name), _number(rate, value)) for name, value in bound.items())
             return cls(form, rate, pairs)
         value = _number(rate, bound)
         if form in (GAP, RATIO):
@@ -465,7 +428,7 @@ class Limit(Expression):
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
-        known = {_plain(name): i for i, name in enumerate(names)}
+        known = {plain(name): i for i, name in enumerate(names)}
         given = dict(self.bound)
         found = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
         for name, value in given.items():
@@ -517,12 +480,6 @@ class Limit(Expression):
             return replace(self, rate=rate)
         pairs = tuple((None if name is None else unit(name), value) for name, value in self.bound)
         return replace(self, rate=rate, bound=pairs)
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """It as data that JSON holds."""
-        bound = [list(pair) for pair in self.bound] if isinstance(self.bound, tuple) else self.bound
-        return {"limit": self.form, "rate": self.rate.plain, "bound": bound}
 
     @property
     def from_above(self) -> bool:
@@ -619,9 +576,3 @@ def _number(rate: Rate, bound: Any) -> float:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
         raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:g}{percent}")
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_plain(v) for v in value)
-    return value.item() if isinstance(value, np.generic) else value

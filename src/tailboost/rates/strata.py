@@ -86,7 +86,7 @@ class Strata:
         strata : Strata
         stratum : ndarray of int, shape (n,)
         """
-        labels = tuple(_plain(label) for label in classes)
+        labels = tuple(map(plain, classes))
         if groups is None:
             combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
         else:
@@ -102,8 +102,8 @@ class Strata:
             mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
         return cls(
             labels,
-            tuple(_plain(c) for c in columns),
-            tuple(tuple(_plain(v) for v in of) for of in values),
+            tuple(map(plain, columns)),
+            tuple(tuple(map(plain, of)) for of in values),
             combinations.astype(np.intp),
             mass,
             mass**2 / np.where(squares > 0, squares, 1.0),
@@ -259,5 +259,8 @@ def _few(names: tuple[Any, ...]) -> str:
     return str(list(names[:20])) + (" …" if len(names) > 20 else "")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a label or the name of a unit, also a tuple of them, with Python's own numbers."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
     return value.item() if isinstance(value, np.generic) else value

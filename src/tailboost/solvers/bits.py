@@ -20,10 +20,6 @@ BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bi
 BLOCK = 4096
 #: Units per block when bits are looked up: what belongs to a block stays in the cache.
 CACHED = 32768
-#: Units from which on sixteen hypotheses are looked up at once, in tables of 65,536.
-PAIRED = 200_000
-#: Units from which on those of equal weight are counted, 64 at once, and others summed two planes at once.
-COUNTED = 16384
 #: Units that tell different hypotheses apart, nearly always.
 TOLD_APART = 65536
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
@@ -49,9 +45,6 @@ class BitLosses:
         self._n = int(n)
         self._rows = 0
         self._planes: tuple[Bytes, ...] = ()
-        # The same bits in the layouts of two kernels, made when first used.
-        self._pairs: tuple[npt.NDArray[np.uint16], ...] | None = None
-        self._packed: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     def from_rows(cls, rows: npt.ArrayLike) -> Self:
@@ -140,13 +133,8 @@ class BitLosses:
         # Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane.
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
-        tables: list[Floats] = list(padded.reshape(-1, 8) @ BITS.T)
-        planes: tuple[npt.NDArray[Any], ...] = self._planes
-        if self._n >= PAIRED:
-            planes = self._paired()
-            joined = [np.add.outer(tables[k + 1], tables[k]).ravel() for k in range(0, len(tables) - 1, 2)]
-            tables = joined + tables[2 * len(joined) :]
-        used = [(plane, table) for plane, table in zip(planes, tables, strict=True) if table.any()]
+        tables = padded.reshape(-1, 8) @ BITS.T
+        used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
         out = np.zeros(self._n)
         part = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
@@ -155,71 +143,19 @@ class BitLosses:
                 total += np.take(table, plane[start : start + CACHED], out=part[: total.size], mode="clip")
         return out
 
-    def _paired(self) -> tuple[npt.NDArray[Any], ...]:
-        """Return the planes two by two as 16-bit numbers; the last alone where their number is odd."""
-        planes = self.planes()
-        if self._pairs is None:
-            self._pairs = tuple(
-                planes[k] | planes[k + 1].astype(np.uint16) << np.uint16(8)
-                for k in range(0, len(planes) - 1, 2)
-            )
-        return (*self._pairs, *planes[2 * len(self._pairs) :])
-
     def expectations(self, w: npt.ArrayLike) -> Floats:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
-        weights = np.asarray(w, dtype=float)
-        if weights.size >= COUNTED:
-            probe = weights[:: weights.size // 255]
-            if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) <= 1:
-                return self._weighted(weights, None)
-        used = np.flatnonzero(weights != 0)  # of booleans it is several times faster
-        if used.size < 0.1 * weights.size:
-            return self._weighted(weights, used)
-        if weights.size < COUNTED:
-            return self._weighted(weights, used if used.size < 0.7 * weights.size else None)
-        # Most weights are often the same, the cap, or one of two: units of equal weight are counted.
-        counted = np.zeros(self._rows)
-        while used.size > 0.1 * weights.size:
-            common = usual(weights[used])
-            alike = weights == common
-            others = used[~alike[used]]
-            if others.size > 0.6 * used.size:
-                break
-            counted += common * self._counts(alike)
-            used = others
-        if used.size > 0.7 * weights.size:
-            return self._weighted(weights, None)
-        return counted + self._weighted(weights, used)
-
-    def _weighted(self, weights: Floats, units: Ints | None) -> Floats:
-        """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
-        if units is None and self._n >= COUNTED:
-            pairs, n_both = self._paired(), len(self._planes) // 2
-            each: list[npt.NDArray[Any]] = []
-            for pair in pairs[:n_both]:
-                # One of these at a time: several are more than the heap keeps, and cost a fault per page.
-                both = np.bincount(pair, weights, 65536).reshape(256, 256)
-                each += [np.ones(256) @ both, both @ np.ones(256)]
-            each += [np.bincount(plane, weights, 256) for plane in pairs[n_both:]]
-            return (np.stack(each) @ BITS).ravel()[: self._rows]
-        planes = self._planes
-        if units is not None:
+        weights, planes = np.asarray(w, dtype=float), self._planes
+        units = np.flatnonzero(weights != 0)  # of booleans it is several times faster
+        if units.size < 0.5 * weights.size:
             weights, planes = weights[units], tuple(plane[units] for plane in planes)
+        # A histogram of the bytes of every plane: how much weight lies on each set of eight losses.
         sums = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
             block = slice(start, start + CACHED)
             for plane, total in zip(planes, sums, strict=True):
                 total += np.bincount(plane[block], weights[block], 256)
         return (sums @ BITS).ravel()[: self._rows]
-
-    def _counts(self, units: Mask) -> npt.NDArray[np.int64]:
-        """Count the losses of every hypothesis among some units, shape (T,)."""
-        return np.asarray(np.bitwise_count(self._words() & _words(units)).sum(axis=1, dtype=np.int64))
-
-    def _words(self) -> npt.NDArray[np.uint64]:
-        if self._packed is None:
-            self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
-        return self._packed
 
     def means(self, base: npt.ArrayLike | None = None) -> Floats:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
@@ -276,8 +212,7 @@ class BitLosses:
     def keys(self) -> list[Any]:
         """Numbers that are equal for hypotheses with the same losses, and hardly else."""
         step = self._n // TOLD_APART + 1
-        some = self if step == 1 else self.select(units=np.arange(0, self._n, step))
-        packed = some._words()
+        packed = np.stack([_words(self.row(t)[::step]) for t in range(self._rows)])
         salt = np.random.default_rng(0).integers(2**64, size=packed.shape[1], dtype=np.uint64)
         return [int(key) for key in (packed * (salt | np.uint64(1))).sum(axis=1)]
 
@@ -461,36 +396,6 @@ def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
         centred *= root[block]
         gram += centred.T @ centred
     return gram * (total / float(used.sum()))
-
-
-def usual(values: Floats) -> float:
-    """Return the value that most of them have, if there is one: the median of some."""
-    return float(np.median(values[:: values.size // 63 | 1][:63]))
-
-
-class Gram:
-    """Σ_i d_i ℓ_i ℓ_i' of bits for weights d that are mostly alike, updated as d changes."""
-
-    def __init__(self, losses: BitLosses, usual: float) -> None:
-        self.losses, self.usual = losses, usual
-        self.d = np.zeros(losses.shape[1])
-        self.gram = np.zeros((len(losses), len(losses)))
-
-    def covariance(self, d: Floats) -> Floats:
-        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d; to the last digits."""
-        change = d - self.d
-        for sign in (1.0, -1.0):
-            # Counts of common losses are exact in single precision too.
-            units = np.flatnonzero(change == sign * self.usual)
-            change[units] = 0.0
-            self.gram += sign * self.usual * _common(self.losses, units)
-        units = np.flatnonzero(change != 0)
-        if units.size:
-            columns = self.losses.columns(units)
-            self.gram += (columns * change[units, None]).T @ columns
-        self.d = d
-        moment = self.gram.diagonal()  # the losses are their own squares
-        return self.gram - np.outer(moment, moment) / d.sum()
 
 
 def _common(losses: BitLosses, units: Ints) -> Floats:

@@ -18,9 +18,9 @@ from tailboost.solvers.bits import DenseLosses, Losses, members_of
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
-from tailboost.solvers.tail_game import SAMPLE, Optimum, TailGame, feasible
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
-from tailboost.solvers.working_set import by_neighbour, by_newton
+from tailboost.solvers.working_set import by_newton
 
 #: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
 ERM = 1 - 1e-11
@@ -103,7 +103,8 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
-    return _solve(problem, _given(problem, start), canonical)[0]
+    given = None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
+    return _solve(problem, given, canonical)[0]
 
 
 @one_blas_thread
@@ -133,31 +134,21 @@ def mixture_path(
     if not levels:
         return []
     problem = TailGame.build(losses, levels[0], base)
-    # Where most units tie the solution at a near α may give this one; where few do its mixture is a start.
     solutions: dict[int, MixtureSolution] = {}
-    near: Optimum | None = None
+    near: Floats | None = None  # the solution at the α before is a start
     for i in np.argsort(levels)[::-1]:
-        solutions[i], near = _solve(replace(problem, alpha=levels[i]), None, True, near)
+        solutions[i], near = _solve(replace(problem, alpha=levels[i]), near, True)
     return [solutions[i] for i in range(len(levels))]
 
 
-def _given(problem: TailGame, start: npt.ArrayLike | None) -> Floats | None:
-    return None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
-
-
-def _solve(
-    problem: TailGame, start: Floats | None, canonical: bool, near: Optimum | None = None
-) -> tuple[MixtureSolution, Optimum]:
+def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[MixtureSolution, Floats]:
+    """Return the solution, and its mixture in the reduced problem."""
     optimum = _single_member(problem)
-    if optimum is None and near is not None:
-        optimum = by_neighbour(problem, near)
-        # A solution for the wrong units is a worse start than none.
-        start = near.lam if optimum is None else None
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
     if canonical:
         optimum = make_canonical(problem, optimum)
-    return _certify(problem, optimum), optimum
+    return _certify(problem, optimum), optimum.lam
 
 
 def _single_member(problem: TailGame) -> Optimum | None:
@@ -166,30 +157,16 @@ def _single_member(problem: TailGame) -> Optimum | None:
     This holds with one member, with one unit, at α = 1 and often at large α. The member has the least
     mean loss of all mixtures and the weights are those closest to p, so both are canonical.
     """
-    p, n_units = problem.p, problem.p.size
-    if n_units > 4 * SAMPLE and problem.alpha < ERM:
-        # A sample shows whether the member is far from optimal.
-        units = np.arange(0, n_units, n_units // SAMPLE)
-        share = p[units] / p[units].sum()
-        sample = replace(problem, losses=problem.losses.select(units=units), p=share)
-        chance = 2.0 / np.sqrt(problem.alpha * units.size)
-        if _best_member(sample).gap > chance:
-            return None
-    optimum = _best_member(problem)
-    optimum.canonical = True
-    # This shortcut is exact, so it counts only with a gap at the level of rounding.
-    return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
-
-
-def _best_member(problem: TailGame) -> Optimum:
-    """Build the optimum that uses the best member alone, with the worst tail of its losses as weights."""
     p, n_members = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)
     # Rounding must not decide between equal members.
     best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
     lam = np.zeros(n_members)
     lam[best] = 1.0
-    return problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
+    optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
+    optimum.canonical = True
+    # This shortcut is exact, so it counts only with a gap at the level of rounding.
+    return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:

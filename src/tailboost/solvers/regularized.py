@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Gram, LossMatrix, usual
+from tailboost.solvers.bits import CACHED, SINGLE, LossMatrix
 from tailboost.solvers.tails import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
@@ -233,7 +233,6 @@ def newton(
     response = respond(combined)
     best: Newton | None = None
     exact: Floats | None = None
-    gram: Gram | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
@@ -244,14 +243,8 @@ def newton(
         if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
-        if not rough and gram is None and isinstance(losses, BitLosses):
-            d = response.d[response.d > 0]
-            if d.size > SINGLE and np.count_nonzero(d == usual(d)) > 0.9 * d.size:
-                gram = Gram(losses, usual(d))
-        if not rough and gram is not None:
-            hessian, precise, exact = gram.covariance(response.d), True, response.d
         # An exact Hessian is reused while steps succeed and nearly the same units are free.
-        elif exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
+        if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
             free = int(np.count_nonzero(d != 0))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)

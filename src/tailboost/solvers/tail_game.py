@@ -50,8 +50,6 @@ class Optimum:
     closest: bool = False  # whether w is the optimum closest to p
     canonical: bool = False  # whether λ is the canonical one too
     tried: bool = False  # whether solving for λ and w as unique vertices has failed
-    # The mixture, ε and interval of free losses of the regularised problem whose weights these are
-    regular: tuple[Floats, float, tuple[float, float]] | None = None
 
     @property
     def gap(self) -> float:

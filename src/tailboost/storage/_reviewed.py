@@ -277,7 +277,8 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._named", "NamedChoice"),
+    **_names("tailboost.mixture._rated", "Passing", "Priced", "RateChoice", "Rated", "Stated"),
     **_names("tailboost.mixture._lines", "Lines"),
     **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
