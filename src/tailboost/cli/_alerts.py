@@ -12,8 +12,9 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
+from tailboost import datasets
 from tailboost.cli._shared import BadInput, bad_input, warn, warnings_as_lines
-from tailboost.datasets import TableSchema, load_table
+from tailboost.datasets import TableSchema
 
 FEWEST_ROWS = 50  # below, a column may look like anything by chance
 MOST_CLASSES = 50
@@ -33,7 +34,7 @@ def read_to_fit(
     Return it, from `tailboost.datasets.load_table`, and the columns that look like ids and are no features.
     """
     with bad_input(), warnings_as_lines():
-        table = load_table(data, target, group=group, drop=drop, text_labels=True, **more)
+        table = datasets.load_table(data, target, group=group, drop=drop, text_labels=True, **more)
     ids = _set_ids_aside(table, keep)
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
@@ -72,7 +73,9 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
             "first; each number is a class here"
         )
     for name in data:
-        if data[name].dtype == "category" and _are_codes(data[name].cat.categories):
+        texts = data[name].cat.categories if data[name].dtype == "category" else []
+        # A column of text that would be one of numbers if none of them began with 0, as 01234 does.
+        if any(re.match(r"[+-]?0\d", str(each)) for each in texts) and _are_numbers(texts):
             yield f"column {name!r} holds numbers that begin with 0: they are codes, and are read as text"
     if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
         return
@@ -88,11 +91,6 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
 
 def _are_numbers(values: Any) -> bool:
     return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
-
-
-def _are_codes(categories: Any) -> bool:
-    """Whether a column of text would be one of numbers if none of them began with 0, as 01234 does."""
-    return _are_numbers(categories) and any(re.match(r"[+-]?0\d", str(each)) for each in categories)
 
 
 def _looks_like_an_id(column: Any) -> bool:

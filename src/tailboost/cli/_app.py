@@ -29,11 +29,11 @@ COMMANDS = {
     "rule": ("_rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
     "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
     "calibrate": (
-        "_calibrate.calibrate",
+        "_certify.calibrate",
         "Write the cheapest point of a model's trade-off that is certified to keep its targets.",
     ),
     "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
-    "card": ("_card.card", "Write a card of a model: what was measured on new rows, and what was not."),
+    "card": ("_certify.card", "Write a card of a model: what was measured on new rows, and what was not."),
     "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
     "decide": ("_predict.decide", "Draw a decision for each row by its id."),
     "reproduce": ("_experiments.reproduce", "Run a published experiment."),

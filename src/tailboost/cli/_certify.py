@@ -1,16 +1,28 @@
-"""``certify``: bounds on a model's errors on new rows, all together with one confidence."""
+"""``certify``, ``calibrate`` and ``card``: what is known of a model by rows that it has not seen."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tailboost import NotCertifiedError
+from tailboost import calibrate as cheapest
 from tailboost import certify as bounds_of
 from tailboost.cli import _options as given
-from tailboost.cli._models import StoredModel
-from tailboost.cli._rates import TableOfCosts, read_rates, spelled, stated_limits
-from tailboost.cli._shared import BadInput, read_number, tell, tell_json
+from tailboost.cli._models import StoredModel, check_model_output
+from tailboost.cli._rates import TableOfCosts, read_limits, read_rates, spelled, stated_limits
+from tailboost.cli._shared import (
+    BadInput,
+    check_output,
+    fail,
+    read_number,
+    say,
+    tell,
+    tell_json,
+    write_out,
+)
 from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 
 
@@ -83,3 +95,123 @@ def certify(
         tell_json(certificate.to_dict())
     else:
         tell(str(certificate))
+
+
+def calibrate(
+    model: given.Model,
+    data: given.Data,
+    out: Annotated[
+        Path, typer.Option("--model", metavar="FILE", help="Where to write the model of the point.")
+    ],
+    max_error: given.MaxError = None,
+    limit: given.Limits = None,
+    target: given.Labels = None,
+    group: given.Groups = None,
+    confidence: Annotated[
+        float, typer.Option(metavar="P", help="Probability that all targets hold, in (0, 1).")
+    ] = 0.95,
+    cluster: given.Cluster = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The model of an earlier calibration, where this is a second one."),
+    ] = None,
+    sep: given.Sep = ",",
+) -> None:
+    """Write the cheapest point of a model's trade-off at which all targets are certified on DATA.
+
+    DATA are rows that had no part in the fit; they are spent by this, and bounds on other errors need
+    further rows (`tailboost certify`). Without --max-error and --limit those of the fit serve. If
+    not even the safest point is certified, nothing is written, and the exit code is 1.
+    """
+    aims, limits = read_targets(max_error), read_limits(limit)
+    if aims is not None and limits:
+        raise BadInput("--max-error and --limit: give one of them")
+    check_model_output(out, model, data, previous)
+    stored = StoredModel.read(model)
+    classifier = stored.classifier
+    if not hasattr(classifier, "tradeoff"):
+        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off to walk along")
+    earlier = None if previous is None else StoredModel.read(previous).classifier
+    labels = classifier.classes_.tolist()
+    columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
+    if aims is None and not limits and not stated_limits(classifier):
+        aims = stated_max_error(classifier)
+        if aims is None:
+            raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
+    of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
+    with stored.judging(data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster) as (
+        later,
+        y,
+    ):
+        try:
+            point = cheapest(
+                classifier,
+                later.rows,
+                y,
+                targets_by_label(aims, classifier.classes_, columns),
+                limits=[spelled(one, labels, columns, None) for one in limits] or None,
+                confidence=confidence,
+                groups=later.groups if of_groups else None,
+                previous=earlier,
+                clusters=later.clusters,
+            )
+        except NotCertifiedError as error:
+            raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
+    stored.save(point, out, calibrated=str(data.name))
+    tell(str(point.certificate_))
+    say(f"Model: {out}, the cheapest point whose targets are certified.")
+
+
+def card(
+    model: given.Model,
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="New rows that the model is measured on.")
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Where to write it: .md or .html; may be repeated."),
+    ] = None,
+    purpose: Annotated[str, typer.Option(metavar="TEXT", help="What the model is for, in your words.")] = "",
+    target: given.Labels = None,
+    group: given.Groups = None,
+    cluster: given.Cluster = None,
+    max_error: given.MaxError = None,
+    confidence: given.Confidence = 0.95,
+    equal_rows: given.EqualRows = "copies",
+    sep: given.Sep = ",",
+) -> None:
+    """Write a card of a model: purpose, data, errors with certificates, limits, and what was not tested.
+
+    Everything but the purpose is measured or was noted at the fit. Without --out the Markdown is printed.
+    Groups are those of --group, else those of the fit.
+    """
+    from tailboost.report import Card  # which the other commands need not wait for
+
+    for path in out or []:
+        check_output("--out", path, model, data)
+        if path.suffix not in (".md", ".html"):
+            raise BadInput(f"--out: {str(path)!r} must end in .md or .html")
+    aims = read_targets(max_error)
+    stored = StoredModel.read(model)
+    columns = stored.groups if group is None else group
+    with stored.judging(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as (later, y):
+        found = Card.of(
+            stored.classifier,
+            later.rows,
+            y,
+            groups=later.groups,
+            clusters=later.clusters,
+            max_error=targets_by_label(aims, stored.classifier.classes_, columns),
+            confidence=confidence,
+            equal_rows=equal_rows,
+            title=f"Model card: {model.name}",
+            purpose=purpose,
+            rows_are=data.name,
+            notes={"target": stored.target, **stored.notes},
+            versions=stored.versions,
+        )
+    for path in out or []:
+        write_out(path, found.to_html() if path.suffix == ".html" else found.to_markdown())
+        say(f"Card: {path}")
+    if not out:
+        tell(found.to_markdown())

@@ -133,7 +133,12 @@ def compare_methods(
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
     with bad_input("--methods: "):
         chosen = _chosen(methods, grouped=bool(group))
-    alphas = _alphas(alpha)
+    try:
+        alphas = [float(item) for item in _listed(alpha)]
+    except ValueError:
+        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}") from None
+    with bad_input():
+        alphas = checked_alphas("--alpha", alphas)
     refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
     aside = [*(drop or []), *([] if identity is None else [identity])]
     table, _ = read_to_fit(data, target, group or (), aside, keep or (), sep=sep)
@@ -203,15 +208,6 @@ def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
 
 def _listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _alphas(text: str) -> list[float]:
-    try:
-        numbers = [float(item) for item in _listed(text)]
-    except ValueError:
-        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}") from None
-    with bad_input():
-        return checked_alphas("--alpha", numbers)
 
 
 def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results:

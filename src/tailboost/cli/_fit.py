@@ -28,6 +28,7 @@ from tailboost.cli import _options as given
 from tailboost.cli._alerts import read_to_fit
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import evaluate
+from tailboost.cli._models import check_model_output
 from tailboost.cli._rates import (
     TableOfCosts,
     print_rates,
@@ -40,7 +41,6 @@ from tailboost.cli._rates import (
 from tailboost.cli._shared import (
     BadInput,
     bad_input,
-    check_output,
     console,
     is_quiet,
     printable,
@@ -54,7 +54,7 @@ from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.registry import METHODS, Method
 from tailboost.report.comparison import joint_groups
-from tailboost.storage import check_model_path, save_model
+from tailboost.storage import save_model
 
 # Seconds between two lines about rounds, where lines are all that can be shown.
 BETWEEN_LINES = 2.0
@@ -117,9 +117,7 @@ def fit(
         settings = ["objective=worst_group", *settings]
     classifier = configured(chosen, settings, aims, seed, jobs)
     _check_fits(chosen, classifier, group, weight)
-    with bad_input("--model: "):
-        check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
-        check_model_path(model)
+    check_model_output(model, data, test, costs)
     aside = [*(drop or []), *([] if identity is None else [identity])]
     columns: dict[str, Any] = {
         "target": target,

@@ -15,9 +15,9 @@ from sklearn.pipeline import Pipeline
 
 from tailboost import datasets
 from tailboost._units import answers_by_group
-from tailboost.cli._shared import BadInput, bad_input, warnings_as_lines
+from tailboost.cli._shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.io import TableEncoder
-from tailboost.storage import load_model, read_notes, save_model
+from tailboost.storage import check_model_path, load_model, read_notes, save_model
 
 MOST_GROUPS = 100
 
@@ -65,6 +65,13 @@ class PreparedTable:
             texts = column.astype(object).map(str, na_action="ignore")
             found[name] = texts.fillna("missing").to_numpy(dtype=str)
         return pd.DataFrame(found) if names else None
+
+
+def check_model_output(out: Path, *inputs: Path | None) -> None:
+    """Refuse a model file that cannot be written, before any work is done."""
+    check_output("--model", out, *inputs)
+    with bad_input("--model: "):
+        check_model_path(out)
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,8 @@ class StoredModel:
         if isinstance(self.whole, Pipeline):
             model = Pipeline([*self.whole.steps[:-1], (self.whole.steps[-1][0], classifier)])
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
+        with bad_input("--model: "):
+            save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
     def rows_of(
         self,

@@ -84,17 +84,17 @@ def fail(message: str, code: int) -> int:
     return code
 
 
-def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path) -> None:
+def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
     """Refuse outputs that are read here."""
     for output in outputs:
         for given in inputs:
-            if is_same_file(output, given):
+            if given is not None and is_same_file(output, given):
                 raise BadInput(
                     f"{option}: {str(output)!r} is read here; writing it would overwrite {str(given)!r}"
                 )
 
 
-def check_output(option: str, out: Path, *inputs: Path) -> None:
+def check_output(option: str, out: Path, *inputs: Path | None) -> None:
     """Refuse a file that cannot be written, before any work is done."""
     with bad_input(f"{option}: "):  # a name may be longer than the system takes
         if out.is_dir() or not out.parent.is_dir():
@@ -201,17 +201,13 @@ def plain_table(
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
     for j, heading in enumerate(headings):
         table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
+    # Verdicts have a colour, on terminals that show colours and unless NO_COLOR is set.
+    colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
     for row in rows:
-        table.add_row(*(Text(printable(cell), style=_colour(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell), style=colours.get(cell.split(",")[0], "")) for cell in row))
     if title:  # as the table's own title it would be broken at the table's width
         tell(title)
     console().print(table)
-
-
-def _colour(cell: str) -> str:
-    """Colour a verdict, on terminals that show colours and unless NO_COLOR is set."""
-    word = cell.split(",")[0]
-    return {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}.get(word, "")
 
 
 def command_line(command: str, *arguments: Path, **options: Any) -> str:

@@ -15,7 +15,7 @@ import typer
 from tailboost._output import write_output
 from tailboost.cli import _options as given
 from tailboost.cli._inspect import warn_of_seen
-from tailboost.cli._models import StoredModel
+from tailboost.cli._models import StoredModel, check_model_output
 from tailboost.cli._rates import read_limited, spelled
 from tailboost.cli._shared import (
     BadInput,
@@ -27,7 +27,6 @@ from tailboost.cli._shared import (
     tell_json,
     warnings_as_lines,
 )
-from tailboost.storage import check_model_path
 
 PICTURES = (".png", ".svg", ".pdf")
 MOST_LINES = 12
@@ -88,13 +87,10 @@ def tradeoff(
     """
     if (pick is None) != (picked is None):
         raise BadInput("--pick and --model belong together: what to spend, and where to write the model")
-    inputs = [model] if data is None else [model, data]
     if picked is not None:
-        check_output("--model", picked, *inputs)
-        with bad_input("--model: "):
-            check_model_path(picked)
+        check_model_output(picked, model, data)
     if out is not None:
-        check_output("--out", out, *inputs)
+        check_output("--out", out, model, data)
         if out.suffix not in (".csv", ".json", *PICTURES):
             raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
     if objective is not None and limited is None:
@@ -149,8 +145,7 @@ def tradeoff(
             note = "mean_budget"
         with bad_input("--pick: "), warnings_as_lines():
             point = curve.at(pick)
-        with bad_input("--model: "):
-            stored.save(point, picked, **{note: pick})
+        stored.save(point, picked, **{note: pick})
         say(f"Model: {picked}, {words}.")
 
 

@@ -107,7 +107,12 @@ def compare(
     """
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
-    _check_numbers(repeats, test_size, random_state)
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
+    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
+        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
     columns = _group_columns(groups, len(labels))
@@ -145,22 +150,19 @@ def compare(
                     outcome = _measure(method, split, document["settings"], description["fit_seed"])
                     if interrupted():  # a learner may have swallowed it
                         raise KeyboardInterrupt
-                    _enter(entry, repeat, *outcome)
+                    record, failure, said = outcome
+                    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
+                    if record is None:
+                        entry["failures"].append({"repeat": repeat, "error": failure})
+                    else:
+                        entry["repeats"].append({"repeat": repeat, **record})
+                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
                     done += 1
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
     report("done" if document["status"] == "complete" else "interrupted")
     return results
-
-
-def _check_numbers(repeats: int, test_size: float, random_state: int | None) -> None:
-    if not isinstance(repeats, int) or repeats < 1:
-        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
 
 
 def _new_document(
@@ -188,7 +190,12 @@ def _new_document(
             "n_features": int(table.shape[1]),
             "classes": [str(c) for c in classes],
             "class_counts": [int(c) for c in counts],
-            "groups": {column: _counts(values) for column, values in groups.items()},
+            "groups": {
+                column: {
+                    str(name): int(n) for name, n in zip(*np.unique(values, return_counts=True), strict=True)
+                }
+                for column, values in groups.items()
+            },
             "group_features": _group_features(table, groups),
         },
         "settings": {},
@@ -246,18 +253,6 @@ def _rarest(labels: NDArray[Any], person: NDArray[Any]) -> NDArray[Any]:
     np.minimum.at(least, person, rank)
     named: NDArray[Any] = values[order][least]
     return named
-
-
-def _enter(
-    entry: dict[str, Any], repeat: int, record: dict[str, Any] | None, failure: str, said: Sequence[str]
-) -> None:
-    """Enter what came of a fit among a method's results."""
-    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
-    if record is None:
-        entry["failures"].append({"repeat": repeat, "error": failure})
-    else:
-        entry["repeats"].append({"repeat": repeat, **record})
-        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
 
 
 def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
@@ -510,14 +505,11 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         raise ValueError(
             f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
         )
-    if labels.dtype.kind in "fO" and any(map(_is_missing, labels.tolist())):
-        raise ValueError("y has missing labels")
+    for label in labels.tolist() if labels.dtype.kind in "fO" else ():
+        equal = label == label  # NaN differs from itself, and with pandas' NA it is unknown
+        if label is None or not isinstance(equal, bool | np.bool_) or not equal:
+            raise ValueError("y has missing labels")
     return table, labels
-
-
-def _is_missing(label: Any) -> bool:
-    equal = label == label  # NaN differs from itself, and with pandas' NA it is unknown
-    return label is None or not isinstance(equal, bool | np.bool_) or not equal
 
 
 def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -554,8 +546,3 @@ def _group_features(table: Any, groups: dict[str, NDArray[Any]]) -> dict[str, li
         (telling,) = telling_features(table, np.unique(values, return_inverse=True)[1])
         found[name] = None if telling is None else [str(feature) for feature in telling]
     return found
-
-
-def _counts(values: NDArray[Any]) -> dict[str, int]:
-    names, counts = np.unique(values, return_counts=True)
-    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}

@@ -156,15 +156,9 @@ class JudgedRows:
     def notes(self) -> list[str]:
         """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
         assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
-        return [assumed, self._words_of_known]
-
-    @property
-    def _words_of_known(self) -> str:
         if self.known is None:
-            return (
-                "It is not known on which rows the model was made: that these are none of them is for you to "
-                "see to."
-            )
+            unknown = "It is not known on which rows the model was made"
+            return [assumed, f"{unknown}: that these are none of them is for you to see to."]
         with np.errstate(invalid="ignore"):
             fitted, *chosen = (self.known[:, 0] / self.known[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
@@ -183,7 +177,7 @@ class JudgedRows:
                 ". Something in the model came to the fit as it was (frozen): on which rows it was fitted is "
                 "not known, and that these are none of them is for you to see to"
             )
-        return f"{said}."
+        return [assumed, f"{said}."]
 
 
 # -- what is answered --------------------------------------------------------------------------------------

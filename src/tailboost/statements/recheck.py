@@ -94,12 +94,10 @@ def _blocks(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     n = min(len(first), len(second))
     if not n:
         return first[:0], second[:0]
-    return _means(first, n), _means(second, n)
-
-
-def _means(values: Floats, n: int) -> Floats:
-    ends = len(values) * np.arange(n + 1) // n
-    return np.add.reduceat(values, ends[:-1]) / np.diff(ends)
+    one, other = (len(values) * np.arange(n + 1) // n for values in (first, second))
+    return np.add.reduceat(first, one[:-1]) / np.diff(one), np.add.reduceat(second, other[:-1]) / np.diff(
+        other
+    )
 
 
 @dataclass(frozen=True)

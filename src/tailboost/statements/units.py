@@ -91,7 +91,11 @@ class UnitErrors:
         errors, estimates = self.errors, dict[str, Floats]()
         if elsewhere is not None and index is not None:
             estimates = elsewhere.of_units(index, len(self.names))
-        same = [len(of) > 1 and _alike(of["predict"], of["randomised"]) for of in (errors, estimates) if of]
+        same = (
+            len(of) > 1 and np.array_equal(of["predict"], of["randomised"], equal_nan=True)
+            for of in (errors, estimates)
+            if of
+        )
         if all(same):  # what is drawn is what predict answers
             errors = {"predict": errors["predict"]}
         lines = [line for rule in errors for line in self._lines(rule, estimates.get(rule))]
@@ -114,7 +118,3 @@ class UnitErrors:
                 str(rate), self.names[k], value, estimate, low, high, n, said, bound, met, likely, sense,
                 rule=rule,
             )  # fmt: skip
-
-
-def _alike(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
