@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import defaultdict
+from hashlib import md5
 from inspect import signature
 
 # The suite runs in parallel on few cores: more threads than cores only wait for each other.
@@ -18,6 +20,20 @@ from tailboost.registry import METHODS
 
 # A shell's background jobs ignore Ctrl-C: tests of it would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave as many cases of a test in the fast suite as its mark ``thinned`` says; the others are slow."""
+    cases = defaultdict(list)
+    for item in items:
+        if (mark := item.get_closest_marker("thinned")) is not None:
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, kept), of_test in cases.items():
+        # In an order that has nothing to do with the parameters, and is the same everywhere.
+        for item in sorted(of_test, key=lambda item: md5(item.nodeid.encode()).digest())[kept:]:
+            item.add_marker(pytest.mark.slow)
+
 
 #: The boosting classifiers under test, once each, by their names in the registry.
 OURS = {

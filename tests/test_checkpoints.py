@@ -150,6 +150,7 @@ def check_resumed(case, folder, whole, learner="tree", **params):
         ("worstclassboost", "renaming", (3, 2), {"validation": 0.3}),
     ],
 )
+@pytest.mark.thinned(1)
 def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_path):
     assert kill(case, [(str(tmp_path), ats)], where, **params) == len(ats)
     check_resumed(case, tmp_path, classifier(case, **params).fit(X, Y), **params)

@@ -55,6 +55,7 @@ def same(one, two, X):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.thinned(26)
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
     labels = np.array(["no", "perhaps", "yes"])[y]
@@ -122,6 +123,7 @@ def test_stages_solve_anew_on_each_prefix(name):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.thinned(5)
 def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     """Binary, noisy, α = .1: λ tosses a coin, and predict still answers as the member of least mean loss."""
     rng = np.random.default_rng(seed)
@@ -266,6 +268,7 @@ def test_sparse_tables(kind, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(12)
 def test_copies(name, learner):
     X, y = noisy(7)
     clf = make(name, LEARNERS[learner], n_estimators=3, random_state=0)
@@ -511,6 +514,7 @@ def test_needless_rounds_are_not_played():
 @pytest.mark.parametrize("learner", ["tree", "boost"])
 @pytest.mark.parametrize("patience", [None, 2])
 @pytest.mark.parametrize(("name", "scheme"), CASES)
+@pytest.mark.thinned(24)
 def test_warm_start_is_the_cold_fit(name, scheme, patience, learner):
     X, y = noisy(16, n=90)
     params = {"validation": scheme, "alpha": 0.4, "random_state": 0, "n_iter_no_change": patience}
@@ -547,6 +551,7 @@ def everything(clf, X):
 
 
 @pytest.mark.parametrize("name", having("warm_start", having("estimator", OURS)))
+@pytest.mark.thinned(5)
 def test_rounds_that_cannot_be_added_leave_the_fit_as_it_was(name, monkeypatch):
     X, y = noisy(16, n=90)
     params = {"n_iter_no_change": None, "validation": "train", "random_state": 0, "warm_start": True}
@@ -607,6 +612,7 @@ def test_warm_start_with_an_explicit_validation_set():
 
 
 @pytest.mark.parametrize(("name", "scheme"), CASES)
+@pytest.mark.thinned(8)
 def test_checkpoints_resume_as_if_nothing_had_happened(name, scheme, tmp_path, monkeypatch):
     X, y = noisy(17, n=80)
     params = {
@@ -813,6 +819,7 @@ def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
 
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 5])
+@pytest.mark.thinned(11)
 def test_smallest_tables(name, K):
     """One row per class, hardly more rows than folds: numbers, not errors."""
     X = np.arange(K, dtype=float)[:, None]
@@ -829,6 +836,7 @@ def test_smallest_tables(name, K):
 @pytest.mark.parametrize(
     "learner", [LogisticRegression(), KNeighborsClassifier(2), HistBoostClassifier(n_estimators=2)]
 )
+@pytest.mark.thinned(12)
 def test_all_weight_on_one_fold(name, seed, learner):
     """At tiny α a corrective player may leave the rows outside a fold without any weight."""
     rng = np.random.default_rng(seed)
@@ -858,6 +866,7 @@ def test_weights_of_any_size(factor, learner):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
+@pytest.mark.slow
 def test_ten_thousand_rounds(recorder):
     """A learner that always answers the same: its errors take all the weight, and nothing overflows."""
     X, y = noisy(26, n=30)

@@ -60,6 +60,7 @@ DEFAULTS = [*(method.factory() for method in OURS), HistTreeClassifier(), HistBo
 
 
 @parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)
+@pytest.mark.thinned(500)
 def test_small_instances(estimator, check):
     if estimator.get_params().get("backend") == "xgboost":
         pytest.importorskip("xgboost")

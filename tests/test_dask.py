@@ -213,6 +213,7 @@ def mixtures(P, y, groups, w, **params):
 
 
 @pytest.mark.parametrize("aim", MIXTURES)
+@pytest.mark.thinned(3)
 def test_a_mixture_of_rows_in_partitions_is_that_of_one_machine(client, aim):
     params, (P, y, groups, w) = {"n_thresholds": 10, **MIXTURES[aim]}, said()
     told = {"groups": groups} if "group" in aim or aim == "cell" else {}

@@ -259,6 +259,7 @@ def test_the_radius_that_stops_the_first_step(uncertainty, n_classes):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("uncertainty", BALLS)
+@pytest.mark.thinned(3)
 def test_ten_thousand_rounds_stay_finite(uncertainty, loss):
     rule = WorstCase(2, 0.05, uncertainty, loss, learning_rate=0.5)
     p, draw = random_game(1, n=15, p_wrong=0.2)
@@ -455,6 +456,7 @@ def test_degenerate_learners(noisy):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("uncertainty", BALLS)
+@pytest.mark.thinned(3)
 def test_weight_two_is_the_row_twice(uncertainty, n_classes):
     for seed in range(4):
         X, y = make_classification(

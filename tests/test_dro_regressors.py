@@ -37,6 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize(("loss", "uncertainty", "radius"), CASES)
+@pytest.mark.thinned(4)
 def test_each_round_is_a_projected_gradient_and_an_exact_line_search(loss, uncertainty, radius, K):
     n = 90
     X, y = noisy(3, n=n, K=K)

@@ -120,6 +120,7 @@ def equal_gains(one, two):
 
 
 @pytest.mark.parametrize(("name", "scheme", "learner"), CASES)
+@pytest.mark.thinned(26)
 def test_weight_is_repetition(name, scheme, learner):
     for seed in range(FEW):
         fits = weighted_and_repeated(name, scheme, learner, seed)

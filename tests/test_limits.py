@@ -57,6 +57,7 @@ def by_fit(kind):
         "tail, later",
     ],
 )  # fmt: skip
+@pytest.mark.thinned(3)
 def test_a_target_stops_where_it_is_kept(kind):
     """The threshold of a known model tells what keeping the target costs at least."""
     clf = by_fit(kind)
@@ -242,6 +243,7 @@ def claims(found):
     return found.beats_coin, not found.verdict.startswith("better than a coin: not shown")
 
 
+@pytest.mark.slow
 def test_noise_is_not_called_better_than_a_coin():
     called = 0
     for seed in range(25):

@@ -1,5 +1,6 @@
 """The measures of the package's shape, on a package whose numbers are known."""
 
+import ast
 import runpy
 from pathlib import Path
 
@@ -64,6 +65,21 @@ def test_what_is_written_is_counted(tmp_path):
         "spellings of answers != y": 1,
         "files with one": 1,
     }
+
+
+def test_nobody_asks_which_rule_rate_or_objective_was_given():
+    """What can be exchanged answers for itself; a package may ask for its own classes where they stand."""
+    source = Path(__file__).parents[1] / "src" / "tailboost"
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in source.rglob("*.py")}
+    roles = MEASURES["role_names"](trees.values())
+    homes = {node.name: path for path, tree in trees.items() for node in tree.body if hasattr(node, "bases")}
+    asked = {
+        (path.name, name)
+        for path, tree in trees.items()
+        for name in MEASURES["class_tests"](tree)
+        if name in roles and homes.get(name) != path
+    }
+    assert asked == set()
 
 
 def test_a_walk_counts_functions_files_and_depth(tmp_path):

@@ -51,6 +51,14 @@ def test_dir_shows_what_is_public():
     assert len(tb.__all__) == len(set(tb.__all__))
 
 
+def test_a_star_gives_all_public_names():
+    """The list is made when it is first asked for: names of the classifiers stand in their package alone."""
+    space = {}
+    exec("from tailboost import *", space)
+    assert set(tb.__all__) <= set(space)
+    assert set(classifiers) <= set(space)
+
+
 def test_every_classifier_of_the_registry_is_at_the_top():
     assert set(classifiers) <= set(tb.__all__)
     for method in METHODS.values():

@@ -501,6 +501,7 @@ GAMES = {
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("name", GAMES)
+@pytest.mark.thinned(4)
 def test_every_game_takes_nets_and_images(name):
     pictures, labels = images()
     net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10, growth=10)

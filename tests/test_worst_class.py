@@ -556,6 +556,7 @@ def test_checkpoints(tmp_path, params):
     "params", [{"max_error": 0.5}, {}, {"max_error": {0: 0.2, None: 0.6}, "combine": "mixture"}]
 )
 @pytest.mark.parametrize("learner", [TREE, BOOST])
+@pytest.mark.thinned(6)
 def test_weight_is_repetition_in_the_indicator_game(validation, params, learner):
     for seed in range(3):
         X, y = rare(20 + seed, n=200, K=4)

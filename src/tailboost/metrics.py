@@ -243,7 +243,7 @@ def class_errors(
     {'a': 0.5, 'b': 0.0}
     """
     truth = label_column(y_true, "y_true")
-    return _class_means(truth, _zero_one(truth, y_pred, labels), sample_weight, labels)
+    return _means({None: truth}, _zero_one(truth, y_pred, labels), sample_weight, labels)
 
 
 def expected_class_errors(
@@ -273,7 +273,7 @@ def expected_class_errors(
         As in `cvar_zero_one_loss`.
     """
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    return _class_means(label_column(y_true, "y_true"), losses, sample_weight, labels)
+    return _means({None: label_column(y_true, "y_true")}, losses, sample_weight, labels)
 
 
 def worst_class_error(
@@ -334,7 +334,7 @@ def group_errors(
         Empty input; lengths that differ; a missing label or group; weights that are negative or all zero.
     """
     truth = label_column(y_true, "y_true")
-    return _group_means(groups, _zero_one(truth, y_pred), sample_weight)
+    return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred), sample_weight)
 
 
 def expected_group_errors(
@@ -365,7 +365,7 @@ def expected_group_errors(
         As in `cvar_zero_one_loss` and `group_errors`.
     """
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    return _group_means(groups, losses, sample_weight)
+    return _means(columns_by_name(groups, "groups"), losses, sample_weight)
 
 
 def worst_group_error(
@@ -524,34 +524,27 @@ class WorstClassScorer(BaseEstimator):
 # --- one place for every mean -------------------------------------------------------------------------------
 
 
-def _class_means(
-    truth: Labels, losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None
+def _means(
+    columns: dict[Any, Any], losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None = None
 ) -> dict[Any, float]:
-    weight = relative_weights(sample_weight, len(truth))
-    names = np.unique(truth[weight > 0]) if labels is None else distinct_labels(labels)
-    return _means(_codes(truth[weight > 0], names, "y_true"), names, losses, weight)
+    """Mean loss of each unit of each column, of the rows that weigh something; NaN without any.
 
-
-def _group_means(groups: Any, losses: Floats, sample_weight: ArrayLike | None) -> dict[Any, float]:
+    Units of a column that has a name are called (column, unit).
+    """
     weight = relative_weights(sample_weight, len(losses))
-    means: dict[Any, float] = {}
-    for column, values in columns_by_name(groups, "groups").items():
-        name = "groups" if column is None else f"groups[{column!r}]"
-        membership = label_column(values, name)
-        check_length(membership, name, len(losses), "y_true")
-        names, codes = np.unique(membership[weight > 0], return_inverse=True)
-        own = _means(codes, names, losses, weight)
-        means |= own if column is None else {(column, group): error for group, error in own.items()}
+    here, means = weight > 0, dict[Any, float]()
+    for column, values in columns.items():
+        called = "groups" if column is None else f"groups[{column!r}]"
+        units = label_column(values, called)
+        check_length(units, called, len(losses), "y_true")
+        names = np.unique(units[here]) if labels is None else distinct_labels(labels)
+        codes = _codes(units[here], names, "y_true")
+        mass = np.bincount(codes, weight[here], minlength=len(names))
+        total = np.bincount(codes, weight[here] * losses[here], minlength=len(names))
+        found = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
+        for name, value in zip(names.tolist(), found.tolist(), strict=True):
+            means[name if column is None else (column, name)] = value
     return means
-
-
-def _means(codes: Ints, names: Labels, losses: Floats, weight: Floats) -> dict[Any, float]:
-    """Mean loss per unit, ``codes`` being those of the rows that weigh something; without any it is NaN."""
-    here = weight > 0
-    mass = np.bincount(codes, weight[here], minlength=len(names))
-    total = np.bincount(codes, weight[here] * losses[here], minlength=len(names))
-    means = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
-    return dict(zip(names.tolist(), means.tolist(), strict=True))
 
 
 def _worst(errors: dict[Any, float]) -> float:

@@ -126,6 +126,7 @@ class TestFitAndPredict:
         assert result.exit_code == 0, result.output
 
     @pytest.mark.parametrize("name", list(METHODS))
+    @pytest.mark.thinned(10)
     def test_every_method_can_be_stored(self, csv, tmp_path, name):
         pytest.importorskip("xgboost")
         model = tmp_path / "m.model"

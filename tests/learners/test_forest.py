@@ -205,6 +205,7 @@ def test_beside_scikit_learns_forest():
 
 @pytest.mark.parametrize("kind", ["dense", "missing", "sparse"])
 @pytest.mark.parametrize("at_once", [7, 65_536])
+@pytest.mark.thinned(3)
 def test_answers_are_the_trees_means_in_any_block(kind, at_once, monkeypatch):
     """Bit for bit those of scikit-learn's trees, asked one by one for all rows as they lie there."""
     monkeypatch.setattr(forests, "ROWS_AT_ONCE", at_once)

@@ -408,6 +408,7 @@ def test_a_table_of_groups():
     assert (1, ("texture", "rough")) in cells.units_
 
 
+@pytest.mark.slow
 def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_class():
     """In group 1 the model is unsure and biased; its probabilities lie in another range. Fresh rows count."""
 
@@ -1065,6 +1066,7 @@ def test_a_label_of_weight_zero_among_probabilities():
 @pytest.mark.parametrize(
     "spell", [str, float, lambda label: str(float(label)), lambda label: str(int(label))]
 )
+@pytest.mark.thinned(5)
 def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
     """Labels read from a nullable column are 0.0 where the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")

@@ -875,6 +875,7 @@ class TestVerdict:
         assert {"ours", "plain", "strong"} <= names
 
 
+@pytest.mark.slow
 def test_nobody_is_ahead_on_noise():
     """Labels thrown by a coin: the true error of every method is one half, whatever fourteen of them find."""
 

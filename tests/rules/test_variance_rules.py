@@ -45,6 +45,7 @@ def weights_of(kind, n):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+@pytest.mark.thinned(4)
 def test_vadaboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)

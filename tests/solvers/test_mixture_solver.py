@@ -19,6 +19,7 @@ from tailboost.solvers.tail_game import TailGame
 seeds = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 def test_a_thousand_games_against_highs():
     for seed in range(1200):
         losses, alpha, base = random_game(seed)

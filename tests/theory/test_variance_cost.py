@@ -32,6 +32,7 @@ def classifiers(binary, lam, rounds=ROUNDS):
 
 @pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits, load_iris])
+@pytest.mark.thinned(4)
 def test_cost_falls(load, lam):
     X, y = load(return_X_y=True)
     for clf in classifiers(len(np.unique(y)) == 2, lam, 60):

@@ -144,6 +144,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.thinned(12)
 def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     objective, limits = PROGRAMS[name]
     defers, costs = name.startswith("pass on"), name.startswith("cost of rows")
@@ -278,6 +279,7 @@ RATIOS = {
 
 
 @pytest.mark.parametrize("name", RATIOS)
+@pytest.mark.thinned(2)
 def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
     """Against bisection over limits on it, each decided by a generic solver over every rule."""
     family, limits = RATIOS[name]

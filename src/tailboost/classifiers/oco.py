@@ -113,7 +113,7 @@ class OCOBoostClassifier(MixtureClassifier):
         {{fit_raises}}
         """
         self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
-        stop, planned = self.trace_.stop, self._schedule(self._run.plan).planned
+        stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
                 f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
@@ -127,9 +127,9 @@ class OCOBoostClassifier(MixtureClassifier):
     def _edge(self) -> float:
         return GAMMA if isinstance(self.gamma, str) else float(self.gamma)
 
-    def _rounds(self, units: Units) -> int:
+    def _most_rounds(self, units: Units | None = None) -> int:
         if isinstance(self.n_estimators, str):
-            return theory_rounds(units.count, self._edge)
+            return theory_rounds((self.game_.units if units is None else units).count, self._edge)
         return int(self.n_estimators)
 
     def _tied_to_rounds(self) -> str:
@@ -139,16 +139,14 @@ class OCOBoostClassifier(MixtureClassifier):
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
-        T = self._rounds(plan.units)
-        return Schedule(T, T, Stopping(max_time=self.max_time), watched=False)
+        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), watched=False)
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)
-        rule = Hedge(eta_for(self.eta, units.count, self._rounds(units)), self.outlier_fraction)
+        rule = Hedge(eta_for(self.eta, units.count, self._most_rounds(units)), self.outlier_fraction)
         fraction = self.outlier_fraction
         vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
-        planned = self._rounds(self.game_.units)
-        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, planned)
+        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, self._most_rounds())

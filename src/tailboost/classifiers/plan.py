@@ -91,8 +91,7 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
 class Schedule:
     """How long a game is played."""
 
-    planned: int  # T, the number of rounds in theorems and in ``eta="theory"``
-    last: int  # the most rounds that are played
+    last: int  # T, the most rounds that are played, of which theorems and ``eta="theory"`` speak
     stopping: Stopping  # when further rounds are needless
     watched: bool  # whether the objective is needed after every round
 
@@ -102,7 +101,7 @@ class Schedule:
     ) -> Schedule:
         """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
-        return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
+        return cls(n_rounds, stopping, watched=patience is not None or bool(verbose))
 
 
 def tied_by(eta: float | str) -> str:

@@ -28,7 +28,6 @@ from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import loss_of
-from tailboost.mixture._named import NamedChoice
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
@@ -195,8 +194,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
             of_words = reader.lines(found.keys, found.totals, words)
             ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
-        judged = Judged(reader.models, (), rows)
-        self._take(judged, NamedChoice.of(aim, judged, self._mixture(aim, ledger, members), None))
+        self._take_named(aim, Judged(reader.models, (), rows), ledger, members)
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):

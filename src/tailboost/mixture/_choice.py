@@ -166,8 +166,7 @@ class ProbabilityMixture(MixtureAnswers):
             aim = self._aimed(judged.rows)
             rated, numbers = self._members(aim, judged, X, known)
             judged = replace(judged, said=rated.said)
-            ledger, members, lines = self._ledger(aim, judged, rated, numbers)
-            self._take(judged, NamedChoice.of(aim, judged, self._mixture(aim, ledger, members), lines))
+            self._take_named(aim, judged, *self._ledger(aim, judged, rated, numbers))
             return
         if known is None:
             known = self._engine(stated, judged, X, costs=costs)
@@ -177,6 +176,20 @@ class ProbabilityMixture(MixtureAnswers):
             stated, mean_budget=self.mean_budget, sharing=self._sharing, shrinkage=shrinkage
         )
         self._take(judged, chosen)
+
+    def _take_named(
+        self, aim: Aim, judged: Judged, ledger: Ledger, members: list[Any], lines: Lines | None = None
+    ) -> None:
+        """Choose among members with these losses, of rows or of lines of rows."""
+        mixture = Mixture(
+            aim.objective,
+            len(self.classes_),
+            mean_budget=self.mean_budget,
+            randomized=self._sharing,
+            limit=aim.limit,
+        )
+        mixture.pool = Pool(ledger, [], members)
+        self._take(judged, NamedChoice.of(aim, judged, mixture, lines))
 
     def _engine(self, stated: Stated, judged: Judged, X: Any, **more: Any) -> Rated:
         names = getattr(self, "_group_names", None)
@@ -235,18 +248,6 @@ class ProbabilityMixture(MixtureAnswers):
         pool = [rated.pool.members[i] for i in numbers]
         ledger = lines.ledger(pool, rated.table, drawn, near=not self._sharing)
         return ledger, members, lines if self._sharing else None
-
-    def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
-        """Return the combiner of a pool with these losses."""
-        mixture = Mixture(
-            aim.objective,
-            len(self.classes_),
-            mean_budget=self.mean_budget,
-            randomized=self._sharing,
-            limit=aim.limit,
-        )
-        mixture.pool = Pool(ledger, [], members)
-        return mixture
 
     def _members(
         self, aim: Aim, judged: Judged, X: Any = None, known: Rated | None = None

@@ -18,6 +18,7 @@ from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.data import GroupNames, Problem
 from tailboost.mixture import RobustMixtureClassifier
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.targets import NamedUnits, Pools
 from tailboost.validation import N_FOLDS
 
@@ -41,19 +42,24 @@ class OfMixture:
         return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
 
 
-@with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier):
-    """A mixture from a game over classes, groups or cells, of which small ones steer together.
-
-    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
-    """
+class Found:
+    """What a fit over units finds: declared apart, so that it is no parameter of a constructor."""
 
     mixture_: RobustMixtureClassifier
     units_: Any
     unit_errors_: Any
     expected_unit_errors_: Any
+    eta: float | str
     _named: NamedUnits
     _pools: Pools
+
+
+@with_constructor
+class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
+    """A mixture from a game over classes, groups or cells, of which small ones steer together.
+
+    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
+    """
 
     mean_budget: float | None = None
     min_unit_rows: int = 10
@@ -223,6 +229,9 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     def unit_pools_(self) -> Ints:
         """Number of the steering unit of each unit; without a game each steers for itself."""
         return np.arange(len(self.units_)) if hasattr(self, "mixture_") else self._pools.of
+
+    def _bounds(self) -> Bounds:
+        return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
 
     # -- what to expect elsewhere --------------------------------------------------------------------
 

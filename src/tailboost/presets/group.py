@@ -17,7 +17,6 @@ from tailboost.game import Units
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import SHRINKAGE
@@ -164,6 +163,3 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)
-
-    def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators))

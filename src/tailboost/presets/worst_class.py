@@ -29,7 +29,7 @@ from tailboost.game import Stopping
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
-from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.guarantee import Bounds
 from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
@@ -313,7 +313,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     # -- the game ------------------------------------------------------------------------------------
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        indicator, T = self._indicator, self._rounds()
+        indicator, T = self._indicator, self._most_rounds()
         units = target_units(problem, scheme, self._pools, self.max_error_, indicator)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
@@ -353,14 +353,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
         return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
 
-    def _rounds(self) -> int:
-        """Return T, of which theorems speak."""
+    def _most_rounds(self) -> int:
         if not isinstance(self.n_estimators, str):
             return int(self.n_estimators)
         return theory_rounds(float(self._pools.count), self._edge) if self._indicator else ERROR_ROUNDS
 
     def _schedule(self, plan: Plan) -> Schedule:
-        T = self._rounds()
         patience: Any = self.n_iter_no_change
         target = None
         assert isinstance(plan.units, TargetUnits)
@@ -374,7 +372,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         # Errors less what they are allowed are least where all of them are 0.
         zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
-        return Schedule(T, T, stopping, watched=True)
+        return Schedule(self._most_rounds(), stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
         if self.eta == "theory" or self._indicator or self.max_error == "auto":
@@ -450,7 +448,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             warn_of_missed(self._steering, self.combiner_, *reasons, estimates=estimates)
 
     def _bounds(self) -> Bounds:
-        promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
+        promised, observed = super()._bounds()
         units, kind = self._run.plan.units, self._named.kind
         assert isinstance(units, TargetUnits)
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)

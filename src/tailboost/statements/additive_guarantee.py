@@ -13,7 +13,7 @@ from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
 from tailboost.confidence import clopper_pearson_interval
-from tailboost.statements.guarantee import Bound
+from tailboost.statements.guarantee import Bound, bound_lines
 from tailboost.statements.units import UnitErrors
 from tailboost.thresholds import RateTable
 
@@ -93,20 +93,21 @@ class AdditiveGuarantee:
     @property
     def verdict(self) -> str:
         """One sentence: the error beside a constant's and a coin's, the worst class, what the rows say."""
-        return f"{self._standing}; {self._against_a_coin}; {self._worth}."
+        coin, shown = f"a coin flip errs on {self.coin:.4g}", "" if self.beats_coin else "not shown, "
+        against = f"not shown by rows that were fitted on; {coin}"
+        if self.upper is not None:
+            against = f"{shown}at most {self.upper:.4g} (95 %), where {coin}"
+        worth = "these rows had no part in the fit"
+        if self.fitted:
+            worth = "members were fitted on these rows, so this says little about new ones"
+        elif self.decided:
+            worth = f"no member was fitted on these rows, but they decided {' and '.join(self.decided)}"
+        return f"{self._standing}; better than a coin: {against}; {worth}."
 
     @property
     def beats_coin(self) -> bool:
         """Whether it is shown that a coin flip errs more, by rows that no member was fitted on."""
         return self.upper is not None and self.upper < self.coin
-
-    @property
-    def _against_a_coin(self) -> str:
-        flip = f"a coin flip errs on {self.coin:.4g}"
-        if self.upper is None:
-            return f"better than a coin: not shown by rows that were fitted on; {flip}"
-        shown = "" if self.beats_coin else "not shown, "
-        return f"better than a coin: {shown}at most {self.upper:.4g} (95 %), where {flip}"
 
     @property
     def _standing(self) -> str:
@@ -117,18 +118,10 @@ class AdditiveGuarantee:
             return f"{text}, always answering {self.constant!r} on {self.constant_error:.4g}"
         text, constant = f"predict errs on {self.error:.4g} of {self.judged_on}", f"{self.constant_error:.4g}"
         worst, largest = (self.units.worst or (None, 0.0))[:2]
-        of_class = f"its largest error is {largest:.4g}, on class {worst!r}"
+        beside = f"always answering {self.constant!r} on {constant}"
         if self.error >= self.constant_error:
-            return f"{text}, no less than always answering {self.constant!r} ({constant}); {of_class}"
-        return f"{text}, always answering {self.constant!r} on {constant}; {of_class}"
-
-    @property
-    def _worth(self) -> str:
-        if self.fitted:
-            return "members were fitted on these rows, so this says little about new ones"
-        if self.decided:
-            return f"no member was fitted on these rows, but they decided {' and '.join(self.decided)}"
-        return "these rows had no part in the fit"
+            beside = f"no less than always answering {self.constant!r} ({constant})"
+        return f"{text}, {beside}; its largest error is {largest:.4g}, on class {worst!r}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -159,24 +152,11 @@ class AdditiveGuarantee:
     @property
     def details(self) -> str:
         """Everything: the table, the verdict, the cost, bounds that were promised and observed, symbols."""
-        cost = (
-            "no hypothesis was kept, a constant answers"
-            if self.achieved is None
-            else f"{self.achieved:.6g} on the rows fitted on (solver gap {self.gap:.1e})"
-        )
-        lines = [
-            str(self.units),
-            self.verdict,
-            f"objective: {self.objective}: {cost}",
-            *(f"observed: {b}" for b in self.observed),
-            *(f"promised: {b}" for b in self.promised),
-            *(
-                ["symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items())]
-                if self.symbols
-                else []
-            ),
-        ]
-        return "\n".join(lines)
+        cost = "no hypothesis was kept, a constant answers"
+        if self.achieved is not None:
+            cost = f"{self.achieved:.6g} on the rows fitted on (solver gap {self.gap:.1e})"
+        lines = [str(self.units), self.verdict, f"objective: {self.objective}: {cost}"]
+        return "\n".join([*lines, *bound_lines(self.observed, self.promised, self.symbols)])
 
     def _repr_html_(self) -> str:
         details = html_details("Values, bounds and symbols", self.details)

@@ -260,7 +260,14 @@ def calibrate(
     point, answered, bounds = passed
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
     kept = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
-    notes = [*_of_sequence("limits" if stated else "targets", len(attempts)), *judged.notes]
+    what, spent = "limits" if stated else "targets", level_of(len(attempts), 0.0)
+    notes = [
+        f"The {what} are certified, nothing tighter: the point was chosen on these rows, as the cheapest of "
+        f"a sequence that was fixed before they were looked at, with all {what} tested at every point.",
+        f"Attempt {len(attempts)}: it spent {spent:.3g} of what the confidence leaves; all "
+        "attempts together, each given what the one before ended in, keep it.",
+        *judged.notes,
+    ]
     if stated:
         notes.append(f"The point was chosen within {'; '.join(map(str, point.limits))}.")
         point.limits = stated
@@ -401,9 +408,17 @@ def not_certified(
         for j, bound in enumerate(bounds):
             if bound.certified is not False:
                 continue
-            if bound.rate is None:
-                shortfalls.append(_shortfall(bound, family, j, next_level))
-                said.append(str(shortfalls[-1]))
+            if bound.rate is None:  # an error: how many rows of the unit would show it to be allowed
+                assert bound.target is not None
+                assert bound.estimate is not None
+                low, _ = family.ends(family.samples[j], 0.05, (BELOW,))
+                likely = low if bound.estimate >= bound.target else bound.estimate
+                needed = (
+                    rows_needed(likely, bound.target, 1.0 - next_level) if likely < bound.target else None
+                )
+                lacks = Shortfall(bound.name, bound.estimate, bound.n, bound.target, needed, low)
+                shortfalls.append(lacks)
+                said.append(str(lacks))
                 continue
             seen = "–" if bound.estimate is None else f"{bound.estimate:.4g}"
             shows = bound.upper if bound.sense == "≤" else bound.lower
@@ -418,26 +433,6 @@ def not_certified(
         f"that attempt spends {next_level:.2g}",
         shortfalls,
         attempts,
-    )
-
-
-def _shortfall(bound: CertifiedBound, family: RateFamily, j: int, next_level: float) -> Shortfall:
-    """Say how many rows of a unit would show its error to be allowed."""
-    assert bound.target is not None
-    assert bound.estimate is not None
-    low, _ = family.ends(family.samples[j], 0.05, (BELOW,))
-    likely = low if bound.estimate >= bound.target else bound.estimate
-    needed = rows_needed(likely, bound.target, 1.0 - next_level) if likely < bound.target else None
-    return Shortfall(bound.name, bound.estimate, bound.n, bound.target, needed, low)
-
-
-def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
-    """Say how the point was chosen, and what that spent."""
-    return (
-        f"The {what} are certified, nothing tighter: the point was chosen on these rows, as the cheapest of "
-        f"a sequence that was fixed before they were looked at, with all {what} tested at every point.",
-        f"Attempt {attempt}: it spent {level_of(attempt, 0.0):.3g} of what the confidence leaves; all "
-        "attempts together, each given what the one before ended in, keep it.",
     )
 
 

@@ -22,7 +22,7 @@ __all__ = ["Drift", "Reference"]
 PARTS, VALUES = 10, 30
 # Rule of thumb of credit scoring for a population stability index (PSI): below .1 nobody acts on it.
 LEAST_PSI = 0.1
-MISSING, OTHER = "missing", "other"
+MISSING = "missing"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -77,6 +77,16 @@ class Bound:
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
+def bound_lines(
+    observed: Sequence[Bound], promised: Sequence[Bound], symbols: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a line for each bound, and one that explains their symbols."""
+    yield from (f"observed: {bound}" for bound in observed)
+    yield from (f"promised: {bound}" for bound in promised)
+    if symbols:
+        yield "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
+
+
 @dataclass(frozen=True)
 class Budget:
     """What the mean error of a mixture may be, and is, on the rows λ is chosen on."""
@@ -89,15 +99,10 @@ class Budget:
     price: float | None
 
     def __str__(self) -> str:
-        worth = (
-            ""
-            if self.price is None
-            else (
-                f"; a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
-                if self.price > 0
-                else "; a larger budget would not lower what λ minimises"
-            )
-        )
+        worth = "" if self.price is None else "; a larger budget would not lower what λ minimises"
+        if self.price is not None and self.price > 0:
+            lower = f"{0.01 * self.price:.4g}"
+            worth = f"; a budget larger by .01 would lower what λ minimises by at most {lower}"
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
             f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
@@ -357,9 +362,7 @@ class Guarantee:
             f"{achieved} ({gap}); {about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
-            *(f"observed: {b}" for b in self.observed),
-            *(f"promised: {b}" for b in self.promised),
-            "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
+            *bound_lines(self.observed, self.promised, self.symbols),
         ]
         return "\n".join(lines)
 

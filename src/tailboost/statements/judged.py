@@ -249,7 +249,11 @@ def units_listed(units: Any, groups: Any) -> tuple[Any, list[Any] | None]:
     if units is None:
         return None, None
     lists = units if isinstance(units, Mapping) else {"group": units}
-    if not lists or not set(lists) <= {"class", "group"} or any(map(_is_no_list, lists.values())):
+    is_list = (
+        hasattr(names, "__len__") and len(names) > 0 and not isinstance(names, (str, bytes, Mapping))
+        for names in lists.values()
+    )
+    if not lists or not set(lists) <= {"class", "group"} or not all(is_list):
         raise ValueError(
             "units must be a list of the groups that there are, or a dict with such lists for 'class' and "
             f"'group', got {units!r}"
@@ -265,10 +269,6 @@ def units_listed(units: Any, groups: Any) -> tuple[Any, list[Any] | None]:
         of = "(column, value) pairs" if columns != [None] else "values of groups"
         raise ValueError(f"units must name groups as bounds do, as {of}, got {units!r}")
     return classes, names
-
-
-def _is_no_list(names: Any) -> bool:
-    return isinstance(names, (str, bytes, Mapping)) or not hasattr(names, "__len__") or len(names) == 0
 
 
 def _plain_list(values: Any) -> list[Any]:
@@ -301,18 +301,11 @@ def _columns(groups: Any, n: int) -> dict[Any, Labels]:
     return found
 
 
-def _all_met(fit: Mapping[Any, Sequence[Any]], columns: Mapping[Any, Labels]) -> bool:
-    """Whether of every column of the groups seen some were in the fit, so that its groups are those there."""
-    if not fit:
-        return False
-    met = (not set(np.unique(of).tolist()).isdisjoint(fit.get(name, ())) for name, of in columns.items())
-    return bool(columns) and all(met)
-
-
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def _as_table(X: Any) -> Any:
+def as_table(X: Any) -> Any:
+    """Return rows as what has a shape and hands out rows."""
     X = as_pandas(X)
     if issparse(X):
         return X.tocsr()  # not every format has rows to take
@@ -386,11 +379,13 @@ def judged_rows(
         numbers = positions(labels, classes, "y")
         if known is not None and equal_rows == "natural":
             final.refuse_seen(known, table, numbers, equal_rows=equal_rows)
-        hashes = hash_rounded_rows(_as_table(X))
+        hashes = hash_rounded_rows(as_table(X))
         drawable = hasattr(final, "predict_randomized")
         has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
     there = by_column(groups_of_fit(final) if named is None else named)
-    known_groups = named is not None or _all_met(there, columns)
+    # Of every column of the groups seen some were in the fit, so that its groups are those there are.
+    met = (not set(np.unique(of).tolist()).isdisjoint(there.get(name, ())) for name, of in columns.items())
+    known_groups = named is not None or bool(there and columns and all(met))
     if of_errors and not known_groups:
         there = {}  # a worst group seen is one of these rows
 

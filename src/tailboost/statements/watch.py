@@ -13,14 +13,14 @@ from tailboost._checks import as_pandas, check_length, check_number, n_rows_of
 from tailboost._html import text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, last_step
-from tailboost._typing import Hashes, Ints, Mask
+from tailboost._typing import Hashes
 from tailboost._units import told
 from tailboost.confidence import Evidence, level_of
 from tailboost.data import take
 from tailboost.rates import Limit, Strata, parse
 from tailboost.statements.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.statements.drift import Drift, Reference, columns_of
-from tailboost.statements.judged import by_column, groups_of_fit
+from tailboost.statements.judged import as_table, by_column, groups_of_fit
 from tailboost.statements.known_rows import EqualRows
 from tailboost.statements.recheck import Bets, Recheck, RecheckedBound, shown
 
@@ -240,7 +240,11 @@ class Watch:
         before = called in {batch.name for batch in self.batches}
         if before and not len(self.waiting.get(called, ())):
             raise ValueError(f"batch {called!r} was given before, and none of its rows waits for its label")
-        there = _labelled(y, n)
+        values: list[Any] = [None] * n
+        if y is not None:
+            check_length(y, "y", n)
+            values = y.tolist() if hasattr(y, "tolist") else list(y)
+        there = np.array([value is not None and value == value for value in values], dtype=bool)
         keys = _keys(X)
         used = there & np.isin(keys, self.waiting[called]) if before else there
         found = self.recheck
@@ -250,7 +254,7 @@ class Watch:
             part = {key: take(as_pandas(table), rows) for key, table in given.items()}
             found = self.certificate.recheck(
                 take(as_pandas(X), rows),
-                _labels(y, rows),
+                _whole([values[i] for i in rows.tolist()]),
                 model=model,
                 previous=self.recheck,
                 cost_range=cost_range,
@@ -392,7 +396,9 @@ class Watch:
                 evidence = tuple(map(_bets, state["evidence"]))
                 if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
-                rows = tuple(_sketch(each) for each in state["rows"])
+                rows = tuple(
+                    Sketch(**{**each, "kept": _words(each["kept"], np.uint32)}) for each in state["rows"]
+                )
                 found = Recheck(certificate.tested, evidence, certificate.confidence, rows)
             batches = [_batch(each) for each in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
@@ -487,27 +493,16 @@ def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
 # -- rows and labels ---------------------------------------------------------------------------------------
 
 
-def _labelled(y: Any, n: int) -> Mask:
-    """Return which rows have a label."""
-    if y is None:
-        return np.zeros(n, dtype=bool)
-    check_length(y, "y", n)
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
-    return np.array([value is not None and value == value for value in values], dtype=bool)
-
-
-def _labels(y: Any, rows: Ints) -> Any:
-    """Return the labels of some rows: a missing one among them may have turned whole numbers into float."""
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
-    kept = np.array([values[i] for i in rows.tolist()])
+def _whole(labels: Any) -> Any:
+    """Return labels as an array: a missing one beside them may have turned whole numbers into float."""
+    kept = np.array(labels)
     whole = kept.dtype.kind == "f" and bool((kept == np.floor(kept)).all())
     return kept.astype(np.int64) if whole else kept
 
 
 def _keys(X: Any) -> Hashes:
     """Return a key for each row: its content, and the how-many-th of its content it is in the table."""
-    X = as_pandas(X)
-    hashes = hash_rounded_rows(X if hasattr(X, "shape") else np.asarray(X))
+    hashes = hash_rounded_rows(as_table(X))
     order = np.argsort(hashes, kind="stable")
     start = np.r_[True, hashes[order][1:] != hashes[order][:-1]]
     place = np.arange(len(hashes)) - np.maximum.accumulate(np.where(start, np.arange(len(hashes)), 0))
@@ -532,22 +527,16 @@ def _plain(bets: Bets) -> dict[str, Any]:
 
 
 def _bets(state: Mapping[str, Any]) -> Bets:
+    bets = []
+    for each in state["bets"]:
+        logs = np.array([-np.inf if x is None else x for x in each["log_wealths"]], dtype=np.float64)
+        empty = Evidence.against(float(each["bound"]))
+        if logs.shape != empty.log_wealths.shape or np.isnan(logs).any():
+            raise ValueError("this is no state of a watch: its evidence is no list of wealths by stake")
+        n, total, batches = int(each["n"]), float(each["total"]), int(each["batches"])
+        bets.append(replace(empty, log_wealths=logs, n=n, total=total, batches=batches))
     seen = tuple((int(n), float(weight), float(total)) for n, weight, total in state["seen"])
-    return Bets(tuple(_evidence(each) for each in state["bets"]), seen)
-
-
-def _evidence(state: Mapping[str, Any]) -> Evidence:
-    logs = np.array([-np.inf if value is None else value for value in state["log_wealths"]], dtype=np.float64)
-    empty = Evidence.against(float(state["bound"]))
-    if logs.shape != empty.log_wealths.shape or np.isnan(logs).any():
-        raise ValueError("this is no state of a watch: its evidence is no list of wealths by stake")
-    return replace(
-        empty,
-        log_wealths=logs,
-        n=int(state["n"]),
-        total=float(state["total"]),
-        batches=int(state["batches"]),
-    )
+    return Bets(tuple(bets), seen)
 
 
 def _batch(state: Mapping[str, Any]) -> WatchedBatch:
@@ -568,7 +557,3 @@ def _words(text: str, kind: Any) -> Any:
 
 def _packed(sketch: Sketch) -> dict[str, Any]:
     return asdict(replace(sketch, kept=np.empty(0, dtype=np.uint32))) | {"kept": _text(sketch.kept)}
-
-
-def _sketch(state: Mapping[str, Any]) -> Sketch:
-    return Sketch(**{**state, "kept": _words(state["kept"], np.uint32)})
