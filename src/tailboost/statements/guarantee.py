@@ -160,8 +160,8 @@ class Guarantee:
     estimate : float or None
         What ``achieved`` may be on fresh rows: the objective where each half of the judged rows is judged by
         the λ chosen on the other half; the members stay as they are. It is about the choice alone: on
-        fifteen sets (``tailboost reproduce optimism``) the largest class error was .02 to .07 higher on fresh
-        rows than ``achieved`` and within .013 of the estimate on average, though by .1 or more off on some; a
+        fifteen sets (``tailboost reproduce optimism``) the largest class error was .05 higher on fresh
+        rows than ``achieved`` and within .017 of the estimate on average, though by .1 or more off on some; a
         CVaR of out-of-fold losses was on average no higher than either. None where nothing was chosen, and
         where members were fitted on the judged rows. ``units`` has estimates with intervals.
     upper : float or None
