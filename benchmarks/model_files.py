@@ -32,7 +32,6 @@ from tailboost.datasets import load_credit_default
 from tailboost.io import preparation
 
 CLASSIFIERS = {
-    "worst-class boosting": tb.WorstClassBoostClassifier,
     "AdaLPBoost": tb.AdaLPBoostClassifier,
     "robust mixture": tb.RobustMixtureClassifier,
 }

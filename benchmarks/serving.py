@@ -78,25 +78,20 @@ def served(X, y, fitted):
         y[fitted[1::2]],
     )
     found = {"tuned scikit-learn boosting, array": one_row(tuned.predict, arrays)}
-    for name, make in (
-        ("boosting", tb.WorstClassBoostClassifier),
-        ("mixture", tb.RobustMixtureClassifier),
-    ):
-        found[f"{name}, array"] = one_row(
-            make(random_state=SEED).fit(numbers[fitted], y[fitted]).predict, arrays
-        )
-        model = make(random_state=SEED).fit(X.iloc[fitted], y[fitted])
-        found[f"{name}, frame"] = one_row(model.predict, frames)
-        whole = Pipeline([*preparation(make(random_state=SEED)), ("classifier", make(random_state=SEED))])
-        whole.fit(X.iloc[fitted], y[fitted])
-        with tempfile.TemporaryDirectory() as folder:
-            tb.save_model(model, Path(folder) / "m.model")
-            tb.save_model(whole, Path(folder) / "w.model")
-            model, whole = (tb.load_model(Path(folder) / name) for name in ("m.model", "w.model"))
-        found[f"{name}, frame, from a file"] = one_row(model.predict, frames)
-        found[f"{name}, serving page"] = one_row(
-            lambda row, m=whole: str(m.predict(pd.DataFrame([row]))[0]), records
-        )
+
+    def make():
+        return tb.RobustMixtureClassifier(random_state=SEED)
+
+    found["mixture, array"] = one_row(make().fit(numbers[fitted], y[fitted]).predict, arrays)
+    model = make().fit(X.iloc[fitted], y[fitted])
+    found["mixture, frame"] = one_row(model.predict, frames)
+    whole = Pipeline([*preparation(make()), ("classifier", make())]).fit(X.iloc[fitted], y[fitted])
+    with tempfile.TemporaryDirectory() as folder:
+        tb.save_model(model, Path(folder) / "m.model")
+        tb.save_model(whole, Path(folder) / "w.model")
+        model, whole = (tb.load_model(Path(folder) / name) for name in ("m.model", "w.model"))
+    found["mixture, frame, from a file"] = one_row(model.predict, frames)
+    found["mixture, serving page"] = one_row(lambda row: str(whole.predict(pd.DataFrame([row]))[0]), records)
     return found
 
 
