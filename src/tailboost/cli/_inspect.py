@@ -14,7 +14,6 @@ from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import measured_rates, print_rates, rates_kept, read_rates, stated_rates
 from tailboost.cli._shared import plain_table, say, tell, tell_json, warn, warnings_as_lines
 from tailboost.cli._tables import (
-    UnitError,
     errors_by_unit,
     errors_kept,
     print_errors,
@@ -72,7 +71,9 @@ def evaluate(
         return
     whole = ", if none were passed on" if can_defer(classifier) else ""
     print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
-    say(_worst(units))
+    known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
+    worst = max(known, key=lambda unit: unit.error or 0.0)
+    say(f"Worst class: {worst.name}, {worst.error:.3f}.")
     drawn = "rows" if whose is None else f"persons ({cluster}), whose rows may depend on each other,"
     exact = "" if whose is None else " of as many rows as these are worth (Korn and Graubard)"
     say(
@@ -90,12 +91,6 @@ def warn_of_seen(classifier: Any, rows: Any) -> float:
     if seen > SEEN:
         warn(f"{seen:.0%} of these rows were fitted on: errors on them are lower than on others")
     return seen
-
-
-def _worst(units: list[UnitError]) -> str:
-    known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
-    worst = max(known, key=lambda unit: unit.error or 0.0)
-    return f"Worst class: {worst.name}, {worst.error:.3f}."
 
 
 def inspect_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,6 @@ class UnitError:
     # The same for other rows, where these had a part in the choice of the classifier.
     estimate: float | None = None
 
-    @classmethod
-    def of(
-        cls, kind: str, name: str, wrong: Any, target: float | None = None, clusters: Any = None
-    ) -> UnitError:
-        """Count the errors on rows that count one each."""
-        n, k = len(wrong), int(np.sum(wrong))
-        persons = None if clusters is None else len(np.unique(clusters))
-        if n == 0:
-            return cls(kind, name, 0, None, target, persons=persons)
-        worth = n if clusters is None else clustered_size(wrong, clusters)
-        low, high = clopper_pearson_interval(k / n, worth, CONFIDENCE)
-        return cls(kind, name, n, k / n, target, float(low), float(high), persons)
-
     @property
     def verdict(self) -> str:
         """Whether the target is met on these rows, and whether the interval says so too."""
@@ -77,16 +65,24 @@ def errors_by_unit(
     ``clusters`` say whose rows these are.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
-
-    def of(kind: str, name: str, rows: Any) -> UnitError:
-        whose = None if clusters is None else clusters[rows]
-        return UnitError.of(kind, name, wrong[rows], targets.get(name), whose)
-
-    found = [of("all", "all rows", np.ones(len(wrong), dtype=bool))]
-    found += [of("class", str(label), np.asarray(y == label)) for label in classes]
-    for column, values in groups.items():
-        for value in sorted(set(values)):
-            found.append(of("group", f"{column}={value}", np.asarray(values == value)))
+    by_class = (("class", str(label), np.asarray(y == label)) for label in classes)
+    by_group = (
+        ("group", f"{column}={value}", np.asarray(values == value))
+        for column, values in groups.items()
+        for value in sorted(set(values))
+    )
+    found = []
+    for kind, name, inside in chain(
+        [("all", "all rows", np.ones(len(wrong), dtype=bool))], by_class, by_group
+    ):
+        here, whose = wrong[inside], None if clusters is None else clusters[inside]
+        n, error, low, high = len(here), None, None, None
+        if n:
+            error = int(np.sum(here)) / n
+            worth = n if whose is None else clustered_size(here, whose)
+            low, high = map(float, clopper_pearson_interval(error, worth, CONFIDENCE))
+        persons = None if whose is None else len(np.unique(whose))
+        found.append(UnitError(kind, name, n, error, targets.get(name), low, high, persons))
     return found
 
 

@@ -164,28 +164,27 @@ def best_stump(
         V = float(counts.sum() * (counts @ (u * u)) / (counts @ u) ** 2)  # Σ w²/p for Σw = 1
     parts = [(sign * t, int((sign * t).sum()), int(t.sum())) for t in terms]
 
-    best = (-1, 0, 0, np.inf)
     sizes = np.array([len(column.ends) for column in columns])
-    batch = (np.cumsum(sizes) - sizes) // BATCH
-    batches = np.split(np.arange(len(columns)), np.flatnonzero(np.diff(batch)) + 1)
-    for numbers in (*batches, np.arange(0)):  # the last has the constant, with no row below its threshold
+    first = np.cumsum(sizes) - sizes  # thresholds are numbered through all columns
+    batches = np.split(np.arange(len(columns)), np.flatnonzero(np.diff(first // BATCH)) + 1)
+    number, above, least = -1, 0, np.inf
+    for batch in (*batches, np.arange(0)):  # the last has the constant, with no row below its threshold
         below = [
-            np.concatenate([columns[j].below(signed, net) for j in numbers] or [np.zeros(1, dtype=np.int64)])
+            np.concatenate([columns[j].below(signed, net) for j in batch] or [np.zeros(1, dtype=np.int64)])
             for signed, net, _ in parts
         ]
         # The stump that answers class 1 above: right on the 1s above and the 0s below.
         halves = [(net - 2 * sums) / mass for sums, (_, net, mass) in zip(below, parts, strict=True)]
         s, t = halves[0], halves[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        if not len(cost) or cost.min() >= best[3]:
-            continue
-        at = int(cost.argmin())
-        above = (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= 0  # P ≥ Q
-        upto = np.cumsum(sizes[numbers])
-        place = int(np.searchsorted(upto, at, side="right"))
-        j = int(numbers[place]) if len(numbers) else -1
-        best = (j, at - int(upto[place] - sizes[j]) if j >= 0 else 0, int(above), float(cost[at]))
-    return best
+        if len(cost) and cost.min() < least:
+            at = int(cost.argmin())
+            number, least = int(first[batch[0]]) + at if len(batch) else -1, float(cost[at])
+            above = int((1 - variance_weight) * s[at] + variance_weight * V * t[at] >= 0)  # P ≥ Q
+    if number < 0:
+        return -1, 0, above, least
+    j = int(np.searchsorted(first, number, side="right")) - 1
+    return j, number - int(first[j]), above, least
 
 
 class StumpClassifier(ClassifierMixin, BaseEstimator):
