@@ -1,4 +1,4 @@
-"""The repeated game between a weight player and a learner: the only loop, of thresholds too.
+"""The repeated game between a weight player and a learner: the loop of every game, of thresholds too.
 
 Symbols are those of the literature: ``p`` the base measure over units, ``w`` the player's weights on
 the simplex, ``u = w / p`` their density, ``ℓ`` the loss vector of the newest hypothesis, ``T`` rounds.
