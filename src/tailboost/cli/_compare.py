@@ -39,7 +39,7 @@ from tailboost.report.findings import comparison_table, findings
 from tailboost.report.reading import Reading
 from tailboost.report.verdict import verdict
 
-# Chosen so that the demo ends within three minutes on two cores.
+# Chosen so that the demo ends within minutes.
 WITHOUT_GROUPS = (
     "robustmixture",
     "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
