@@ -31,6 +31,7 @@ def count(*args, timeout):
     return sum(line["calls"] for line in lines), bad
 
 
+@pytest.mark.slow
 def test_predictions_in_threads():
     calls, bad = count("cold", "warm", "--calls", "10", "--models", FEW, timeout=300)
     assert not bad

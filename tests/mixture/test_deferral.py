@@ -158,6 +158,7 @@ def test_on_noise_it_is_said_that_nobody_gains():
         judged(objective="error", limits=[rates.deferred() <= 0.1])
 
 
+@pytest.mark.slow
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
     kept = mix._rated.table
