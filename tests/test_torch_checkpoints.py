@@ -103,7 +103,6 @@ def kill_in_training(scheme, folder, at):
 @pytest.mark.parametrize(
     "scheme", ["ada, folds", *(pytest.param(s, marks=pytest.mark.slow) for s in ("ada", "group", "additive"))]
 )
-@pytest.mark.thinned(1)
 def test_killed_twice_and_resumed_is_the_unbroken_fit(scheme, tmp_path):
     whole = classifier(scheme).fit(X, Y)
     fits = {"ada, folds": 6, "group": 2}.get(scheme, 1)  # trainings of a round
