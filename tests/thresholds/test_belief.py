@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.linear_model import LogisticRegression
 
 from tailboost.rates import Strata
 from tailboost.thresholds import Belief, Calibration, GroupModel
@@ -94,15 +93,6 @@ def test_a_calibration_of_strata_without_rows():
     assert one[0].min() > 0.999
     two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
     assert two[2].max() < 1e-6
-
-
-def test_steps_that_a_user_cannot_change_are_no_warning(monkeypatch, recwarn):
-    plain = LogisticRegression.fit
-    monkeypatch.setattr(LogisticRegression, "fit", lambda self, *a: plain(self.set_params(max_iter=1), *a))
-    rng = np.random.default_rng(0)
-    belief = rng.dirichlet(np.ones(30), 600).T.astype(np.float32)
-    Calibration.fit(belief, rng.integers(30, size=600), np.full(600, 1 / 600))
-    assert not recwarn.list
 
 
 def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):

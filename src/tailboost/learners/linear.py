@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
@@ -146,19 +144,12 @@ class LinearSession:
         return model
 
 
-def solved(regression: LogisticRegression, X: Any, y: Ints, weight: Floats) -> LogisticRegression:
-    """Fit a regression; that it stopped at the most steps, which a user cannot change, is not said."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return regression.fit(X, y, weight)
-
-
 @one_blas_thread
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
     """Return what minimises ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
     binary = y.max() == 1
     # scikit-learn has one row of coefficients for two classes: two opposite halves of it cost half as much.
-    found = solved(LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS), Z, y, weight)
+    found = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(Z, y, weight)
     coef, intercept = found.coef_, found.intercept_
     if binary:
         coef, intercept = np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0

@@ -15,7 +15,6 @@ from tailboost._checks import as_pandas, n_rows_of
 from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.linear import solved
 from tailboost.rates import Strata
 from tailboost.thresholds._tally import Singles
 
@@ -142,7 +141,7 @@ class Calibration:
         weight *= len(stratum) / weight.sum()  # all that is known of few rows counts against the penalty
         solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
-        solved(model, logs, stratum[rows], weight)
+        model.fit(logs, stratum[rows], sample_weight=weight)
         if len(present) == 2:
             slopes[present[1]], offsets[present] = model.coef_[0], [0.0, float(model.intercept_[0])]
         else:
