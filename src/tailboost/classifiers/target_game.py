@@ -15,10 +15,11 @@ from tailboost._warn import warn_user
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem
+from tailboost.game import doubt
 from tailboost.statements.guarantee import Bound
 from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
+from tailboost.targets import DECIMALS, MAX_ERRORS, Pools, TargetUnits
 from tailboost.validation import Scheme
 
 # The most classes that a warning names.
@@ -28,7 +29,7 @@ MOST_COUNTED = 20
 
 
 def target_units(
-    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool
+    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetUnits:
     """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
     judged = scheme.judged
@@ -46,7 +47,7 @@ def target_units(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=SHRINKAGE / (size + SHRINKAGE) if SHRINKAGE else None,
+        shrinkage=doubt(size, shrinkage),
     )
 
 

@@ -1,4 +1,4 @@
-"""The worst class (group, cell) by targets: the boosting of Saito et al. 2024, or else a mixture."""
+"""Worst-class boosting with targets: the games of Saito et al. 2024 over classes, groups or cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from tailboost.classifiers.target_game import (
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
-from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds
@@ -34,7 +33,6 @@ from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
-    SHRINKAGE,
     TargetUnits,
     allowed_errors,
     edge_from_share,
@@ -56,17 +54,14 @@ TOLERANCE = 0.5 * 10.0**-DECIMALS
 @documented
 @with_constructor
 class WorstClassBoostClassifier(GroupedBoostClassifier):
-    """A target for the error of every class: "no class more than 20 % wrong".
+    """Boosting that minimises the largest error of a class, group or cell, or keeps each within a target.
 
-    Without an ``estimator`` nothing is boosted: a `RobustMixtureClassifier` with the same wishes (units,
-    ``max_error``, ``mean_budget``, …) is fitted, is kept as ``mixture_`` and answers by thresholds on its
-    models' probabilities. `reweight` and `tradeoff` are its own and return such. What belongs to rounds
-    (``n_estimators``, ``eta``, ``n_iter_no_change``, ``checkpoint_dir``, …) then has no part.
+    A game of two players lasts ``n_estimators`` rounds at most. The first player weighs the subgroups:
+    classes, groups or cells (class × group). The second player fits the learner to these weights. The
+    learner grows only until its weighted loss is small enough on rows that it was not fitted on. For
+    thresholds on the probabilities of models take `RobustMixtureClassifier`.
 
-    With an ``estimator`` a game is played, and so it is where the published one, a vote or
-    ``validation="train"`` is asked for. The player weighs classes (or groups, or class × group cells). The
-    learner is grown only until its weighted loss is good enough, on rows it was not fitted on. Two games and
-    two ways to combine:
+    There are two games and two ways to combine the hypotheses:
 
     * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least ``max_error`` (in
       the paper 1 − θ), and the learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is
@@ -84,9 +79,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     estimator : classifier or str, optional
-        The base learner or its name (see `tailboost.learners.named`); one that can grow
-        (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is grown only as far as asked. None
-        takes the mixture, or `HistBoostClassifier` where a game is played.
+        The learner or its name (see `tailboost.learners.named`). None is a `HistBoostClassifier` of ten trees
+        of depth 3. A learner that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
+        grows only as far as the game asks.
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
         estimate on halves of them, the one of least mean error answers, and where none does the one that is
@@ -119,11 +114,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         the validation rows or, with ``max_error`` in the error game, the least mean error of those that keep
         it; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
-    randomized : bool or "auto", default="auto"
-        Whether members may share λ. False gives all of it to one member, the best within the budget, so that
-        what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
-        would gain. A vote cannot; where `reweight` is asked for a CVaR members share. "auto" shares in a
-        game; without one, one member answers, as in `RobustMixtureClassifier`.
+    randomized : bool, default=True
+        Whether members may share λ. False gives λ to the best single member within the budget. Then the
+        bound is about `predict` itself, `tradeoff` is a staircase, and ``gap_`` is the gain of sharing. A
+        vote cannot give λ to one member. `reweight` for a CVaR always shares λ.
     units : {"auto", "class", "group", "cell"}, default="auto"
         What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
         "class".
@@ -133,7 +127,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{mean_budget}}
         A vote cannot keep one.
     {{min_unit_rows}}
-        Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
+    {{shrinkage}}
+        0 is the plain minimax game. The indicator game uses no shrinkage.
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{rest}}
@@ -161,10 +156,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     bound_met_ : bool or None
         Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
         were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
-        estimate. Of a game it is never true where `predict` answers one class to all rows or, with
-        ``max_error="auto"``, is no better than the best mixture of constants; without a game it is None with
-        ``max_error="auto"``. In the indicator game an error of ``max_error`` does not meet it, as its loss is
-        1 there.
+        estimate. It is never true where `predict` answers one class to all rows or, with
+        ``max_error="auto"``, is no better than the best mixture of constants. In the indicator game an error
+        of ``max_error`` does not meet it, as its loss is 1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
@@ -175,11 +169,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
         Those of ``trace_``; None with more than 1,000 units.
-    mixture_ : RobustMixtureClassifier
-        Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
-        ERM and the constants. Without a game the members of the mixture's pool.
+        ERM and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{rest}}
@@ -191,7 +183,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     See Also
     --------
-    RobustMixtureClassifier : Who answers without an estimator; for any models and any rates.
+    RobustMixtureClassifier : Thresholds on the probabilities of any models, for any rates.
     GroupDROBoostClassifier : The same game over groups, without targets.
 
     References
@@ -216,7 +208,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta: float | str = "theory"
     class_loss: str = "auto"
     combine: str = "auto"
-    randomized: bool | str = "auto"
+    randomized: bool = True
     units: str = "auto"
     n_iter_no_change: int | str | None = "auto"
 
@@ -246,32 +238,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
-    # -- without a game ------------------------------------------------------------------------------
-
-    @property
-    def _plays(self) -> bool:
-        published = self.gamma != "auto" and self.class_loss == "auto" and not self._limited
-        return super()._plays or published or self.class_loss == "indicator" or self.combine == "vote"
-
     @property
     def _limited(self) -> bool:
-        """Whether a limit on the mean error is asked, or one member, which only a mixture can keep."""
+        """Whether the combination needs λ: for a limit on the mean error, or for a single member."""
         return self.mean_budget is not None or not self.randomized
-
-    def _wishes(self, groups: Any) -> dict[str, Any]:
-        unit = ("class" if groups is None else "group") if self.units == "auto" else self.units
-        target = None if self.max_error == "auto" else self.max_error
-        return {"objective": f"worst_{unit}", "max_error": target, "randomized": self.randomized}
-
-    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
-        super()._answer_by(mixture)
-        if self.max_error == "auto":
-            largest = least_error_met(float(np.nanmax(self.unit_errors_)))
-            self.max_error_, self.bound_met_randomized_ = np.full(len(self.units_), largest), None
-            return
-        self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), mixture.objective_.unit)
-        beyond = np.nan_to_num(self.expected_unit_errors_ - self.max_error_).round(DECIMALS)
-        self.bound_met_randomized_ = bool((beyond <= 0).all())
 
     # -- which game ----------------------------------------------------------------------------------
 
@@ -314,13 +284,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         indicator, T = self._indicator, self._most_rounds()
-        units = target_units(problem, scheme, self._pools, self.max_error_, indicator)
+        units = target_units(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         objective = WorstUnit(
             self._named.kind,
             tuple(units.allowed.tolist()) if units.differ else None,
-            shrinkage=0.0 if indicator else SHRINKAGE,
+            shrinkage=0.0 if indicator else self.shrinkage,
             pools=self._pools.numbers,
         )
         assert scheme.judged.groups is not None
@@ -337,7 +307,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             with_constants=self.include_constants and not self._votes,
             keep_answers=True,
             mean_budget=self.mean_budget,
-            randomized=bool(self.randomized),
+            randomized=self.randomized,
             limit=units.limit if limited else None,
         )
         rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
