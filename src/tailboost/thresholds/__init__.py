@@ -1,20 +1,19 @@
-"""Thresholds on models' probabilities for any linear rate: strata, belief, members, pool and choice."""
+"""Selection of decision rules on confusion counts, for any linear rate: candidates, program, select."""
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
-from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
-from tailboost.thresholds._games import join_by_group, play
-from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise
-from tailboost.thresholds._members import Pool
-from tailboost.thresholds._pool import Growth, grow, restricted
-from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide, spread
+from tailboost.thresholds._candidates import Member, Pool, charges, decide
+from tailboost.thresholds._choice import Selection, seeded, select, selected, within_budget
+from tailboost.thresholds._games import play
+from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise, rate_lines
+from tailboost.thresholds._pool import Growth, grow, solve
+from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
+from tailboost.thresholds._table import Singles, Table, plain_state, spread
 
 __all__ = [
     "ROUNDING",
     "SLIGHT",
     "Belief",
     "Calibration",
-    "Choice",
     "GroupModel",
     "Growth",
     "Master",
@@ -23,19 +22,21 @@ __all__ = [
     "Program",
     "RateLine",
     "RateTable",
-    "Reading",
+    "Selection",
     "Singles",
     "Table",
-    "Tally",
     "below_noise",
     "charges",
     "decide",
     "grow",
-    "join_by_group",
     "mixed",
+    "plain_state",
     "play",
-    "restricted",
-    "shared",
-    "single",
+    "rate_lines",
+    "seeded",
+    "select",
+    "selected",
+    "solve",
     "spread",
+    "within_budget",
 ]
