@@ -224,7 +224,7 @@ class ProbabilityMixture(MixtureAnswers):
     def _warn(self, *, forewarned: bool = False) -> None:
         """Warn of what the choice found, and of limits below their noise unless that was said before."""
         self._choice.warn(forewarned=forewarned)
-        self._choice.warn_of_missed(lambda: self.unit_estimates_)
+        self._choice.warn_of_missed()
 
     def _ledger(
         self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]
@@ -362,7 +362,7 @@ class ProbabilityMixture(MixtureAnswers):
             new._again(limited=True)
         else:
             new._settle(judged.kept(), table, known=rated)
-        new._choice.warn_of_missed(lambda: new.unit_estimates_)
+        new._choice.warn_of_missed()
         return new
 
     def _meaning(
@@ -498,7 +498,7 @@ class ProbabilityMixture(MixtureAnswers):
         """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (chosen := self._choice.table) is not None:
-            return replace(chosen, notes=tuple(map(str, group_uses(self))))
+            return replace(chosen, notes=(*chosen.notes, *map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
         return None if table is None else table.of_rule("predict")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost._typing import Floats
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.combiners import Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
@@ -17,7 +16,6 @@ from tailboost.mixture._aim import Aim
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._tables import Judged
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 
 
@@ -83,28 +81,22 @@ class NamedChoice:
 
     def guarantee(self, classes: Sequence[Any], members: Sequence[str]) -> Guarantee:
         """Return what was achieved, against the best member alone and against constants."""
-        known = None if self.errors is None else _errs(self.judged, self.combiner, self.lines)
-        elsewhere = TwoFoldEstimate.of(self.combiner, known)
         weights, nothing = self.ensemble.weights, ((), ())
-        found = guarantee(None, self.combiner, weights, self.gap, nothing, classes, members, elsewhere)
+        found = guarantee(None, self.combiner, weights, self.gap, nothing, classes, members)
         if self.errors is None:
             return found
-        return replace(
-            found, units=self.errors.table(elsewhere, self.aim.index(self.combiner.pool.ledger.rows))
-        )
+        return replace(found, units=self.errors.table())
 
     def warn(self, *, forewarned: bool) -> None:
         """Name the units with few rows."""
         if self.errors is not None:
             self.aim.warn_of_small(self.combiner.pool.ledger.rows)
 
-    def warn_of_missed(self, estimates: Callable[[], Floats | None]) -> None:
-        """Name the units whose target is missed, on the rows of the choice or by the estimates."""
+    def warn_of_missed(self) -> None:
+        """Name the units whose target is missed on the rows of the choice."""
         if self.limits_met is False:
             assert self.errors is not None
-            # The estimates take another two choices, and are asked for only where they say more.
-            by = estimates() if self.combiner.excess > 0 else None
-            warn_of_missed(self.errors, self.combiner, estimates=by)
+            warn_of_missed(self.errors, self.combiner)
 
 
 def _errs(judged: Judged, combiner: Mixture, lines: Lines | None) -> Wrong:

@@ -350,6 +350,7 @@ class Rated:
     table: Table
     pool: Pool  # the members so far
     words: str  # what rows these are
+    refit: bool  # whether refits answer instead of the models that are judged on these rows
     # Shape (K, G, n): p(combination of groups | x, y) of them, out of fold, where groups are inferred.
     said: Singles | None = None
 
@@ -437,7 +438,8 @@ class Rated:
             most = np.inf if len(np.unique(own[0], axis=1).T) * ALIKE_ROWS <= len(some) else MOST_KNOWN
             if LEAST_KNOWN <= _known(groups, of_some[1], some, stratum, rows, strata) < most:
                 judges = judges.corrected(some, own, learnt)
-        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
+        refit = rows.refit or belief.infers
+        return cls(judged.models, scores, belief, judges, Pool(judges), words, refit, groups)
 
     def anew(self) -> Rated:
         """Return the engine with an empty pool: what was learnt of groups is kept."""
@@ -480,7 +482,7 @@ class Rated:
         tally = mixed(choice.weights, [self.pool.tallies[i].counted for i in choice.numbers])
         # What is expected is smooth in the bounds, what is counted a staircase.
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
-        elsewhere, passing = self._elsewhere(growth.program, among_several, reading)
+        _, passing = self._elsewhere(growth.program, among_several, reading)
         ensemble = MixtureEnsemble(
             [self.member(number) for number in choice.numbers.tolist()],
             choice.weights,
@@ -488,7 +490,7 @@ class Rated:
             np.argsort(-choice.weights, kind="stable"),
             choice.gap,
         )
-        table = RateTable.of(growth.program, tally, elsewhere, self.words, worth)
+        table = RateTable.of(growth.program, tally, self.words, worth, refit=self.refit)
         return RateChoice(stated, growth.program, choice, tally, passing, ensemble, table, sharing)
 
     def thresholds(
@@ -744,7 +746,7 @@ class RateChoice:
         if not forewarned:
             warn_of_noise(self.program.limits, self.program.strata)
 
-    def warn_of_missed(self, estimates: Any) -> None:
+    def warn_of_missed(self) -> None:
         """Name the limits that one member does not keep, and those that are below their own noise."""
         choice, limits, words = self.choice, self.program.limits, self.table.words
         for number in np.flatnonzero(choice.excesses > ROUNDING):
@@ -786,12 +788,11 @@ class RateChoice:
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
         for line in self.table:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
+            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
-                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )

@@ -30,7 +30,6 @@ from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
@@ -423,10 +422,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if objective.unit == self._named.kind and not self._regrouped:
             self.max_error, self.max_error_ = max_error, allowed
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+    def _unit_table(self) -> RateTable | None:
         if self._errors is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups
-        return self._errors.table(elsewhere, self._unit_index)
+        return self._errors.table()
 
     @property
     def class_errors_(self) -> Floats:
@@ -441,11 +440,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return
         warn_of_unmeasured(self._errors)
         if not self.bound_met_:
-            # The estimates take another two choices, and are asked for only where they say more.
-            say_more = self.combiner_.excess > 0 and self._pools.trivial
-            estimates = self.unit_estimates_ if say_more else None
-            reasons = self._useless, self.trace_.stop_reason
-            warn_of_missed(self._steering, self.combiner_, *reasons, estimates=estimates)
+            warn_of_missed(self._steering, self.combiner_, self._useless, self.trace_.stop_reason)
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
