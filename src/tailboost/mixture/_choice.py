@@ -504,14 +504,15 @@ class ProbabilityMixture(MixtureAnswers):
         return None if table is None else table.of_rule("predict")
 
     @property
-    def unit_estimates_(self) -> Floats | None:
-        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
-        table = self.guarantee_.units
-        return None if table is None else table.column("estimate")
+    def limits_probability_(self) -> float | None:
+        """Probability that all limits hold on new rows, see `RateTable.outlook`; None without limits."""
+        check_is_fitted(self)
+        table = self._choice.table
+        return None if table is None or table.outlook is None else table.outlook.probability
 
     @property
     def unit_intervals_(self) -> Floats | None:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        """95 % intervals for the errors of the units on new rows, shape (m, 2)."""
         table = self.guarantee_.units
         return None if table is None else table.intervals()
 

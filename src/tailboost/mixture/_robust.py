@@ -144,7 +144,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         The classes, groups or cells; None for a CVaR.
     unit_errors_ : ndarray of shape (m,)
         Error of `predict` on each, on the rows λ was chosen on: an estimate that is too low by the choice.
-    {{unit_estimates_}}
     {{unit_intervals_}}
     bound_met_ : bool or None
         Whether these errors are all at most ``max_error``, and the estimates by which the choice was made;
@@ -155,8 +154,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
         much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
     rates_ : RateTable or None
-        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
-        them by a choice on the other, its 95 % interval, and the limit.
+        Where rates were stated, each by unit: the rate of the rule on the rows of the choice, a 95 %
+        interval for its rate on new rows of the same distribution, and the limit. The notes name the rates
+        without an interval.
+    limits_probability_ : float or None
+        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        None without limits, and with limits on costs of rows.
     limits_met_ : bool or None
         Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
@@ -367,8 +370,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
         split_by : array-like of shape (n,), optional
             Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds,
-            in held-out rows and in the halves behind `unit_estimates_`, so that these are about others. The
-            `shrinkage` then counts values, not rows.
+            and in held-out rows. Intervals and the `shrinkage` count values, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 

@@ -56,7 +56,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     {{unit_pools_}}
-    {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
     mixture_ : RobustMixtureClassifier
         Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.

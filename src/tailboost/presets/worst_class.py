@@ -154,7 +154,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_shares`. Both are measured
-        on the rows of the choice; `unit_estimates_` says what to expect on others.
+        on the rows of the choice; `unit_intervals_` are for new rows.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool or None
@@ -167,9 +167,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
-    {{unit_estimates_}}
     {{unit_intervals_}}
-    expected_unit_estimates_, expected_unit_intervals_ : ndarray
+    expected_unit_intervals_ : ndarray
         The same of the randomised classifier.
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)

@@ -135,9 +135,9 @@ class RateTable:
             Whether refits answer instead of the models that were counted.
         """
         strata = program.strata
+        prices: list[Floats | None] = [None] * (1 + len(program.limits)) if worth is None else [None, *worth]
         stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
-        prices: list[Any] = [None, *(worth or [None] * len(program.limits))]
-        lines, lacking = [], list[str]()
+        lines, lacking = list[RateLine](), list[str]()
         for (rate, limit), paid in zip(stated, prices, strict=True):
             counted = CountedRate.of(rate, strata, tally, refit)
             lines += rate_lines(rate, limit, counted, paid)
