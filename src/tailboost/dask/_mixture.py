@@ -26,7 +26,6 @@ from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses, count_patterns
@@ -384,7 +383,7 @@ class _Block:
             part = slice(a, a + size)
             own = None if groups is None else groups[part]
             logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogTable.of(logs, own, models.averages)
+            yield part, LogTable.of(logs, own, models.average)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:

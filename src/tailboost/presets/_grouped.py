@@ -133,7 +133,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         mixture = RobustMixtureClassifier(
             mean_budget=self.mean_budget,
             cv=N_FOLDS if self.validation == "cv" else self.validation,
-            include_constants=self.include_constants,
             class_weight=self.class_weight,
             max_time=self.max_time,
             n_jobs=self.n_jobs,

@@ -1,7 +1,8 @@
-"""Thresholds on models' probabilities for any linear rate: strata, belief, members, pool and choice."""
+"""Selection of decision rules on confusion counts, for any linear rate: candidates, program, select."""
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
-from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
+from tailboost.thresholds._candidates import Member, Pool, charges, decide
+from tailboost.thresholds._choice import Selection, seeded, select, selected, within_budget
 from tailboost.thresholds._confidence import (
     FEW,
     LEAST_ROWS,
@@ -11,12 +12,11 @@ from tailboost.thresholds._confidence import (
     binomial_arms,
     outlook,
 )
-from tailboost.thresholds._games import join_by_group, play
+from tailboost.thresholds._games import play
 from tailboost.thresholds._lines import REFITTED, ROUNDING, SELECTED, RateLine, RateTable, below_noise
-from tailboost.thresholds._members import Pool
-from tailboost.thresholds._pool import Growth, grow, restricted
-from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide, spread
+from tailboost.thresholds._pool import Growth, grow, solve
+from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
+from tailboost.thresholds._table import Singles, Table, plain_state, spread
 
 __all__ = [
     "FEW",
@@ -29,7 +29,6 @@ __all__ = [
     "SPREAD",
     "Belief",
     "Calibration",
-    "Choice",
     "GroupModel",
     "Growth",
     "LimitsOutlook",
@@ -39,21 +38,22 @@ __all__ = [
     "Program",
     "RateLine",
     "RateTable",
-    "Reading",
+    "Selection",
     "Singles",
     "Table",
-    "Tally",
     "below_noise",
     "binomial_arms",
     "charges",
     "decide",
     "grow",
-    "join_by_group",
     "mixed",
     "outlook",
+    "plain_state",
     "play",
-    "restricted",
-    "shared",
-    "single",
+    "seeded",
+    "select",
+    "selected",
+    "solve",
     "spread",
+    "within_budget",
 ]

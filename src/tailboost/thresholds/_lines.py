@@ -110,13 +110,58 @@ class RateTable:
     selected: bool = False
 
     @classmethod
+    def counted(
+        cls,
+        stated: Iterable[tuple[Rate, Limit | None]],
+        strata: Strata,
+        counts: Floats,
+        words: str,
+        *,
+        kind: str = "",
+        worth: Sequence[Floats | None] | None = None,
+        selected: bool = True,
+        refit: bool = False,
+    ) -> RateTable:
+        """Return the table of the confusion counts of a rule.
+
+        Parameters
+        ----------
+        stated : iterable of (Rate, Limit or None)
+            The rates, each with the limit on it.
+        strata : Strata
+            The strata of the rows.
+        counts : ndarray of shape (W, A)
+            The confusion counts.
+        words : str
+            What rows these are.
+        kind : str
+            What the units are, of a table of errors.
+        worth : sequence of (ndarray or None), optional
+            For each of ``stated`` the price of the limit by unit, see `Program.worth`.
+        selected : bool
+            Whether the rule was selected on these rows.
+        refit : bool
+            Whether refits answer instead of the models that were counted.
+        """
+        stated = list(stated)
+        lines, lacking, spread = list[RateLine](), list[str](), False
+        for (rate, limit), prices in zip(stated, worth or [None] * len(stated), strict=True):
+            found = CountedRate.of(rate, strata, counts, refit)
+            lines += rate_lines(rate, limit, found, prices)
+            lacking += found.lacking(rate)
+            spread |= found.spread > 0
+        notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
+        return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
+
+    @classmethod
     def of(
         cls,
         program: Program,
-        tally: Floats,
+        counts: Floats,
         words: str,
         worth: Sequence[Floats] | None = None,
         *,
+        limits: Sequence[Limit] | None = None,
         refit: bool = False,
     ) -> RateTable:
         """Return the table of a rule on the rows on which it was selected.
@@ -125,28 +170,25 @@ class RateTable:
         ----------
         program : Program
             Its objective and limits.
-        tally : ndarray of shape (W, A)
+        counts : ndarray of shape (W, A)
             The confusion counts of the rule.
         words : str
             What rows these are.
         worth : sequence of ndarray, optional
             What each limit is worth, by unit, see `Program.worth`.
+        limits : sequence of Limit, optional
+            The limits that ``outlook`` is about; by default all of the program.
         refit : bool
             Whether refits answer instead of the models that were counted.
         """
         strata = program.strata
-        prices: list[Floats | None] = [None] * (1 + len(program.limits)) if worth is None else [None, *worth]
         stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
-        lines, lacking = list[RateLine](), list[str]()
-        for (rate, limit), paid in zip(stated, prices, strict=True):
-            counted = CountedRate.of(rate, strata, tally, refit)
-            lines += rate_lines(rate, limit, counted, paid)
-            lacking += counted.lacking(rate)
-        likely = outlook(program.limits, strata, tally, refit)
-        notes = [SELECTED, *[REFITTED] * refit, *dict.fromkeys(lacking)]
-        if likely is not None:
-            notes.append(likely.sentence)
-        return cls(tuple(lines), words, tuple(notes), outlook=likely, selected=True)
+        prices = None if worth is None else [None, *worth]
+        table = cls.counted(stated, strata, counts, words, worth=prices, refit=refit)
+        likely = outlook(program.limits if limits is None else limits, strata, counts, refit)
+        if likely is None:
+            return table
+        return replace(table, outlook=likely, notes=(*table.notes, likely.sentence))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
@@ -161,12 +203,8 @@ class RateTable:
         words : str
             What rows these are.
         """
-        lines, lacking = [], list[str]()
-        for one in stated:
-            counted = CountedRate.of(one.rate, answered.strata, answered.tally, refit=False)
-            lines += rate_lines(one.rate, one.limit, counted)
-            lacking += counted.lacking(one.rate)
-        return cls(tuple(lines), words, tuple(dict.fromkeys(lacking)))
+        pairs = [(one.rate, one.limit) for one in stated]
+        return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
 
     def of_rule(self, rule: str) -> RateTable:
         """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
