@@ -32,7 +32,6 @@ from tailboost.combiners.objective import WorstUnit, objective_named
 from tailboost.data import GroupNames, Rows, n_group_rows
 from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
 from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.targets import checked_targets
 from tailboost.thresholds import RateTable
 
@@ -52,7 +51,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+    def _unit_table(self) -> RateTable | None:
         """Return the errors of the units of the game, where there are few and they are known."""
         return None
 
@@ -303,7 +302,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            elsewhere = TwoFoldEstimate.of(self.combiner_)
             found = guarantee(
                 self.game_,
                 self.combiner_,
@@ -311,9 +309,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self.gap_,
                 self._bounds(),
                 self.classes_.tolist(),
-                elsewhere=elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
+            self._guarantee = replace(found, units=self._unit_table(), groups=group_uses(self))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

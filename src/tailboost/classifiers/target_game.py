@@ -17,7 +17,6 @@ from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem
 from tailboost.game import doubt
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import DECIMALS, MAX_ERRORS, Pools, TargetUnits
 from tailboost.validation import Scheme
@@ -116,20 +115,15 @@ def warn_of_missed(
     combiner: Mixture,
     useless: str = "",
     stop_reason: str = "",
-    *,
-    estimates: Floats | None = None,
 ) -> None:
-    """Name the units whose error, or else whose estimate on other rows, misses what is allowed, and why."""
+    """Name the units whose error misses what is allowed, and why."""
     errors, allowed, missed = units.errors[units.rule], units.allowed, ~units.keeps(units.rule)
     assert allowed is not None
-    below, shown = "less than " if units.strict else "", missed
-    said = [f"{error:.3g}" for error in errors]
-    if estimates is not None:
-        beyond = ~missed & (np.nan_to_num(estimates - allowed) > 0)
-        said = [f"{s}, estimate {e:.3g}" if b else s for s, e, b in zip(said, estimates, beyond, strict=True)]
-        shown = missed | beyond
-    order = sorted(np.flatnonzero(shown).tolist(), key=lambda k: not missed[k])
-    words = [f"{unit_name(units.names[k])} ({said[k]}, allowed {below}{allowed[k]:.3g})" for k in order]
+    below = "less than " if units.strict else ""
+    words = [
+        f"{unit_name(units.names[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})"
+        for k in np.flatnonzero(missed).tolist()
+    ]
     more = " and others" if len(words) > NAMED else ""
     of_whom = f" for {units.kind} {', '.join(words[:NAMED])}{more}" if words else ""
     way = reachable(combiner) if missed.any() else ""
@@ -142,16 +136,14 @@ def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) ->
     """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
     objective, ledger = cast("WorstUnit", combiner.objective), combiner.pool.ledger
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.wrong, None
+    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.wrong
     drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
     predict = None if wrong is None else wrong(ensemble, whole)
     found = UnitErrors.of(
         objective.unit, list(units), rows, index, predict=predict, drawn=drawn, allowed=allowed
     )
-    if combiner.excess > 0:
-        estimates = found.table(TwoFoldEstimate.of(combiner), index).column("estimate")
     if combiner.excess > 0 or not found.keeps(found.rule).all():
-        warn_of_missed(found, combiner, estimates=estimates)
+        warn_of_missed(found, combiner)
 
 
 def beyond_by_estimate(combiner: Mixture) -> str:

@@ -54,9 +54,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
     the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
     a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
-    from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
-    the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
-    one machine.
+    from the probabilities by a model of the sample, which on its own rows is surer than on others.
 
     {{parameters}}
 

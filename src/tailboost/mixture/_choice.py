@@ -27,7 +27,6 @@ from tailboost.classifiers.input import (
 )
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._answers import MixtureAnswers
-from tailboost.mixture._average import averaging
 from tailboost.mixture._rated import (
     InfeasibleLimitsError,
     RateChoice,
@@ -42,7 +41,7 @@ from tailboost.mixture._tail import TailChoice
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
 from tailboost.statements.known_rows import noting_seen
-from tailboost.thresholds import SLIGHT, Program, RateTable, within_budget
+from tailboost.thresholds import SLIGHT, RateTable, within_budget
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -369,7 +368,9 @@ class ProbabilityMixture(MixtureAnswers):
         if not self._sharing:
             _, excess = base.judge(pool.tallies)
             found += [
-                rated.choice(Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False)
+                rated.choice(
+                    Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False
+                )
                 for i in np.flatnonzero(excess <= SLIGHT)
             ]
         choices = [choice for choice in found if choice is not None]
@@ -408,7 +409,9 @@ class ProbabilityMixture(MixtureAnswers):
             points.append(CurvePoint(mean, worst, new))
         measures = RateOf(overall), choice.measure
         words = self._judged.rows.words
-        return Curve(tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch)
+        return Curve(
+            tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch
+        )
 
     def _other_limits(self, limited: Objective | Spread) -> tuple[Limit, ...]:
         """Return the limits but for those on what a curve limits."""
@@ -448,7 +451,9 @@ class ProbabilityMixture(MixtureAnswers):
             )
         limited, small = self._pair(a, b)
         stated = self._stated
-        others = tuple(limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred())
+        others = tuple(
+            limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
+        )
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
         return {
             share: mix._rate_curve(limited, small, n_points) for share, mix in zip(given, mixes, strict=True)
@@ -503,13 +508,21 @@ class ProbabilityMixture(MixtureAnswers):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        return replace(self._choice.table, notes=tuple(map(str, group_uses(self))))
+        table = self._choice.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Probability that all limits hold on new rows, see `RateTable.outlook`; None without limits."""
+        check_is_fitted(self)
+        likely = self._choice.table.outlook
+        return None if likely is None else likely.probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell that the objective or a limit is about.
 
-        On the selection data: a value, not an estimate for other rows. NaN for a subgroup without rows.
+        On the selection data; `unit_intervals_` are for new rows. NaN for a subgroup without rows.
         """
         check_is_fitted(self)
         return {line.unit: line.value for line in self._choice.errors}
@@ -530,15 +543,8 @@ class ProbabilityMixture(MixtureAnswers):
         return self.limits_met_
 
     @property
-    def unit_estimates_(self) -> Floats:
-        """Error to expect of `predict` on each subgroup on other rows, shape (m,)."""
-        errors = self._choice.errors
-        found = errors.column("estimate")
-        return self.unit_errors_ if found is None else found
-
-    @property
     def unit_intervals_(self) -> Floats:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        """95 % intervals for the errors of the subgroups on new rows, shape (m, 2); NaN without one."""
         found = self._choice.errors.intervals()
         return np.full((len(self.units_), 2), np.nan) if found is None else found
 

@@ -250,7 +250,7 @@ class Parts:
         words = (
             f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
         )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8)).part(judged)
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
         return cls(held, fitted, replace(rows, words=words), "splits")
 
     @property

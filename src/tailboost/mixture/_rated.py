@@ -52,9 +52,7 @@ from tailboost.thresholds import (
     decide,
     mixed,
     plain_state,
-    rate_lines,
     seeded,
-    select,
     selected,
     solve,
     within_budget,
@@ -333,6 +331,7 @@ class Rated:
     belief: Belief  # p(s | x)
     table: Table
     words: str  # what rows these are
+    refit: bool  # whether refits answer instead of the models that are judged on these rows
     # The candidates of each objective whatever the limits, made once.
     pools: dict[Objective, Pool] = field(default_factory=dict)
 
@@ -397,7 +396,7 @@ class Rated:
         costs = costs if stated.needs_costs else None
         judges = Table(strata, stratum, rows.base, (belief.of(logs, groups, combination),), costs)
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        return cls(judged.models, belief, judges, words)
+        return cls(judged.models, belief, judges, words, rows.refit or belief.infers)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -462,7 +461,7 @@ class Rated:
         order = np.argsort(-found.weights, kind="stable")
         members = [self.member(pool.members[number]) for number in found.numbers.tolist()]
         ensemble = MixtureEnsemble(members, found.weights, self.belief.n_classes, order, found.gap)
-        return RateChoice(stated, program, pool, found, ensemble, self.words, sharing)
+        return RateChoice(stated, program, pool, found, ensemble, self.words, sharing, self.refit)
 
     def alone(self, pool: Pool, program: Program, number: int) -> Selection:
         """Return one candidate as a selection."""
@@ -535,6 +534,7 @@ class RateChoice:
     ensemble: MixtureEnsemble  # the members with their shares
     words: str  # the selection data, for people
     sharing: bool  # whether members may share
+    refit: bool  # whether refits answer instead of the models that were counted
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -545,13 +545,18 @@ class RateChoice:
         growth, worth = self.selection.growth, None
         if growth is not None:
             worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        return RateTable.of(self.program, self.selection.counts, None, self.words, worth)
+        limits = self.stated.limits
+        return RateTable.of(
+            self.program, self.selection.counts, self.words, worth, limits=limits, refit=self.refit
+        )
 
     def within(self, limits: Sequence[Limit]) -> RateChoice:
         """Return the rule as one that is selected within these limits."""
         program = self.program.within(limits)
         found = replace(self.selection, excesses=program.excesses(self.selection.counts), growth=None)
-        return replace(self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found)
+        return replace(
+            self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found
+        )
 
     @cached_property
     def errors(self) -> RateTable:
@@ -562,8 +567,16 @@ class RateChoice:
         """Return the errors of subgroups."""
         rate = error(by=kind)
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
-        lines = rate_lines(rate, limit, self.program.strata, self.selection.counts, None)
-        return RateTable(tuple(lines), self.words, kind=str(kind) if isinstance(kind, str) else "subgroup")
+        kind = kind if isinstance(kind, str) else "subgroup"
+        strata, counts = self.program.strata, self.selection.counts
+        return RateTable.counted([(rate, limit)], strata, counts, self.words, kind=kind, refit=self.refit)
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of a 95 % interval for the objective on new rows; None where a rate has none."""
+        own = [line for line in self.table if line.rate == str(self.objective.rate) and not line.limit]
+        ends = [line.high for line in own if not np.isnan(line.value)]
+        return None if np.isnan(ends).any() else max(ends)
 
     @property
     def passing(self) -> Passing | None:
@@ -627,6 +640,7 @@ class RateChoice:
             is_coin_flip=values[0] >= values[1] - ROUNDING,
             beats_coin_flip_from=None,
             symbols={},
+            upper=self.upper,
             units=self.errors,
             draws=len(found.numbers) > 1,
         )
@@ -676,12 +690,11 @@ class RateChoice:
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
         for line in self.table:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
+            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
-                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )

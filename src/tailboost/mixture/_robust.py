@@ -132,17 +132,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     estimator_weights_ : ndarray of shape (n_members,)
         λ: the mixture weight of each.
     rates_ : RateTable
-        The rates of the objective and of the limits by subgroup, on the selection data.
+        The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
+        for the rates of this rule on new rows. Notes name the rates without an interval.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell that the objective or a limit is about, on the
         selection data.
     limits_met_ : bool or None
         Whether all limits are kept on the selection data; None without limits.
+    limits_probability_ : float or None
+        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        None without limits, and with limits on costs of rows.
     units_ : list
         The subgroups of ``subgroup_errors_``.
     unit_errors_ : ndarray of shape (m,)
         Their errors.
-    {{unit_estimates_}}
     {{unit_intervals_}}
     bound_met_ : bool or None
         The same as ``limits_met_``.
@@ -339,7 +342,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
         split_by : array-like of shape (n,), optional
             Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
-            and in held-out rows, so that estimates are about others.
+            and in held-out rows. Intervals count values, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 

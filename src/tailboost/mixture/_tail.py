@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost._typing import Floats
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import CVaR
@@ -20,7 +19,7 @@ from tailboost.mixture._tables import Judged
 from tailboost.rates import Objective, error, largest, wrong
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
-from tailboost.thresholds import Program, RateTable, rate_lines
+from tailboost.thresholds import Program, RateTable
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,9 @@ class TailChoice:
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
         counts = self.rated.table.counted(shares.argmax(axis=1))
-        lines = rate_lines(error(by="class"), None, strata, counts, None)
-        return RateTable(tuple(lines), self.rated.words, kind="class")
+        stated = [(error(by="class"), None)]
+        refit = self.rated.refit
+        return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Guarantee:
         """Return what was achieved, against the best candidate alone and against constants."""

@@ -135,31 +135,17 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
 
-    # -- what to expect elsewhere --------------------------------------------------------------------
-
-    @property
-    def unit_estimates_(self) -> Floats | None:
-        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
-        return self._of_units("estimate")
+    # -- intervals -----------------------------------------------------------------------------------
 
     @property
     def unit_intervals_(self) -> Floats | None:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
         return self._intervals("predict")
 
     @property
-    def expected_unit_estimates_(self) -> Floats | None:
-        """As `unit_estimates_`, of the randomised classifier."""
-        return self._of_units("estimate", "randomised")
-
-    @property
     def expected_unit_intervals_(self) -> Floats | None:
-        """Intervals about `expected_unit_estimates_`, shape (m, 2)."""
+        """95 % intervals for the expected errors of the randomised classifier on new rows, shape (m, 2)."""
         return self._intervals("randomised")
-
-    def _of_units(self, name: str, rule: str = "predict") -> Floats | None:
-        table = self.guarantee_.units
-        return None if table is None else table.column(name, rule)
 
     def _intervals(self, rule: str) -> Floats | None:
         table = self.guarantee_.units

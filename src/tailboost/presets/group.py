@@ -16,7 +16,6 @@ from tailboost.data import Problem, Rows
 from tailboost.game import Units, doubt
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme
@@ -55,7 +54,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     {{unit_pools_}}
-    {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM and the constants.
@@ -137,14 +135,14 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+    def _unit_table(self) -> RateTable | None:
         ledger, objective, names = self.combiner_.pool.ledger, self.objective_, self.groups_.tolist()
         groups = ledger.rows.groups
         if objective.unit is None or objective.by_class or groups is None:
             return None
         drawn = ledger.pool().combine(self.estimator_weights_)
         found = UnitErrors.of(objective.unit, names, ledger.rows, groups, predict=None, drawn=drawn)
-        return found.table(elsewhere, groups) if found.counts.all() else None
+        return found.table() if found.counts.all() else None
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

@@ -29,7 +29,6 @@ from tailboost.game import Stopping
 from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
@@ -150,7 +149,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_shares`. Both are measured
-        on the rows of the choice; `unit_estimates_` says what to expect on others.
+        on the rows of the choice; `unit_intervals_` are for new rows.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool or None
@@ -162,9 +161,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
-    {{unit_estimates_}}
     {{unit_intervals_}}
-    expected_unit_estimates_, expected_unit_intervals_ : ndarray
+    expected_unit_intervals_ : ndarray
         The same of the randomised classifier.
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
@@ -393,10 +391,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if objective.unit == self._named.kind and not self._regrouped:
             self.max_error, self.max_error_ = max_error, allowed
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
+    def _unit_table(self) -> RateTable | None:
         if self._errors is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups
-        return self._errors.table(elsewhere, self._unit_index)
+        return self._errors.table()
 
     @property
     def class_errors_(self) -> Floats:
@@ -411,11 +409,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return
         warn_of_unmeasured(self._errors)
         if not self.bound_met_:
-            # The estimates take another two choices, and are asked for only where they say more.
-            say_more = self.combiner_.excess > 0 and self._pools.trivial
-            estimates = self.unit_estimates_ if say_more else None
-            reasons = self._useless, self.trace_.stop_reason
-            warn_of_missed(self._steering, self.combiner_, *reasons, estimates=estimates)
+            warn_of_missed(self._steering, self.combiner_, self._useless, self.trace_.stop_reason)
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()

@@ -533,6 +533,38 @@ class Limit(Expression):
         found: Floats = np.nan_to_num(over if self.form == AT_MOST else -over).max(axis=-1, initial=0.0)
         return found
 
+    def distance(self, names: list[Any], values: Floats) -> Floats:
+        """Return by how much rates break the limit, in its own number; negative where they have room.
+
+        Parameters
+        ----------
+        names : list
+            The units.
+        values : ndarray of shape (..., m)
+            The rates of the units; NaN is left out.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            −∞ where no rate is known.
+        """
+        known = ~np.isnan(values)
+        if self.compares:
+            least = np.where(known, values, np.inf).min(axis=-1)
+            largest = np.where(known, values, -np.inf).max(axis=-1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                over = (
+                    largest - least - self.bound
+                    if self.form == GAP
+                    else self.bound - np.where(largest > 0, least / np.where(largest > 0, largest, 1.0), 1.0)
+                )
+            return np.where(known.any(axis=-1), over, -np.inf)
+        over = values - self.bounds(names)
+        found: Floats = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over).max(
+            axis=-1
+        )
+        return found
+
     def said_of(self, values: Floats) -> float:
         """Return the number the limit is about: the gap, the ratio, the largest or the least of the rates."""
         known = values[~np.isnan(values)]

@@ -203,6 +203,8 @@ def additive_guarantee(
             words.rstrip(","),
             {"predict": by_class},
             fresh=not (fitted or decided),
+            sizes=None if fitted else rows.sizes(rows.y, K),
+            refit=rows.refit,
         ).table(),
         symbols=cost.symbols if boosted else {},
     )

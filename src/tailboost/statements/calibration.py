@@ -26,7 +26,7 @@ from tailboost.statements.rate_bounds import (
     RateFamily,
     limit_bounds,
 )
-from tailboost.statements.two_fold import TWO_SIDED
+from tailboost.thresholds import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
@@ -294,11 +294,10 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         plain = model.reweight(limits=list(limits))
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            width = max(line.high - seen, seen - line.low)
+            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= line.bound <= 1 and line.rows > 0:
                 # A share that is far from its limit here may be near it where other limits are tighter.
-                width = max(width, TWO_SIDED * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
+                width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
             half.setdefault(line.limit, {})[line.unit] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import unit_name
 from tailboost.combiners.ledger import LOSS_DECIMALS
+from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.data import Rows
 from tailboost.rates import error
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.targets import is_kept
-from tailboost.thresholds import RateLine, RateTable
-
-NOTE = (
-    "estimate: each half of these rows judged by the choice made on the other half, with a 95 % interval "
-    "that allows for how choice and models change with the rows; an estimate that leaves out what else was "
-    "fitted to these rows (weights of the game, thresholds), not a certificate: tailboost.certify gives one"
+from tailboost.thresholds import (
+    FEW,
+    LEAST_ROWS,
+    REFIT,
+    REFITTED,
+    SELECTED,
+    SPREAD,
+    RateLine,
+    RateTable,
+    binomial_arms,
 )
 
 
@@ -36,6 +41,8 @@ class UnitErrors:
     allowed: Floats | None = None  # (m,), the error allowed to each unit
     strict: bool = False  # whether an error has to be below what is allowed
     fresh: bool = False  # whether the rows had no part in the fit
+    sizes: Floats | None = None  # (m,), effective rows of each; without these there are no intervals
+    refit: bool = False  # whether refits answer instead of the members that were judged
 
     @classmethod
     def of(
@@ -59,7 +66,10 @@ class UnitErrors:
             rule: rows.means(index, len(names), each).round(LOSS_DECIMALS)
             for rule, each in (losses | {"randomised": drawn}).items()
         }
-        return cls(kind, names, rows.counts(index, len(names)), rows.words, errors, allowed, strict)
+        return cls(
+            kind, names, rows.counts(index, len(names)), rows.words, errors, allowed, strict,
+            sizes=None if rows.fitted else rows.sizes(index, len(names)), refit=rows.refit,
+        )  # fmt: skip
 
     def keeps(self, rule: str = "predict") -> Mask:
         """Whether the error of each unit is allowed, shape (m,); one that is not known is."""
@@ -83,38 +93,87 @@ class UnitErrors:
         less = 0.0 if self.allowed is None or np.ptp(self.allowed) == 0 else self.allowed
         return {rule: float(np.nanmax(errors - less)) for rule, errors in self.errors.items()}
 
-    def table(self, elsewhere: TwoFoldEstimate | None = None, index: Ints | None = None) -> RateTable:
-        """Return the errors as a table, with estimates by choices on halves of the rows.
-
-        ``index`` has the units of these rows.
-        """
-        errors, estimates = self.errors, dict[str, Floats]()
-        if elsewhere is not None and index is not None:
-            estimates = elsewhere.of_units(index, len(self.names))
-        same = (
-            len(of) > 1 and np.array_equal(of["predict"], of["randomised"], equal_nan=True)
-            for of in (errors, estimates)
-            if of
-        )
-        if all(same):  # what is drawn is what predict answers
-            errors = {"predict": errors["predict"]}
-        lines = [line for rule in errors for line in self._lines(rule, estimates.get(rule))]
+    def table(self) -> RateTable:
+        """Return the errors as a table, with intervals for new rows."""
+        errors = self.errors
+        if len(errors) > 1 and np.array_equal(errors["predict"], errors["randomised"], equal_nan=True):
+            errors = {"predict": errors["predict"]}  # the randomised rule draws nothing
+        ends = {rule: self._ends(of) for rule, of in errors.items()}
+        lines = [line for rule in errors for line in self._lines(rule, *ends[rule])]
         words = self.words if self.fresh else f"{self.words}, not on fresh rows"
-        return RateTable(tuple(lines), words, (NOTE,) if estimates else (), self.kind)
+        notes = [*[SELECTED] * (not self.fresh), *[REFITTED] * self.refit]
+        if self.sizes is None:
+            notes = ["no intervals: members were fitted on these rows"]
+        elif small := [
+            unit_name(self.names[i]) for i in np.flatnonzero(~self._enough & (self.counts > 0)).tolist()
+        ]:
+            more = f" and {len(small) - FEW} more" if len(small) > FEW else ""
+            named = f"{', '.join(small[:FEW])}{more}"
+            notes.append(f"no interval for the error of {named}: fewer than {LEAST_ROWS} rows")
+        return RateTable(tuple(lines), words, tuple(notes), self.kind, selected=not self.fresh)
 
-    def _lines(self, rule: str, estimates: Floats | None) -> Iterator[RateLine]:
+    @property
+    def _enough(self) -> Mask:
+        """Which units have rows enough for an interval."""
+        sizes = np.zeros(len(self.names)) if self.sizes is None else self.sizes
+        enough: Mask = sizes >= LEAST_ROWS
+        return enough
+
+    def _ends(self, errors: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the intervals of errors, shape (m,); NaN where there is none."""
+        known, ends = ~np.isnan(errors) & self._enough, np.full((2, len(errors)), np.nan)
+        if self.sizes is not None:
+            ends[:, known] = binomial_arms(errors[known], self.sizes[known], REFIT * self.refit)
+        return ends[0], ends[1]
+
+    def _lines(self, rule: str, low: Floats, high: Floats) -> Iterator[RateLine]:
         rate, m = error(by=self.kind), len(self.names)
-        elsewhere = np.full((m, 3), np.nan) if estimates is None else estimates
         allowed = np.full(m, np.nan) if self.allowed is None else self.allowed
         kept = None if self.allowed is None else self.keeps(rule)
-        columns = np.column_stack([self.errors[rule], elsewhere, self.counts, allowed]).tolist()
-        for k, (value, estimate, low, high, n, bound) in enumerate(columns):
-            limit, met, likely = None, None, None
+        columns = np.column_stack([self.errors[rule], low, high, self.counts, allowed]).tolist()
+        for k, (value, least, most, n, bound) in enumerate(columns):
+            limit, met = None, None
             if kept is not None:
                 limit, met = rate <= bound, bool(kept[k]) if n else None
-                likely = limit.keeps(estimate, bound)
             said, sense = ("", "") if limit is None else (str(limit), "<" if self.strict else "≤")
             yield RateLine(
-                str(rate), self.names[k], value, estimate, low, high, n, said, bound, met, likely, sense,
-                rule=rule,
+                str(rate), self.names[k], value, least, most, n, said, bound, met, sense, rule=rule
             )  # fmt: skip
+
+
+def highest(objective: Objective, rows: Rows, drawn: Floats) -> float:
+    """Return the upper end of a 95 % interval for the objective of a rule on new rows.
+
+    Of units it is the highest end of their intervals: the largest error is below a number with 95 % if each
+    of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the CVaR for any q,
+    by the normal approximation with one more row of loss 1. The largest loss of a new row may be 1.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is made small.
+    rows : Rows
+        The rows that were judged.
+    drawn : ndarray of shape (n,)
+        Expected losses of the rule.
+    """
+    if objective.unit is not None:
+        objective = cast("WorstUnit", objective)
+        index = objective.index(rows)
+        m = int(index.max()) + 1
+        errors = rows.means(index, m, drawn)
+        known = ~np.isnan(errors)
+        ends = np.full(m, np.nan)
+        sizes = rows.sizes(index, m)
+        ends[known] = binomial_arms(errors[known], sizes[known], REFIT * rows.refit)[1]
+        return objective.largest_beyond(ends, known)
+    if objective.alpha is None:
+        return 1.0
+    (n,) = rows.sizes(np.zeros(len(drawn), dtype=np.intp), 1)
+    order = np.argsort(drawn)[::-1]
+    tail = min(int(np.searchsorted(np.cumsum(rows.base[order]), objective.alpha)), len(order) - 1)
+    q = float(drawn[order[tail]])
+    above = np.maximum(drawn - q, 0.0)
+    mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
+    variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
+    return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / objective.alpha)
