@@ -5,6 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost._method import Method
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -15,7 +16,6 @@ from tailboost.classifiers.cvar import (
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
-from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
     EBBoostClassifier,
@@ -31,6 +31,7 @@ __all__ = [
     "AverageBoostClassifier",
     "BoundNotMetWarning",
     "CVaRBoostClassifier",
+    "Curve",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -42,7 +43,6 @@ __all__ = [
     "SeenRowsError",
     "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
-    "TradeOff",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import _fit_context
 
 from tailboost._torch_rows import unpack
@@ -14,10 +16,12 @@ from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.mixture import ValidatedMixtureClassifier, with_callbacks
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
+from tailboost.combiners import Grouping, MixtureEnsemble
 from tailboost.data import GroupNames, Problem
 from tailboost.learners import HistBoostClassifier
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools
+from tailboost.thresholds import RateTable
 
 # Size of the default learner, which is fitted in every round.
 N_TREES, DEPTH = 10, 3
@@ -27,8 +31,6 @@ class Found:
     """Attributes of a fit over subgroups, declared apart: they are no parameters of a constructor."""
 
     units_: Any
-    unit_errors_: Any
-    expected_unit_errors_: Any
     eta: float | str
     _named: NamedUnits
     _pools: Pools
@@ -135,18 +137,62 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
 
-    # -- intervals -----------------------------------------------------------------------------------
+    # -- errors of the subgroups -------------------------------------------------------------------------
+
+    @property
+    def _grouping(self) -> Grouping:
+        """The names of the groups of the selection data."""
+        names = None if self._named.kind == "class" else self._group_names
+        return Grouping.of(self.classes_, names, self._named.cells)
+
+    @property
+    def _own(self) -> bool:
+        """Whether the combiner is about the subgroups of the fit, not those of `reweight`."""
+        return self._counting.steering.by == self._named.kind and not self._regrouped
+
+    @property
+    def _codes(self) -> Any:
+        """Which of the subgroups of the selection data have a name in `units_`."""
+        if not self._own:
+            return slice(None)
+        return np.arange(len(self._named.names)) if self._named.cells is None else self._named.cells
+
+    def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
+        super()._set_ensemble(ensemble)
+        self.units_ = self._named.names if self._own else named_array(list(self.subgroup_errors_))
+
+    def _errors(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups in the order of `units_`."""
+        found = self._counting.errors_of(counts)
+        lines = np.array([*found.lines, None], dtype=object)[:-1][self._codes].tolist()
+        return replace(found, lines=tuple(lines))
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """Error of `predict` on each subgroup, on the selection data, shape (m,)."""
+        return np.array([line.value for line in self._errors(self._counts())])
+
+    @property
+    def expected_unit_errors_(self) -> Floats:
+        """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
+        drawn = self._counting.mixed(self.estimator_weights_)
+        return np.array([line.value for line in self._errors(drawn)])
 
     @property
     def unit_intervals_(self) -> Floats | None:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
-        return self._intervals("predict")
+        return self._errors(self._counts()).intervals()
 
     @property
     def expected_unit_intervals_(self) -> Floats | None:
-        """95 % intervals for the expected errors of the randomised classifier on new rows, shape (m, 2)."""
-        return self._intervals("randomised")
+        """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
+        return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()
 
-    def _intervals(self, rule: str) -> Floats | None:
-        table = self.guarantee_.units
-        return None if table is None else table.intervals(rule)
+
+def named_array(names: list[Any]) -> Any:
+    """Return names as an array, of objects if they are pairs."""
+    if not any(isinstance(name, tuple) for name in names):
+        return np.array(names)
+    found = np.empty(len(names), dtype=object)
+    found[:] = names
+    return found

@@ -11,13 +11,12 @@ from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import Plan, tied_by
-from tailboost.combiners import Mixture, WorstUnit
-from tailboost.data import Problem, Rows
+from tailboost.combiners import SubgroupMixture
+from tailboost.data import Problem
 from tailboost.game import Units, doubt
 from tailboost.presets._grouped import GroupedBoostClassifier
+from tailboost.rates import Objective, error, largest
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.units import UnitErrors
-from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme
 
 
@@ -117,8 +116,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         units = Units.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
         units = replace(units, shrinkage=doubt(judged.sizes(index, pools.count), self.shrinkage))
         even = self.combine == "average"
-        combiner = Mixture(
-            WorstUnit(self._named.kind, shrinkage=self.shrinkage, pools=pools.numbers),
+        combiner = SubgroupMixture(
+            Objective.of(largest(error(by=self._named.kind))),
+            self._grouping,
             problem.n_classes,
             even=even,
             with_erm=not even,
@@ -126,23 +126,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             mean_budget=self.mean_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
-
-    def _own_groups(self, rows: Rows) -> Rows:
-        # Another one after reweight, or groups that were given.
-        if self.objective_ != WorstUnit("class", shrinkage=self.shrinkage):
-            return rows
-        if rows.groups is not None and not np.array_equal(rows.groups, rows.y):
-            raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
-        return replace(rows, groups=rows.y)
-
-    def _unit_table(self) -> RateTable | None:
-        ledger, objective, names = self.combiner_.pool.ledger, self.objective_, self.groups_.tolist()
-        groups = ledger.rows.groups
-        if objective.unit is None or objective.by_class or groups is None:
-            return None
-        drawn = ledger.pool().combine(self.estimator_weights_)
-        found = UnitErrors.of(objective.unit, names, ledger.rows, groups, predict=None, drawn=drawn)
-        return found.table() if found.counts.all() else None
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Demand, Plan, Schedule, tied_by
@@ -18,18 +18,17 @@ from tailboost.classifiers.target_game import (
     least_error_met,
     target_bound,
     target_units,
-    useless,
     warn_of_missed,
     warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, WorstUnit
+from tailboost.combiners import MixtureEnsemble, SubgroupMixture
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.presets._grouped import GroupedBoostClassifier
+from tailboost.rates import Limit, Objective, error, largest
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds
-from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
     TargetUnits,
@@ -275,9 +274,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
         return problem
 
-    def _own_groups(self, rows: Rows) -> Rows:
-        return self._named.number(rows)
-
     # -- the game ------------------------------------------------------------------------------------
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
@@ -285,31 +281,31 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         units = target_units(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
-        objective = WorstUnit(
-            self._named.kind,
-            tuple(units.allowed.tolist()) if units.differ else None,
-            shrinkage=0.0 if indicator else self.shrinkage,
-            pools=self._pools.numbers,
-        )
-        assert scheme.judged.groups is not None
-        self._unit_index = scheme.judged.groups
-        self._blind = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
-        # The vote of the published game is that of its paper: the least largest error.
-        limited = self.max_error != "auto" and not (self._votes and indicator)
-        combiner = Mixture(
-            objective,
+        # The published vote is the one of least largest error, whatever the limits.
+        cheapest = self.max_error != "auto" and not (self._votes and indicator)
+        combiner = SubgroupMixture(
+            Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
+            self._grouping,
             problem.n_classes,
+            self._limits(scheme.judged),
+            self.mean_budget,
+            self.randomized,
             even=self._votes,
             voting=self._votes,
             with_erm=not self._votes,
             with_constants=self.include_constants and not self._votes,
-            keep_answers=True,
-            mean_budget=self.mean_budget,
-            randomized=self.randomized,
-            limit=units.limit if limited else None,
         )
         rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
         return Plan(units, rule, combiner, self._demand(units, T))
+
+    def _limits(self, rows: Rows) -> tuple[Limit, ...]:
+        """Return the targets as limits on the errors of the subgroups of the selection data."""
+        if self.max_error == "auto":
+            return ()
+        rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
+        names, cells = table.strata.units(self._named.kind)[0], self._named.cells
+        named = names if cells is None else [names[cell] for cell in cells]
+        return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 
     def _demand(self, units: TargetUnits, rounds: int) -> Demand:
         """Return the weighted loss a learner is grown to."""
@@ -352,69 +348,92 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
         rule: Any = self.game_.rule
-        units, answers = self._run.plan.units, self.combiner_.pool.answers
+        units = self._run.plan.units
         assert isinstance(units, TargetUnits)
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
-        self._errors = None
-        if self._run.judged_elsewhere or answers is None:  # `reweight` judged it on other rows
-            for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
-                self.__dict__.pop(name, None)
-            return
-        rows, pools, stated = self.combiner_.pool.ledger.rows, self._pools, self.max_error != "auto"
-        predicted, names = ensemble.scores_of(answers).argmax(axis=1), self._named.names.tolist()
-        wrong, drawn = rows.wrong(predicted), ensemble.loss_of(answers, rows.y)
+        if self.max_error == "auto" and self._own:
+            least = units.limit if units.indicator else least_error_met(float(np.nanmax(self.unit_errors_)))
+            self.max_error_ = np.full(len(self.units_), round(least, DECIMALS))
 
-        def errors(names: list[Any], index: Ints) -> UnitErrors:
-            return UnitErrors.of(self._named.kind, names, rows, index, predict=wrong, drawn=drawn)
+    def _take_targets(self, max_error: Any) -> None:
+        if self._own:
+            names = self._named.names.tolist()
+            self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)
 
-        steering, allowed = errors(pools.names(names), pools.index(self._unit_index)), self.max_error_
-        if not stated:
-            least = units.limit if units.indicator else least_error_met(steering.excess["predict"])
-            allowed = np.full(len(names), round(least, DECIMALS))
-        of_pools = pools.strictest(allowed).round(DECIMALS)
-        self._steering = replace(steering, allowed=of_pools, strict=units.indicator)
-        own = errors(names, self._unit_index)
-        self._errors = replace(own, allowed=allowed, strict=units.indicator)
-        reached, limit = self._steering.excess, self._steering.limit
-        coin = None if stated else self._blind
-        self._useless = useless(predicted, reached["predict"], coin, self.classes_)
-        met = {who: bool(is_kept(beyond - limit, units.indicator)) for who, beyond in reached.items()}
-        self.unit_errors_, self.expected_unit_errors_ = own.errors["predict"], own.errors["randomised"]
-        self.bound_met_ = met["predict"] and not self._useless and self.combiner_.excess == 0
-        self.bound_met_randomized_, self.max_error_ = met["randomised"], allowed
+    @property
+    def _strict(self) -> bool:
+        """Whether an error has to be below its target: the loss of a subgroup is 1 at the target."""
+        units = self._run.plan.units
+        assert isinstance(units, TargetUnits)
+        return units.indicator
 
-    def _names_of(self, objective: WorstUnit) -> list[Any]:
-        return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
+    @property
+    def _useless(self) -> str:
+        """Why the answers say nothing, whatever target they meet; "" if they do."""
+        if not self._own:
+            return ""
+        predicted = self._counts().sum(axis=0)
+        if np.count_nonzero(predicted) == 1:
+            return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all of them"
+        if self.max_error != "auto":
+            return ""
+        coin = self._counting.constants
+        if np.nanmax(self.unit_errors_) < coin - TOLERANCE:
+            return ""
+        return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
 
-    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
-        if objective.unit == self._named.kind and not self._regrouped:
-            self.max_error, self.max_error_ = max_error, allowed
+    def _met(self, errors: Floats) -> bool:
+        allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
+        return bool(is_kept(float(np.nanmax(errors - allowed)), self._strict))
 
-    def _unit_table(self) -> RateTable | None:
-        if self._errors is None or self._regrouped:
-            return None  # `reweight` judged it on other rows, or by other groups
-        return self._errors.table()
+    @property
+    def bound_met_(self) -> bool:
+        """Whether `predict` meets every target on the selection data, and says more than a constant."""
+        return self._met(self.unit_errors_) and not self._useless
+
+    @property
+    def bound_met_randomized_(self) -> bool:
+        """Whether the randomised rule meets every target on the selection data."""
+        return self._met(self.expected_unit_errors_)
 
     @property
     def class_errors_(self) -> Floats:
         """Error of `predict` on each class, where the units are the classes."""
-        if self.objective_.unit != "class":
-            raise AttributeError(f"the units are {self.objective_.unit}s, not classes; see unit_errors_")
+        if (by := self._counting.steering.by) != "class":
+            raise AttributeError(f"the units are {by}s, not classes; see unit_errors_")
         return self.unit_errors_
 
     def _warn(self) -> None:
         super()._warn()
-        if self._errors is None:
-            return
-        warn_of_unmeasured(self._errors)
+        errors = self._limited_errors
+        warn_of_unmeasured(errors)
         if not self.bound_met_:
-            warn_of_missed(self._steering, self.combiner_, self._useless, self.trace_.stop_reason)
+            missed = [line for line in errors if line.met is False]
+            reasons = self._useless, self.trace_.stop_reason
+            warn_of_missed(missed, self._counting, errors.words, reasons)
+
+    @property
+    def _limited_errors(self) -> RateTable:
+        """The errors of `predict` on the subgroups beside their targets."""
+        found, sense = self._errors(self._counts()), "<" if self._strict else "≤"
+        lines = [
+            replace(
+                x, bound=bound, sense=sense, met=None if np.isnan(x.value) else self._kept(x.value, bound)
+            )
+            for x, bound in zip(found, self.max_error_.tolist(), strict=True)
+        ]
+        return replace(found, lines=tuple(lines))
+
+    def _kept(self, value: float, bound: float) -> bool:
+        return bool(is_kept(value - bound, self._strict))
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
         units, kind = self._run.plan.units, self._named.kind
         assert isinstance(units, TargetUnits)
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        asked = self._errors is not None and self.max_error != "auto"
-        return promised, (*observed, target_bound(self._steering)) if asked else observed
+        if self.max_error == "auto" or not self._own:
+            return promised, observed
+        bound = target_bound(self._errors(self._counts()), self.max_error_, self._strict)
+        return promised, (*observed, bound)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost.combiners.ledger import LOSS_DECIMALS
-from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.data import Rows
 from tailboost.rates import error
 from tailboost.targets import is_kept
@@ -21,7 +20,6 @@ from tailboost.thresholds import (
     REFIT,
     REFITTED,
     SELECTED,
-    SPREAD,
     RateLine,
     RateTable,
     binomial_arms,
@@ -139,41 +137,3 @@ class UnitErrors:
             yield RateLine(
                 str(rate), self.names[k], value, least, most, n, said, bound, met, sense, rule=rule
             )  # fmt: skip
-
-
-def highest(objective: Objective, rows: Rows, drawn: Floats) -> float:
-    """Return the upper end of a 95 % interval for the objective of a rule on new rows.
-
-    Of units it is the highest end of their intervals: the largest error is below a number with 95 % if each
-    of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the CVaR for any q,
-    by the normal approximation with one more row of loss 1. The largest loss of a new row may be 1.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is made small.
-    rows : Rows
-        The rows that were judged.
-    drawn : ndarray of shape (n,)
-        Expected losses of the rule.
-    """
-    if objective.unit is not None:
-        objective = cast("WorstUnit", objective)
-        index = objective.index(rows)
-        m = int(index.max()) + 1
-        errors = rows.means(index, m, drawn)
-        known = ~np.isnan(errors)
-        ends = np.full(m, np.nan)
-        sizes = rows.sizes(index, m)
-        ends[known] = binomial_arms(errors[known], sizes[known], REFIT * rows.refit)[1]
-        return objective.largest_beyond(ends, known)
-    if objective.alpha is None:
-        return 1.0
-    (n,) = rows.sizes(np.zeros(len(drawn), dtype=np.intp), 1)
-    order = np.argsort(drawn)[::-1]
-    tail = min(int(np.searchsorted(np.cumsum(rows.base[order]), objective.alpha)), len(order) - 1)
-    q = float(drawn[order[tail]])
-    above = np.maximum(drawn - q, 0.0)
-    mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
-    variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
-    return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / objective.alpha)

@@ -271,8 +271,9 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
-    **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
+    **_names("tailboost.combiners.objective", "CVaR", "WorstRow"),
     **_names("tailboost.combiners.pool", "Pool"),
+    **_names("tailboost.combiners.subgroups", "Grouping", "SubgroupMixture"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
     **_names("tailboost.statements.units", "UnitErrors"),
     # -- mixtures of other models
