@@ -65,7 +65,7 @@ def test_the_same_wish_has_the_same_answer(data, wish):
     for method in ("predict", "predict_proba", "predict_shares"):
         np.testing.assert_array_equal(getattr(one, method)(X), getattr(two, method)(X))
     np.testing.assert_array_equal(one.unit_errors_, two.unit_errors_)
-    np.testing.assert_array_equal(one.unit_estimates_, two.unit_estimates_)
+    np.testing.assert_array_equal(one.unit_intervals_, two.unit_intervals_)
     assert one.units_.tolist() == two.units_
     assert one.bound_met_ == two.bound_met_
     assert str(one.guarantee_) == str(two.guarantee_)
