@@ -264,8 +264,7 @@ def test_what_is_better_than_a_coin_is_shown_to_be():
     ):
         found = clf.fit(X, Y).guarantee_
         assert claims(found) == (True, True)
-        estimate = found.achieved if found.estimate is None else found.estimate
-        assert estimate < found.upper < found.constants_value
+        assert found.achieved < found.upper < found.constants_value
         assert f"at most {found.upper:.4g} (95 %)" in found.verdict
 
 

@@ -185,7 +185,7 @@ def test_no_interval_for_rows_that_members_were_fitted_on(data):
 def test_a_mixture_of_any_models(data):
     X, y, groups = data
     models = [("linear", LogisticRegression()), ("bayes", GaussianNB())]
-    mix = tb.RobustMixtureClassifier(models, objective="worst_group", n_thresholds=5, random_state=0)
+    mix = tb.RobustMixtureClassifier(models, objective="worst_group", random_state=0)
     mix.fit(X, y, groups=groups)
     lines = mix.guarantee_.units.lines  # one member answers: the randomised rule is `predict`
     assert [line.unit for line in lines] == ["u", "v"]

@@ -15,7 +15,12 @@ from tailboost.classifiers.cvar import (
 )
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallUnitsWarning,
+)
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
     EBBoostClassifier,
@@ -31,6 +36,7 @@ __all__ = [
     "AverageBoostClassifier",
     "BoundNotMetWarning",
     "CVaRBoostClassifier",
+    "ConfidenceNotReachedWarning",
     "Curve",
     "DROBoostClassifier",
     "EBBoostClassifier",

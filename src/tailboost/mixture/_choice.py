@@ -58,6 +58,7 @@ class ProbabilityMixture(MixtureAnswers):
     alpha: float | None
     max_error: Any
     mean_budget: float | None
+    confidence: float | None
     randomized: bool | str
 
     # -- the choice ----------------------------------------------------------------------------------
@@ -154,7 +155,11 @@ class ProbabilityMixture(MixtureAnswers):
             assert self.alpha is not None
             self._take(TailChoice.of(known, judged, float(self.alpha), self.mean_budget))
         else:
-            self._take(known.choose(stated, mean_budget=self.mean_budget, sharing=self._sharing))
+            self._take(
+                known.choose(
+                    stated, mean_budget=self.mean_budget, sharing=self._sharing, confidence=self.confidence
+                )
+            )
 
     def _take(self, choice: RateChoice | TailChoice) -> None:
         """Answer as a selected rule does."""
@@ -186,6 +191,7 @@ class ProbabilityMixture(MixtureAnswers):
         sample_weight: Any = None,
         mean_budget: float | None = None,
         max_error: Any = None,
+        confidence: float | None = None,
     ) -> Self:
         """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
 
@@ -211,6 +217,8 @@ class ProbabilityMixture(MixtureAnswers):
         max_error : float in (0, 1] or dict, optional
             Targets for the units, as in the class; by default the classifier's own, where the units are the
             same.
+        confidence : float in [0, 1), optional
+            With which probability all limits have to hold on new rows; by default the classifier's own.
 
         Returns
         -------
@@ -231,7 +239,7 @@ class ProbabilityMixture(MixtureAnswers):
         """
         if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
             check_is_fitted(self)
-        new = self._meaning(alpha, objective, limits, mean_budget, max_error)
+        new = self._meaning(alpha, objective, limits, mean_budget, max_error, confidence)
         judged, rated, table = self._judged, getattr(self, "_rated", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
@@ -259,7 +267,13 @@ class ProbabilityMixture(MixtureAnswers):
         return new
 
     def _meaning(
-        self, alpha: float | None, objective: Any, limits: Any, mean_budget: float | None, max_error: Any
+        self,
+        alpha: float | None,
+        objective: Any,
+        limits: Any,
+        mean_budget: float | None,
+        max_error: Any,
+        confidence: float | None,
     ) -> Self:
         """Return a copy whose parameters are those asked for, where they are, and checked."""
         new = copy.copy(self)
@@ -276,6 +290,8 @@ class ProbabilityMixture(MixtureAnswers):
             new.mean_budget = mean_budget
         if max_error is not None:
             new.max_error = max_error
+        if confidence is not None:
+            new.confidence = confidence
         new._validate_params()
         return new
 
@@ -427,7 +443,7 @@ class ProbabilityMixture(MixtureAnswers):
             # Each point would say of its own limit what all of them have in common.
             warnings.simplefilter("ignore", UserWarning)
             bare = copy.copy(self)
-            bare.max_error = None
+            bare.max_error = bare.confidence = None
             if objective.rate == error() or any(limit.rate == error() for limit in limits):
                 bare.mean_budget = None
             return bare.reweight(objective=given, limits=list(limits))

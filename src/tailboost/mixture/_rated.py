@@ -14,7 +14,12 @@ from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallUnitsWarning,
+)
 from tailboost.combiners import MixtureEnsemble
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
@@ -49,8 +54,10 @@ from tailboost.thresholds import (
     Table,
     below_noise,
     charges,
+    confident,
     decide,
     mixed,
+    outlook,
     plain_state,
     seeded,
     selected,
@@ -420,7 +427,13 @@ class Rated:
         return self.pools[program.objective].copy()
 
     def choose(
-        self, stated: Stated, *, mean_budget: float | None, sharing: bool, pool: Pool | None = None
+        self,
+        stated: Stated,
+        *,
+        mean_budget: float | None,
+        sharing: bool,
+        pool: Pool | None = None,
+        confidence: float | None = None,
     ) -> RateChoice:
         """Return the selected rule.
 
@@ -434,6 +447,8 @@ class Rated:
             Whether candidates may share the weight.
         pool : Pool, optional
             Candidates so far, to which others are added.
+        confidence : float, optional
+            With which probability all limits have to hold on new rows.
 
         Raises
         ------
@@ -449,10 +464,20 @@ class Rated:
         else:
             pool.extend(own)
         program = within_budget(pool, program, mean_budget)
-        found = selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
+
+        def within(program: Program) -> Selection:
+            return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
+
+        found = within(program)
         if not (found.growth.feasible or stated.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
-        return self.choice(stated, program, pool, found, sharing=sharing)
+        choice = self.choice(stated, program, pool, found, sharing=sharing)
+        if not confidence or not stated.limits:
+            return choice
+        surer = confident(program, found, stated.limits, confidence, self.refit, within)
+        if surer is not found:
+            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        return replace(choice, confidence=confidence, untightened=found.value)
 
     def choice(
         self, stated: Stated, program: Program, pool: Pool, found: Selection, *, sharing: bool
@@ -535,6 +560,8 @@ class RateChoice:
     words: str  # the selection data, for people
     sharing: bool  # whether members may share
     refit: bool  # whether refits answer instead of the models that were counted
+    confidence: float | None = None  # with which probability limits were to hold on new rows
+    untightened: float | None = None  # the objective of the selection without this
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -545,10 +572,17 @@ class RateChoice:
         growth, worth = self.selection.growth, None
         if growth is not None:
             worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        limits = self.stated.limits
-        return RateTable.of(
-            self.program, self.selection.counts, self.words, worth, limits=limits, refit=self.refit
+        likely = outlook(
+            self.stated.limits, self.program.strata, self.selection.counts, self.refit, self.confidence or 0.9
         )
+        table = RateTable.of(
+            self.program, self.selection.counts, self.words, worth, outlook=likely, refit=self.refit
+        )
+        before, value = self.untightened, self.selection.value
+        if before is None or before == value:
+            return table
+        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        return replace(table, notes=(*table.notes, price))
 
     def within(self, limits: Sequence[Limit]) -> RateChoice:
         """Return the rule as one that is selected within these limits."""
@@ -667,6 +701,14 @@ class RateChoice:
                 f"limit not kept on {words}: {limit}, but the best rule found reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        likely = self.table.outlook
+        if self.confidence is not None and likely is not None and likely.probability < self.confidence:
+            warn_user(
+                f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
+                "lower confidence=",
+                ConfidenceNotReachedWarning,
             )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
             most = found.counts[: len(self.program.strata.mass)].sum(axis=0).max()

@@ -95,6 +95,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         candidate. Both errors are measured on the selection data: 0 means no more error there than the most
         accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
         many. None sets no limit.
+    confidence : float in [0, 1), optional
+        Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
+        tightened by as many standard errors as that takes; of rules with this probability the one with the
+        least objective is selected. If no rule is found, the most probable one answers, with a
+        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is known in any case.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
@@ -167,6 +172,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Names the estimators that ``max_time`` left out.
     BoundNotMetWarning
         Names the limits that are broken on the selection data, and by how much.
+    ConfidenceNotReachedWarning
+        Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
     SmallUnitsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 
@@ -214,6 +221,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Iterator,
             None,
         ],
+        "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", StrOptions({"auto"})],
         "by_group": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -233,6 +241,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
+        confidence: float | None = None,
         cv: Any = "auto",
         randomized: bool | str = "auto",
         by_group: bool = False,
@@ -248,6 +257,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
+        self.confidence = confidence
         self.cv = cv
         self.randomized = randomized
         self.by_group = by_group

@@ -384,11 +384,14 @@ class Limit(Expression):
         The family.
     bound : float or tuple of (unit, float) pairs
         The number; of units by name, where None stands for the rest and units not named are free.
+    margins : tuple of m tuples of m floats, optional
+        Of a gap or ratio: by how much each pair of units has to keep the limit, see `with_margins`.
     """
 
     form: str
     rate: Rate
     bound: Any
+    margins: Matrix | None = None
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -449,6 +452,8 @@ class Limit(Expression):
             each = terms.linear[there] / scale
             if len(each) < 2:
                 return []
+            if self.margins is not None:
+                return self._pairs(each, np.array(self.margins)[np.ix_(there, there)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Row(C, -1.0, level) for C in each] + [Row(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
@@ -458,6 +463,23 @@ class Limit(Expression):
             return [Row(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[there]]
         pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
         return [Row(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Row]:
+        """Return an inequality for each ordered pair of rates, tighter by its margin."""
+        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
+        return [Row(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def with_margins(self, margins: Floats) -> Limit:
+        """Return the gap or ratio that each pair of units keeps by a margin.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (m, m)
+            The margin of each ordered pair (i, j) of units: of a gap in ``rᵢ − rⱼ ≤ bound``, of a ratio in
+            ``bound rᵢ − rⱼ ≤ 0``.
+        """
+        return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def compares(self) -> bool:
@@ -522,6 +544,12 @@ class Limit(Expression):
         -------
         ndarray of shape (...)
         """
+        if self.margins is not None:
+            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            others = ~np.eye(values.shape[-1], dtype=bool)
+            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
+            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
         if self.compares:
             known = ~np.isnan(values)
             least = np.where(known, values, np.inf).min(axis=-1)

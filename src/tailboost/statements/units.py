@@ -99,7 +99,8 @@ class UnitErrors:
         ends = {rule: self._ends(of) for rule, of in errors.items()}
         lines = [line for rule in errors for line in self._lines(rule, *ends[rule])]
         words = self.words if self.fresh else f"{self.words}, not on fresh rows"
-        notes = [*[SELECTED] * (not self.fresh), *[REFITTED] * self.refit]
+        selected = not self.fresh and self.sizes is not None
+        notes = [*[SELECTED] * selected, *[REFITTED] * self.refit]
         if self.sizes is None:
             notes = ["no intervals: members were fitted on these rows"]
         elif small := [
@@ -108,7 +109,7 @@ class UnitErrors:
             more = f" and {len(small) - FEW} more" if len(small) > FEW else ""
             named = f"{', '.join(small[:FEW])}{more}"
             notes.append(f"no interval for the error of {named}: fewer than {LEAST_ROWS} rows")
-        return RateTable(tuple(lines), words, tuple(notes), self.kind, selected=not self.fresh)
+        return RateTable(tuple(lines), words, tuple(notes), self.kind, selected=selected)
 
     @property
     def _enough(self) -> Mask:

@@ -10,6 +10,7 @@ from tailboost.thresholds._confidence import (
     SPREAD,
     LimitsOutlook,
     binomial_arms,
+    confident,
     outlook,
 )
 from tailboost.thresholds._games import play
@@ -44,6 +45,7 @@ __all__ = [
     "below_noise",
     "binomial_arms",
     "charges",
+    "confident",
     "decide",
     "grow",
     "mixed",

@@ -5,7 +5,7 @@ Both are about the counted rule, on new rows of the same distribution. They need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from tailboost._units import unit_name
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
+from tailboost.thresholds._choice import Selection
+from tailboost.thresholds._program import Program
 
 # 95 % of a normal distribution lie within this many standard deviations.
 SPREAD = 1.959963984540054
@@ -360,3 +362,88 @@ def _excesses(limits: Sequence[Limit], strata: Strata, tally: Floats, refit: boo
                 values = values + spread * random.standard_normal(values.shape)
             place.append(limit.distance(terms.names, values))
     return [np.concatenate(of) for of in found]
+
+
+# -- limits that hold with a stated confidence -----------------------------------------------------------
+
+
+# Standard errors by which limits are tightened at most, and selections with tightened limits.
+MOST_ERRORS, SELECTIONS = 3.0, 5
+# A rule that gives one action to a larger share of the rows is not selected for the sake of confidence.
+MOST_ALIKE = 0.95
+
+
+def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
+    """Return a limit that is tighter by a number of standard errors of its rates, pair by pair.
+
+    The standard errors are those that `outlook` simulates: of 1.25 binomial variances and, for single rates,
+    of a refit.
+    """
+    found = CountedRate.of(limit.rate, strata, counts, refit)
+    least, most = found.range
+    n, width = np.maximum(found.binomial_rows, 1e-9), most - least
+    p = (n * (np.nan_to_num(found.values, nan=least) - least) / width + 1.0) / (n + 2.0)
+    variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
+    variance = np.where(np.isnan(found.values) | _decided(found.terms, strata, counts), 0.0, variance)
+    if limit.compares:
+        times = 1.0 if limit.form == GAP else limit.bound
+        return limit.with_margins(by * np.sqrt(times**2 * variance[:, None] + variance))
+    errors = by * np.sqrt(variance + (width * found.spread) ** 2)
+    return limit.tightened(dict(zip(found.terms.names, errors.tolist(), strict=True)))
+
+
+def confident(
+    program: Program,
+    found: Selection,
+    limits: Sequence[Limit],
+    confidence: float,
+    refit: bool,
+    again: Callable[[Program], Selection],
+) -> Selection:
+    """Return the selection of least objective whose limits hold on new rows with a stated probability.
+
+    All limits are tightened by the same number of standard errors, which is bisected. If no selection has the
+    probability, the one with the highest is returned. A rule that gives nearly all rows one action is left
+    out unless the limits as they are lead to one.
+
+    Parameters
+    ----------
+    program : Program
+        The objective with all limits.
+    found : Selection
+        The selection within them.
+    limits : sequence of Limit
+        The limits that have to hold on new rows; the first ones of the program.
+    confidence : float in (0, 1)
+        The probability.
+    refit : bool
+        Whether refits answer instead of the counted models.
+    again : callable
+        ``again(program)`` selects within other limits.
+    """
+    strata, others = program.strata, program.limits[len(limits) :]
+
+    def probability(counts: Floats) -> float:
+        likely = outlook(limits, strata, counts, refit, confidence)
+        return 1.0 if likely is None else likely.probability
+
+    def alike(counts: Floats) -> float:
+        return float(counts[: len(strata.mass)].sum(axis=0).max())
+
+    tried = [(probability(found.counts), found)]
+    if tried[0][0] >= confidence:
+        return found
+    most_alike, low, high, last = max(MOST_ALIKE, alike(found.counts)), 0.0, MOST_ERRORS, found
+    for _ in range(SELECTIONS):
+        by = (low + high) / 2
+        tighter = [tightened(limit, strata, last.counts, refit, by) for limit in limits]
+        new = again(program.within((*tighter, *others)))
+        if alike(new.counts) > most_alike + ROUNDING:
+            high = by
+            continue
+        last, likely = new, probability(new.counts)
+        tried.append((likely, new))
+        low, high = (low, by) if likely >= confidence else (by, high)
+    reached = [selection for likely, selection in tried if likely >= confidence]
+    best = min(reached, key=lambda x: x.value) if reached else max(tried, key=lambda pair: pair[0])[1]
+    return replace(best, excesses=program.excesses(best.counts))

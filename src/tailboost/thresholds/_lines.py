@@ -19,7 +19,6 @@ from tailboost.thresholds._confidence import (
     CountedRate,
     LimitsOutlook,
     effective_rows,
-    outlook,
 )
 from tailboost.thresholds._program import Program
 
@@ -161,7 +160,7 @@ class RateTable:
         words: str,
         worth: Sequence[Floats] | None = None,
         *,
-        limits: Sequence[Limit] | None = None,
+        outlook: LimitsOutlook | None = None,
         refit: bool = False,
     ) -> RateTable:
         """Return the table of a rule on the rows on which it was selected.
@@ -176,8 +175,8 @@ class RateTable:
             What rows these are.
         worth : sequence of ndarray, optional
             What each limit is worth, by unit, see `Program.worth`.
-        limits : sequence of Limit, optional
-            The limits that ``outlook`` is about; by default all of the program.
+        outlook : LimitsOutlook, optional
+            How likely the rule keeps its limits on new rows.
         refit : bool
             Whether refits answer instead of the models that were counted.
         """
@@ -185,10 +184,9 @@ class RateTable:
         stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
         prices = None if worth is None else [None, *worth]
         table = cls.counted(stated, strata, counts, words, worth=prices, refit=refit)
-        likely = outlook(program.limits if limits is None else limits, strata, counts, refit)
-        if likely is None:
+        if outlook is None:
             return table
-        return replace(table, outlook=likely, notes=(*table.notes, likely.sentence))
+        return replace(table, outlook=outlook, notes=(*table.notes, outlook.sentence))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
