@@ -21,7 +21,7 @@ from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._base import routed_params as routed_params
 from tailboost.classifiers._base import with_callbacks as with_callbacks
-from tailboost.classifiers.curve import Curve, CurvePoint, RateOf, front
+from tailboost.classifiers.curve import Curve, CurvePoint, Measured, RateOf, front
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.plan import Plan, Schedule
@@ -97,15 +97,15 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             self._counted = self._counting.counted(shares.argmax(axis=1))
         return self._counted
 
+    def _errors(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        return self._counting.errors_of(counts)
+
     @property
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         check_is_fitted(self)
-        combiner, rows = self._counting, self._rows_kept()
-        stated = [(combiner.objective.rate, None), *((limit.rate, limit) for limit in combiner.limits)]
-        return RateTable.counted(
-            stated, combiner.table.strata, self._counts(), rows.words, refit=rows.refit
-        )  # fmt: skip
+        return self._counting.rates_of(self._counts())
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -114,7 +114,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         On the selection data: a value, not an estimate for other rows. NaN for a subgroup without rows.
         """
         check_is_fitted(self)
-        return {line.unit: line.value for line in self._counting.errors_of(self._counts())}
+        return {line.unit: line.value for line in self._errors(self._counts())}
 
     @property
     def limits_met_(self) -> bool | None:
@@ -125,6 +125,26 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             return None
         return bool((combiner.program.excesses(self._counts()) <= SLIGHT).all())
 
+    @property
+    def units_(self) -> list[Any]:
+        """The subgroups of `subgroup_errors_`."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """The values of `subgroup_errors_`, shape (m,)."""
+        return np.array(list(self.subgroup_errors_.values()))
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
+        return self._errors(self._counts()).intervals()
+
+    @property
+    def bound_met_(self) -> bool | None:
+        """`limits_met_`."""
+        return self.limits_met_
+
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, by `predict` and expected of the randomised rule.
 
@@ -132,8 +152,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """
         if (combiner := self._counting) is not self.combiner_:
             return None
-        found = combiner.errors_of(self._counts())
-        drawn = combiner.errors_of(combiner.mixed(self.estimator_weights_))
+        found = self._errors(self._counts())
+        drawn = self._errors(combiner.mixed(self.estimator_weights_))
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in zip(found, drawn, strict=True)):
             return found
         lines = [replace(line, rule="randomised") for line in drawn]
@@ -264,7 +284,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _warn_of_missed(self, reasons: Sequence[str] = ()) -> None:
         """Name the subgroups whose error is above their limit."""
         combiner = self._counting
-        missed = [line for line in combiner.errors_of(self._counts()) if line.met is False]
+        missed = [line for line in self._errors(self._counts()) if line.met is False]
         if missed:
             warn_of_missed(missed, combiner, self._rows_kept().words, reasons)
 
@@ -369,10 +389,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             for mean, value, mixture in zip(found.mean.tolist(), values.tolist(), found.mixture, strict=True)
         )
         overall = Objective.of(error())
-        return Curve(
-            points, overall, combiner.objective, self._rows_kept().words,
-            (RateOf(overall), combiner.objective), within, self._along, self._sketch, found.gap,
-        )  # fmt: skip
+        measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
+        about = points, overall, combiner.objective, words, measures
+        return Curve(*about, within, self._along, self._sketch, found.gap)
 
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier of some mixture weights of the members."""

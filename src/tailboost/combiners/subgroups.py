@@ -355,19 +355,26 @@ class SubgroupMixture:
         return Candidates(self.table, list(range(K)), [mass[:, None] * (np.arange(K) == k) for k in range(K)])
 
     def highest(self, mixture: Floats) -> float:
-        """Return the upper end of a 95 % interval for the objective on new rows: the highest of a subgroup."""
+        """Return the upper end of a 95 % interval for the objective: the highest of a subgroup."""
         found = self.errors_of(self.mixed(mixture), self.program.objective.rate)
         highest: float = np.nanmax([1.0 if np.isnan(line.high) else line.high for line in found])
         return highest
 
     def errors_of(self, counts: Floats, rate: Any = None) -> RateTable:
         """Return the errors of subgroups by confusion counts, on the selection data."""
-        rate, rows = self.steering if rate is None else rate, self.pool.ledger.rows
+        rate = self.steering if rate is None else rate
         limit = next((each for each in self.limits if each.rate == rate), None)
-        words = rows.words
-        return RateTable.counted(
-            [(rate, limit)], self.table.strata, counts, words, kind=rate.by or "", refit=rows.refit
-        )
+        return self.rates_of(counts, [(rate, limit)], kind=rate.by or "")
+
+    def rates_of(
+        self, counts: Floats, stated: Sequence[tuple[Any, Limit | None]] | None = None, *, kind: str = ""
+    ) -> RateTable:
+        """Return rates by confusion counts: by default those of the objective and the limits."""
+        if stated is None:
+            stated = [(self.objective.rate, None), *((limit.rate, limit) for limit in self.limits)]
+        rows, strata = self.pool.ledger.rows, self.table.strata
+        found = RateTable.counted(stated, strata, counts, rows.words, kind=kind, refit=rows.refit)
+        return found.on_fitted_rows() if rows.fitted else found
 
     def stating(
         self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None

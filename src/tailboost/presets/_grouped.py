@@ -16,7 +16,7 @@ from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.mixture import ValidatedMixtureClassifier, with_callbacks
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
-from tailboost.combiners import Grouping, MixtureEnsemble
+from tailboost.combiners import Grouping
 from tailboost.data import GroupNames, Problem
 from tailboost.learners import HistBoostClassifier
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
@@ -30,7 +30,6 @@ N_TREES, DEPTH = 10, 3
 class Found:
     """Attributes of a fit over subgroups, declared apart: they are no parameters of a constructor."""
 
-    units_: Any
     eta: float | str
     _named: NamedUnits
     _pools: Pools
@@ -151,26 +150,18 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return self._counting.steering.by == self._named.kind and not self._regrouped
 
     @property
-    def _codes(self) -> Any:
-        """Which of the subgroups of the selection data have a name in `units_`."""
-        if not self._own:
-            return slice(None)
-        return np.arange(len(self._named.names)) if self._named.cells is None else self._named.cells
-
-    def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
-        super()._set_ensemble(ensemble)
-        self.units_ = self._named.names if self._own else named_array(list(self.subgroup_errors_))
+    def _codes(self) -> list[int]:
+        """Numbers of the subgroups among those of the strata: cells without training rows are absent."""
+        cells = self._named.cells
+        return list(range(len(self._named.names))) if cells is None else cells.tolist()
 
     def _errors(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups in the order of `units_`."""
-        found = self._counting.errors_of(counts)
-        lines = np.array([*found.lines, None], dtype=object)[:-1][self._codes].tolist()
-        return replace(found, lines=tuple(lines))
-
-    @property
-    def unit_errors_(self) -> Floats:
-        """Error of `predict` on each subgroup, on the selection data, shape (m,)."""
-        return np.array([line.value for line in self._errors(self._counts())])
+        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        found = super()._errors(counts)
+        if not self._own:
+            return found
+        names, lines = self._named.names.tolist(), [found.lines[code] for code in self._codes]
+        return replace(found, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
 
     @property
     def expected_unit_errors_(self) -> Floats:
@@ -179,20 +170,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return np.array([line.value for line in self._errors(drawn)])
 
     @property
-    def unit_intervals_(self) -> Floats | None:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
-        return self._errors(self._counts()).intervals()
-
-    @property
     def expected_unit_intervals_(self) -> Floats | None:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
         return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()
-
-
-def named_array(names: list[Any]) -> Any:
-    """Return names as an array, of objects if they are pairs."""
-    if not any(isinstance(name, tuple) for name in names):
-        return np.array(names)
-    found = np.empty(len(names), dtype=object)
-    found[:] = names
-    return found

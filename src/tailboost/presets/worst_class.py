@@ -133,7 +133,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     Attributes
     ----------
-    units_ : ndarray of shape (m,)
+    units_ : list of length m
         Names of the classes, the groups, or the (class, group) cells; a group of a table is a (column, value)
         pair.
     max_error_ : ndarray of shape (m,)
@@ -261,7 +261,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
         self._name(kind, problem)
-        self.units_ = self._named.names
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
@@ -271,7 +270,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
                 f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} for {self._pools.count} units, "
                 "which is not positive: use class_loss='error', or give gamma"
             )
-        self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
+        self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
         return problem
 
     # -- the game ------------------------------------------------------------------------------------
@@ -303,8 +302,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error == "auto":
             return ()
         rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
-        names, cells = table.strata.units(self._named.kind)[0], self._named.cells
-        named = names if cells is None else [names[cell] for cell in cells]
+        names = table.strata.units(self._named.kind)[0]
+        named = [names[code] for code in self._codes]
         return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 
     def _demand(self, units: TargetUnits, rounds: int) -> Demand:

@@ -372,7 +372,8 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
             yield from [
                 model.reweight(
                     objective=f"worst_{kind}",
-                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()} | {None: 1.0},
+                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()}
+                    | {None: 1.0},
                 )
                 for share in np.linspace(0.0, 1.0, POINTS)
             ]

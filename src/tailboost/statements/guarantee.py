@@ -159,7 +159,7 @@ class Guarantee:
         Names and values of all symbols printed.
     upper : float or None
         The upper end of a 95 % interval for the objective of this rule on new rows (see
-        `tailboost.statements.units.highest`); None for a vote, and if members were fitted on the judged rows.
+        `combiners.Mixture.highest`); None for a vote, and if members were fitted on the judged rows.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str

@@ -275,7 +275,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.subgroups", "Grouping", "SubgroupMixture"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitErrors"),
     # -- mixtures of other models
     **_names("tailboost.mixture._average", "Average"),
     **_names("tailboost.mixture._rated", "Priced", "RateChoice", "Rated", "Stated"),
