@@ -812,27 +812,3 @@ def stated_pair(objective: Objective, stated: Stated) -> tuple[Any, Any]:
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
     return (Largest(error(by="class")), small) if small == error() else (small, error())
-
-
-def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
-    """Return costs of answers as checked numbers, of the rows that are used.
-
-    Raises
-    ------
-    ValueError
-        If they are not K finite numbers for each row.
-    """
-    if costs is None:
-        return None
-    try:
-        found = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as failure:
-        raise ValueError(f"{name} must be numbers: {failure}") from None
-    if found.shape != (n, K):
-        raise ValueError(
-            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
-        )
-    found = found if used is None else found[used]
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite numbers")
-    return found

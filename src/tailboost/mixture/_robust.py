@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import n_rows_of, numbered, refuse_missing
+from tailboost._checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
@@ -36,7 +36,7 @@ from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import costs_of, warn_of_noise
+from tailboost.mixture._rated import warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.statements.known_rows import holds_fitted, noting_seen
@@ -413,12 +413,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
-            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
+            costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
         if stated is None:
             self._aimed(judged_on)
@@ -526,7 +526,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = mix._learned(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
-        mix._settle(judged, costs=costs_of(costs, n_rows_of(y), len(mix.classes_), used))
+        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
         mix._warn()
         return mix
 
