@@ -205,9 +205,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             As in `predict_shares`; if ``deferred`` is a label, or no row may be deferred.
         """
         numbers, X = self._asked(X, groups)
-        return np.concatenate(
-            [self._labels(self._table(X, numbers, part), deferred) for part in batches(X)]
-        )
+        return np.concatenate([self._labels(self._table(X, numbers, part), deferred) for part in batches(X)])
 
     def _labels(self, table: LogTable, deferred: Any) -> NDArray[Any]:
         """Return the label of each row, or what stands for one that is deferred."""
