@@ -55,8 +55,8 @@ def refuse_missing(values: Any, name: str) -> None:
     )
     if missing:
         raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
-            "their rows"
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; drop their "
+            "rows or give them a value"
         )
     if hasattr(values, "dtype"):
         return
@@ -175,6 +175,12 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     if array.ndim == 1:
         return {None: array}
     return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
+
+
+def column_name(groups: Any) -> Any:
+    """Return the name of a column, as of a Series of pandas; None for anything else."""
+    name = getattr(groups, "name", None)
+    return name if isinstance(name, (str, int)) else None
 
 
 def _sorted(names: list[Any]) -> list[Any]:

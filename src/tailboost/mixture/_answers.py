@@ -182,8 +182,8 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label with the largest share of each row. The answer to a row depends on that row alone.
 
-        If a limit on ``rates.deferred()`` lets the rule defer rows to a person, `defers` says which rows these
-        are. `predict` gives them the label that would be answered, or ``deferred``.
+        If a limit on ``rates.deferred()`` lets the rule defer rows to a person, `defers` says which rows
+        these are. `predict` gives them the label that would be answered, or ``deferred``.
 
         Parameters
         ----------

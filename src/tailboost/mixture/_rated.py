@@ -197,8 +197,8 @@ class Stated:
             if rows.groups is None or names is None:
                 raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
-            every = names.columns or (None,)
-            kept = self.columns(every) if every != (None,) else [0]
+            every = names.titles
+            kept = self.columns(every) if names.columns else [0]
             if not kept:  # no column is called so: the rate says it
                 kept = list(range(len(every)))
             numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
@@ -446,7 +446,7 @@ class Rated:
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
         known = self.table.strata
-        every = (names.columns or (None,)) if names is not None else ()
+        every = names.titles if names is not None else ()
         wanted = stated.columns(every) if every != (None,) else [0] * stated.needs_groups
         has_groups = not stated.needs_groups or (
             bool(known.columns) and {every[j] for j in wanted} <= set(known.columns)
@@ -777,7 +777,11 @@ class RateChoice:
                 f"{words}, judged on the other, the rows passed on would be answered with an "
                 f"error of {error:.4f}, the others are with {others:.4f}"
             )
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in self.table if 0 < line.rows < FEW_ROWS]
+        few = [
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            for line in self.table
+            if 0 < line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "

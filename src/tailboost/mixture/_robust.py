@@ -72,8 +72,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
         worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
         of a family. None is "worst_class", and with limits the mean error.
-    limits : list of Limit, default=()
-        What has to hold, from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``.
+    limits : list of Limit or str, default=()
+        Limits from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as text.
         With limits, or another rate than the largest error of a class, group or cell, thresholds are found by
         column generation on tallies of the rows.
     alpha : float in (0, 1], optional
@@ -210,7 +210,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
         "objective": [StrOptions({*OBJECTIVES, "error"}), Rate, Largest, None],
-        "limits": [list, tuple, Limit],
+        "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -363,8 +363,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
             ``by_group=True`` alone.
-        costs : array-like of shape (n, K), optional
-            What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
+        costs : array-like of shape (n, K) or data frame, optional
+            Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
+            ``classes_``, those of a data frame are named by the labels.
         split_by : array-like of shape (n,), optional
             Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds,
             in held-out rows and in the halves behind `unit_estimates_`, so that these are about others. The

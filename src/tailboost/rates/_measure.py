@@ -13,6 +13,7 @@ from tailboost._checks import (
     check_length,
     check_same_kind,
     check_weights,
+    column_name,
     columns_by_name,
     in_class_order,
     label_column,
@@ -74,7 +75,7 @@ class Answered:
             }
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
-            columns = tuple(table)
+            columns = tuple(table) if list(table) != [None] else (column_name(groups),)
             values = tuple(_values(of[used], (known or {}).get(name)) for name, of in table.items())
             numbers = np.column_stack(
                 [

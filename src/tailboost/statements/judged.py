@@ -403,13 +403,13 @@ def judged_rows(
         answered = Answered.of(
             labels,
             answers,
-            groups=columns or None,
+            groups=groups,
             deferred=deferred,
             costs=costs if any(rate.needs_costs for rate in rates) else None,
             labels=classes,
             known=there,
         )
-        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+        return _as_bounds_need(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     return JudgedRows(
