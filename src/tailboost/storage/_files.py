@@ -58,7 +58,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         with path.open("rb") as stream:
             if stream.read(1) == _PICKLE:
                 raise Unreadable(
-                    "is no model file but looks like a pickle, which runs code when it is loaded: if you "
+                    "is not a model file but looks like a pickle, which runs code when it is loaded: if you "
                     "trust it, load it by pickle or joblib, and write a model file by save_model"
                 )
         with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
