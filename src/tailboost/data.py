@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
+from tailboost._checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
@@ -156,6 +156,7 @@ class GroupNames:
     values: tuple[NDArray[Any], ...]  # the different values of each column, sorted
     # Names of the columns of a table, whose groups are then called (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
+    title: Any = None  # name of a column that came by itself, by which rates may call it
 
     @classmethod
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
@@ -167,7 +168,13 @@ class GroupNames:
             raise ValueError(
                 f"{name}: values of kinds that have no order ({error}); make them text"
             ) from None
-        return cls(values, None if list(columns) == [None] else tuple(columns))
+        alone = list(columns) == [None]
+        return cls(values, None if alone else tuple(columns), column_name(groups) if alone else None)
+
+    @property
+    def titles(self) -> tuple[Any, ...]:
+        """What rates call each column; None for a column without a name."""
+        return self.columns or (self.title,)
 
     @property
     def names(self) -> NDArray[Any]:

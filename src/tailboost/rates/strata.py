@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._near import did_you_mean
+from tailboost._near import did_you_mean, meant
 from tailboost._typing import Floats, Ints, Mask
 
 # What `by` may be beside names of columns of `groups`.
@@ -154,7 +154,7 @@ class Strata:
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
                 return number
-        near = did_you_mean(str(label), map(str, self.classes))
+        near = meant(label, self.classes)
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:

@@ -252,8 +252,8 @@ def certify(
     ----------
     model : fitted classifier, pipeline, or array
         Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or
-        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict``
-        is then their argmax.
+        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``, or named by
+        them; ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels: independent draws from the population that the bounds are to be about.
     confidence : float in (0, 1), default=0.95

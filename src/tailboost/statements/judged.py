@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from tailboost._checks import (
@@ -18,6 +17,7 @@ from tailboost._checks import (
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    in_class_order,
     label_column,
     n_rows_of,
     numbered,
@@ -201,10 +201,12 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the labels answered, from labels or from probabilities, and all labels."""
+    given = np.asarray(model)
     if given.ndim == 2:
         classes = _all_labels(y, y, listed)
+        given = np.asarray(in_class_order(model, "model", classes))
         if given.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
@@ -354,7 +356,7 @@ def judged_rows(
     if is_array := not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
-        given, classes = _labels_given(np.asarray(model), labels, listed)
+        given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:
         if X is None:
@@ -401,13 +403,13 @@ def judged_rows(
         answered = Answered.of(
             labels,
             answers,
-            groups=columns or None,
+            groups=groups,
             deferred=deferred,
             costs=costs if any(rate.needs_costs for rate in rates) else None,
             labels=classes,
             known=there,
         )
-        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+        return _as_bounds_need(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     return JudgedRows(
