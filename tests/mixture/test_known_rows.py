@@ -14,9 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
+from tailboost import rates
 from tailboost._rows import Sketch, labels_too_alike
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
+CUTS = [(0, 300), (300, 600), (600, 900)]
 PAIRS = [("bayes", GaussianNB()), ("line", LogisticRegression())]
 
 
@@ -174,6 +176,38 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
             tb.certify(model, *rows)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # noise is below every limit
+@pytest.mark.parametrize("curves", ["two rates", "gap", "deferral"])
+def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves):
+    (X, y), (Z, z), (U, u) = ((X[a:b], y[a:b]) for X, y in [noise(900, 3)] for a, b in CUTS)
+    groups = {"sex": np.resize(["f", "m"], 300)}
+    limits = [rates.deferred() <= 0.2] if curves == "deferral" else ()
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0, objective="error", limits=limits)
+    mix.fit(X, y, groups=groups)
+    if curves == "deferral":
+        both = mix.tradeoff(
+            rates.largest(rates.answered_error(by="class")),
+            rates.answered_error(),
+            n_points=2,
+            passed_on=(0.0, 0.1),
+        )
+        (_, curve), (_, other) = both
+    else:
+        limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
+        curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
+    level = next(iter(curve)).limited + 0.01
+    before = other.at(level)
+    curve.predicted(Z, z, groups=groups)
+    refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
+    asked = {"rates": [rates.error()]}
+    for point in refused:
+        with pytest.raises(tb.SeenRowsError, match="combination was chosen on 100%"):
+            tb.certify(point, Z, z, **asked)
+        assert tb.certify(point, U, u, **asked).n_rows == 300
+    for model in (before, mix):
+        assert tb.certify(model, Z, z, **asked).n_rows == 300
 
 
 @pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])
