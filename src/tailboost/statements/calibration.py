@@ -17,7 +17,14 @@ from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
-from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
+from tailboost.statements.certificates import (
+    Certificate,
+    error_names,
+    rates_asked,
+    targets_every,
+    targets_of,
+    unlisted,
+)
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
 from tailboost.statements.rate_bounds import (
@@ -217,6 +224,15 @@ def calibrate(
         clusters=clusters,
     )
     named: dict[tuple[Kind, Any], float] = {}
+    absent: list[Shortfall] = []
+    if stated:  # of a precision the rows depend on the point
+        fixed = [RateFamily.of(limit, judged) for limit in stated if not limit.rate.is_ratio]
+        absent = [
+            Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
+            for family in fixed
+            for bound in family.bounds(1.0 - confidence)
+            if not bound.n and bound.certified is False
+        ]
     if max_error is not None:
         named = targets_of(max_error, error_names(judged))
         if not named:
@@ -234,9 +250,9 @@ def calibrate(
             for sample in judged.samples(ERRORS[kind], rule)
             if sample.name in targets and not len(sample.rows)
         ]
-        if absent:  # no point can pass, and nothing was looked at
-            words = "; ".join(map(str, absent))
-            raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
+    if absent:  # no point can pass, and nothing was looked at
+        words = "; ".join(map(str, absent))
+        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
     points = candidates(model, named) if named else list(_tightened(model, stated))
     sketch = judged.sketch
     assert sketch is not None
@@ -250,7 +266,9 @@ def calibrate(
         if stated:
             families = [RateFamily.of(limit, answered) for limit in stated]
         else:
-            families = [RateFamily.of_errors(kind, answered, rule, targets)]
+            families = [
+                RateFamily.of_errors(kind, answered, rule, targets, of_every=targets_every(max_error))
+            ]
         bounds = limit_bounds(families, level)
         if any(bound.certified is False for bound in bounds):
             break
@@ -267,6 +285,7 @@ def calibrate(
         f"Attempt {len(attempts)}: it spent {spent:.3g} of what the confidence leaves; all "
         "attempts together, each given what the one before ended in, keep it.",
         *judged.notes,
+        *unlisted(judged, [limit.rate.by for limit in stated] if stated else [kind]),
     ]
     if stated:
         notes.append(f"The point was chosen within {'; '.join(map(str, point.limits))}.")
