@@ -177,7 +177,7 @@ class JudgedRows:
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
         said = f"{share} of these rows equal a row that the model was fitted on"
         if chosen:
-            said += f", {100 * max(chosen):.3g} % one that it was chosen on"
+            said += f", {100 * max(chosen):.3g} % one that it, or a model inside, was chosen on"
         said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
         if self.equal_rows == "natural":
             said += (
