@@ -113,6 +113,11 @@ class Rate(Expression):
         return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
 
     @property
+    def counts_deferral(self) -> bool:
+        """Whether it depends on which rows are deferred, whatever the answers to the others are."""
+        return self.needs_deferral or self.kind == "answered_error"
+
+    @property
     def can_be_lowered(self) -> bool:
         """Whether it can be an objective."""
         return KINDS[self.kind].lowered
@@ -469,6 +474,11 @@ class Limit(Expression):
     def compares(self) -> bool:
         """Whether it is about a gap or ratio between units, not about each of them."""
         return self.form in (GAP, RATIO)
+
+    @property
+    def of_every(self) -> bool:
+        """Whether it is about every unit, not about named ones alone."""
+        return not isinstance(self.bound, tuple) or any(name is None for name, _ in self.bound)
 
     @property
     def limit(self) -> Limit:
