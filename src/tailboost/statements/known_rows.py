@@ -89,6 +89,11 @@ class KnownRows:
         """Return rows that it was made on, with their labels and lots by content, where they are kept."""
         return None
 
+    def _known_rows(self) -> tuple[Sketch, ...]:
+        """Return fingerprints of the rows fitted on, and of those of all choices together."""
+        chosen = (Sketch.union(self.chosen_rows_),) if self.chosen_rows_ else ()
+        return (self.seen_rows_, *chosen)
+
     def seen_share(self, X: Any) -> float:
         """Return the share of some rows that members were fitted on: errors on such rows say little.
 
@@ -143,7 +148,7 @@ class KnownRows:
         self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
-        """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
+        """Count known rows: of those fitted on, and of those of all choices, how many of how many sampled.
 
         Parameters
         ----------
@@ -156,7 +161,7 @@ class KnownRows:
         """
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
-        known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
+        known = [sketch.knows(hashes) for sketch in self._known_rows()]
         return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
 
     def refuse_seen(
@@ -181,7 +186,7 @@ class KnownRows:
         SeenRowsError
             Says by what the rows are copies.
         """
-        sketches = (self.seen_rows_, *self.chosen_rows_)
+        sketches = self._known_rows()
         for j, (sketch, (known, sampled)) in enumerate(zip(sketches, counts.tolist(), strict=True)):
             if equal_rows == "copies" and too_many(known, sampled):
                 why = "the combination was chosen on" if j else "members were fitted on"
