@@ -244,9 +244,7 @@ def test_a_mixture_of_rows_in_partitions_is_that_of_one_machine(client, aim):
         np.testing.assert_allclose(there.mixture[-len(here) :], here.mixture, atol=1e-9)
         for name in ("achieved", "constants_value", "gap"):
             assert getattr(other.guarantee_, name) == pytest.approx(getattr(one.guarantee_, name), abs=1e-9)
-    # Halves are drawn by content here: others than on one machine, but the same wherever the rows lie.
-    assert many[0].guarantee_.estimate == pytest.approx(many[1].guarantee_.estimate, abs=1e-12)
-    assert many[0].guarantee_.estimate == pytest.approx(one.guarantee_.estimate, abs=0.1)
+    assert many[0].guarantee_.upper == pytest.approx(one.guarantee_.upper, abs=1e-9)
 
 
 def test_thresholds_from_a_sample_hold_for_all_rows():

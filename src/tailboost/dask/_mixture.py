@@ -26,7 +26,6 @@ from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses, count_patterns
@@ -55,9 +54,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
     the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
     a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
-    from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
-    the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
-    one machine.
+    from the probabilities by a model of the sample, which on its own rows is surer than on others.
 
     {{parameters}}
 
@@ -388,7 +385,7 @@ class _Block:
             part = slice(a, a + size)
             own = None if groups is None else groups[part]
             logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogTable.of(logs, own, models.averages)
+            yield part, LogTable.of(logs, own, models.average)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
