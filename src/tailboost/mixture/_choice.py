@@ -27,7 +27,6 @@ from tailboost.classifiers.input import (
 )
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._answers import MixtureAnswers
-from tailboost.mixture._average import averaging
 from tailboost.mixture._rated import (
     InfeasibleLimitsError,
     RateChoice,
@@ -42,7 +41,7 @@ from tailboost.mixture._tail import TailChoice
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
 from tailboost.statements.known_rows import noting_seen
-from tailboost.thresholds import SLIGHT, Program, RateTable, within_budget
+from tailboost.thresholds import SLIGHT, RateTable, within_budget
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -369,7 +368,9 @@ class ProbabilityMixture(MixtureAnswers):
         if not self._sharing:
             _, excess = base.judge(pool.tallies)
             found += [
-                rated.choice(Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False)
+                rated.choice(
+                    Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False
+                )
                 for i in np.flatnonzero(excess <= SLIGHT)
             ]
         choices = [choice for choice in found if choice is not None]
@@ -408,7 +409,9 @@ class ProbabilityMixture(MixtureAnswers):
             points.append(CurvePoint(mean, worst, new))
         measures = RateOf(overall), choice.measure
         words = self._judged.rows.words
-        return Curve(tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch)
+        return Curve(
+            tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch
+        )
 
     def _other_limits(self, limited: Objective | Spread) -> tuple[Limit, ...]:
         """Return the limits but for those on what a curve limits."""
@@ -448,7 +451,9 @@ class ProbabilityMixture(MixtureAnswers):
             )
         limited, small = self._pair(a, b)
         stated = self._stated
-        others = tuple(limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred())
+        others = tuple(
+            limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
+        )
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
         return {
             share: mix._rate_curve(limited, small, n_points) for share, mix in zip(given, mixes, strict=True)

@@ -46,6 +46,7 @@ from tailboost.thresholds import (
     Program,
     RateTable,
     Selection,
+    SelectionData,
     Table,
     below_noise,
     charges,
@@ -54,7 +55,6 @@ from tailboost.thresholds import (
     plain_state,
     rate_lines,
     seeded,
-    select,
     selected,
     solve,
     within_budget,
@@ -331,7 +331,7 @@ class Rated:
 
     models: Models
     belief: Belief  # p(s | x)
-    table: Table
+    table: SelectionData  # the selection data
     words: str  # what rows these are
     # The candidates of each objective whatever the limits, made once.
     pools: dict[Objective, Pool] = field(default_factory=dict)
@@ -551,7 +551,9 @@ class RateChoice:
         """Return the rule as one that is selected within these limits."""
         program = self.program.within(limits)
         found = replace(self.selection, excesses=program.excesses(self.selection.counts), growth=None)
-        return replace(self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found)
+        return replace(
+            self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found
+        )
 
     @cached_property
     def errors(self) -> RateTable:
@@ -568,7 +570,7 @@ class RateChoice:
     @property
     def passing(self) -> Passing | None:
         """Errors of deferred rows, where rows may be deferred."""
-        table, found = self.pool.table, self.selection
+        table, found = self.pool.table.at_hand, self.selection
         if not table.strata.defers:
             return None
         return Passing.of(table, [self.pool.members[i] for i in found.numbers], found.weights)

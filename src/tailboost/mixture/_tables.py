@@ -16,7 +16,7 @@ from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost._warn import warn_user
-from tailboost.data import LOTS, Rows, take
+from tailboost.data import LOTS, Rows
 from tailboost.mixture._order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -26,6 +26,7 @@ SUM_TOLERANCE = 1e-2
 
 # Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
 Source = tuple[int, ...]
+
 
 class Averaging(Protocol):
     """How the log-probabilities of several models are averaged."""

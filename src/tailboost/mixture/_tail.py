@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost._typing import Floats
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import CVaR

@@ -7,7 +7,7 @@ from tailboost.thresholds._games import play
 from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise, rate_lines
 from tailboost.thresholds._pool import Growth, grow, solve
 from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
-from tailboost.thresholds._table import Singles, Table, plain_state, spread
+from tailboost.thresholds._table import RemoteTable, SelectionData, Singles, Table, plain_state, spread
 
 __all__ = [
     "ROUNDING",
@@ -22,7 +22,9 @@ __all__ = [
     "Program",
     "RateLine",
     "RateTable",
+    "RemoteTable",
     "Selection",
+    "SelectionData",
     "Singles",
     "Table",
     "below_noise",
