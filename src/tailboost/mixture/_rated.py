@@ -393,7 +393,7 @@ class Rated:
         elif belief.infers:
             assert numbers is not None
             groups = belief.fit_groups(known_of(belief, table), rows.y, numbers, rows.weight, strata)
-            belief.calibrate(logs, groups, stratum, rows.base)
+        belief.calibrate(logs, groups, combination, stratum, rows.base)
         costs = costs if stated.needs_costs else None
         judges = Table(strata, stratum, rows.base, (belief.of(logs, groups, combination),), costs)
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words

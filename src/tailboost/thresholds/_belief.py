@@ -164,6 +164,8 @@ class Belief:
     # One for each column of groups that has to be inferred.
     models: list[GroupModel] = field(default_factory=list)
     calibration: Calibration | None = None  # where groups are inferred
+    # Shape (S, 1): where rules read the group, the mass of each stratum beside what the models expect.
+    factors: Floats | None = None
 
     @property
     def infers(self) -> bool:
@@ -241,6 +243,8 @@ class Belief:
         joint = self.joint(logs, groups, told)
         if self.calibration is not None:
             joint = self.calibration.apply(joint)
+        if self.factors is not None:
+            joint = joint * self.factors
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def joint(self, logs: Floats, groups: Singles | None, told: Ints | None) -> Floats:
@@ -255,10 +259,16 @@ class Belief:
         assert groups is not None
         return (of_class[:, None, :] * groups).reshape(len(of_class) * G, -1)
 
-    def calibrate(self, logs: Floats, groups: Singles, stratum: Ints, share: Floats) -> None:
-        """Fit the calibration on rows whose strata are known."""
-        joint = self.joint(logs, groups, None)
-        if len(joint) <= CALIBRATED_STRATA:
+    def calibrate(
+        self, logs: Floats, groups: Singles | None, told: Ints | None, stratum: Ints, share: Floats
+    ) -> None:
+        """Fit the calibration on rows whose strata are known; where groups are read, of frequencies alone."""
+        joint = self.joint(logs, groups, told)
+        if self.told:
+            expected = joint @ share
+            mass = np.bincount(stratum, share, len(joint))
+            self.factors = (mass / np.where(expected > 0, expected, 1.0))[:, None]
+        elif self.infers and len(joint) <= CALIBRATED_STRATA:
             self.calibration = Calibration.fit(joint.astype(np.float32), stratum, share)
 
 

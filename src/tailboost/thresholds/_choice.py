@@ -63,7 +63,7 @@ class Selection:
         return bool((self.excesses <= SLIGHT).all())
 
 
-def select(pool: Pool, program: Program, *, randomized: bool = False) -> Selection:
+def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
     """Return the best candidate of a pool within limits, or the best mixture.
 
     Among candidates that keep all limits on the selection data, the one of least objective is selected; of
@@ -77,12 +77,10 @@ def select(pool: Pool, program: Program, *, randomized: bool = False) -> Selecti
         Objective and limits.
     randomized : bool
         Whether candidates may share the weight: the rule then draws one for each answer.
+    among : sequence of int
+        The candidates that may be selected; all by default.
     """
     growth = solve(pool, program)
-    return _selected(pool, growth, randomized=randomized)
-
-
-def _selected(pool: Pool, growth: Growth, *, randomized: bool) -> Selection:
     program, scale = growth.program, growth.program.scale
     weights = np.where(growth.solved.weights > LEAST_SHARE, growth.solved.weights, 0.0)
     used = np.flatnonzero(weights)
@@ -91,17 +89,24 @@ def _selected(pool: Pool, growth: Growth, *, randomized: bool) -> Selection:
     value, drawn = float(program.judge(counts)[0]) * scale, program.excesses(counts)
     if randomized:
         return Selection(used, weights, counts, value, value, drawn, drawn, growth)
-    values, excesses = program.judge(pool.tallies)
+    every = np.array(among or range(len(pool.members)))
+    tallies = pool.tallies[every]
+    values, excesses = program.judge(tallies)
     keeping = np.flatnonzero(excesses <= SLIGHT)
     if not len(keeping):
         values, keeping = values + charge_of(growth) * excesses, np.arange(len(values))
-    overall = error().terms(program.strata).values
-    errors = np.array([overall(pool.counts[i])[0] for i in keeping])
-    best = int(keeping[np.lexsort((errors.round(DECIMALS), values[keeping].round(DECIMALS)))[0]])
-    own = float(program.judge(pool.counts[best])[0]) * scale
-    excess = program.excesses(pool.counts[best])
+    errors = overall_errors(program, tallies[keeping]).round(DECIMALS)
+    best = int(keeping[np.lexsort((errors, values[keeping].round(DECIMALS)))[0]])
+    own, excess = float(program.judge(tallies[best])[0]) * scale, program.excesses(tallies[best])
     bound = min(value, own) if excess.max(initial=0.0) <= SLIGHT else value
-    return Selection(np.array([best]), np.ones(1), pool.counts[best], own, bound, excess, drawn, growth)
+    return Selection(every[[best]], np.ones(1), tallies[best], own, bound, excess, drawn, growth)
+
+
+def overall_errors(program: Program, tallies: Floats) -> Floats:
+    """Return the overall error of some confusion counts, shape (T,)."""
+    terms = error().terms(program.strata)
+    found: Floats = np.tensordot(tallies, terms.linear[0], axes=2)
+    return found
 
 
 def charge_of(growth: Growth) -> float:
@@ -130,10 +135,9 @@ def seeded(table: SelectionData, program: Program) -> Pool:
     if small is table:
         return pool
     value, excess = over.judge(pool.tallies)
-    errors = np.array([error().terms(small.strata).values(counts)[0] for counts in pool.counts])
-    front = undominated(np.where(excess > SLIGHT, value + MOST_CHARGE, value), errors)
+    front = undominated(np.where(excess > SLIGHT, value + MOST_CHARGE, value), overall_errors(over, pool.tallies))
     found = pool.on(table, list(dict.fromkeys([*plain, *front.tolist()])))
-    _fill(found, program, program.over(table.at_hand.strata), pool.members[0])
+    _filled(found, program, pool.members[0])
     return found
 
 
@@ -147,7 +151,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
         return program
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
     _, excess = program.within(caps).judge(pool.tallies)
-    errors = np.array([error().terms(program.strata).values(counts)[0] for counts in pool.counts])
+    errors = overall_errors(program, pool.tallies)
     least = float(errors[excess <= max(SLIGHT, float(excess.min()))].min())
     return program.within((*program.limits, error() <= min(1.0, least + error_budget)))
 
@@ -156,8 +160,8 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     """Select within limits, adding candidates to the pool where that can help.
 
     Where the best candidate without limits keeps them all, it is selected: a limit that changes nothing adds
-    no candidate. ``budgeted`` says that the last limit is that of the error budget, for which the pool is
-    made, as for limits on deferral alone.
+    no candidate. Without limits that is the answer of least expected cost or, for a largest rate, the best of
+    the pool within the error budget.
 
     Parameters
     ----------
@@ -174,8 +178,12 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         # With nothing to keep one rule is best, and a draw of several would gain by chance alone.
         n_own = len(program.limits) - budgeted
         light = [limit for i, limit in enumerate(program.limits) if i >= n_own or limit.rate.needs_deferral]
-        free, found = (select(pool, each) for each in (program.within(light), program))
-        if found.keeps and found.numbers[0] == free.numbers[0]:
+        free = [int(select(pool, program.within(light)).numbers[0])]
+        if not program.objective.worst:  # the answer of least expected cost
+            own = Member.of(0, program.prices(np.zeros(len(program.of))))
+            free = _filled(pool, program, own)
+        found = select(pool, program, among=free)
+        if found.keeps:
             return found
     small = pool.table.at_hand.thinned(ROWS)
     some = pool if small is pool.table else pool.on(small)
@@ -186,7 +194,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         carried = [int(own.numbers[0]), *map(int, np.flatnonzero(own.growth.solved.weights))]
         number, *towards = pool.add_all([some.members[i] for i in carried])
         if not randomized:
-            _refine(pool, program, over, number, towards)
+            _refine(pool, program, number, towards)
     return select(pool, program, randomized=randomized)
 
 
@@ -218,30 +226,31 @@ def _towards(first: Member, ends: Sequence[Member]) -> list[Member]:
     return [Member.of(0, (1 - t) * first.prices + t * end.prices) for end in ends for t in places]
 
 
-def _fill(pool: Pool, program: Program, over: Program, chosen: Member) -> None:
-    """Add a candidate with costs of deferral at which about as many of all rows are deferred as may be."""
-    if len(program.caps[1]):
-        table = pool.table.at_hand
-        whole, shares = (program, (1.0,)) if table is pool.table else (over, FILLED_LESS)
-        pool.add_all([filled(table, whole, chosen, share) for share in shares])
+def _filled(pool: Pool, program: Program, chosen: Member) -> list[int]:
+    """Add a candidate with costs of deferral at which about as many rows are deferred as may be, if any may."""
+    if not len(program.caps[1]):
+        return [pool.add(chosen)]
+    table = pool.table.at_hand
+    whole, shares = (program, (1.0,)) if table is pool.table else (program.over(table.strata), FILLED_LESS)
+    return pool.add_all([filled(table, whole, chosen, share) for share in shares])
 
 
-def _refine(pool: Pool, program: Program, over: Program, number: int, towards: Sequence[int]) -> None:
+def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
     """Add candidates near one that keeps limits on some of the rows, but not quite on all.
 
     Parameters
     ----------
     pool : Pool
         Candidates on all rows.
-    program, over : Program
-        The problem on all rows, and on those that candidates were made on.
+    program : Program
+        The problem on all rows.
     number : int
         The candidate that is best on these.
     towards : sequence of int
         Other good candidates.
     """
     chosen = pool.members[number]
-    _fill(pool, program, over, chosen)
+    _filled(pool, program, chosen)
     if program.excesses(pool.counts[number]).max(initial=0.0) > SLIGHT:
         ends = dict.fromkeys([*towards, *pool.constants()])
         pool.add_all(_towards(chosen, [pool.members[i] for i in ends if i != number]))
