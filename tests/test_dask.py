@@ -256,7 +256,7 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
             deferred = local.defers_from(P)
             share = np.average(deferred, weights=w)
             assert share <= 0.1
-            assert next(line.value for line in mix.rates_ if line.rate == "deferred") == pytest.approx(share)
+            assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
             continue
         overall = np.average(1 - shares[np.arange(len(y)), y], weights=w)
         stated = [line.value for line in mix.rates_ if line.unit is None and line.rate.startswith("error")]
@@ -271,30 +271,17 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     fits = []
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
-        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd, n_thresholds=80))
-    assert fits[0].members_ == fits[1].members_
-    np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
+        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd))
+    np.testing.assert_array_equal(*(fit.predict_from({"p": p}) for fit in fits))
     mix = fits[1]
     assert mix.n_threshold_rows_ == 2**16
-    assert "65,536 of them for the thresholds" in mix.guarantee_.judged_on
+    assert "65,536 made the candidates" in mix.rates_.words
     errors = np.array(list(tb.metrics.class_errors(y, mix.predict_from({"p": p})).values()))
-    np.testing.assert_allclose(mix.unit_errors_, errors, atol=1e-12)
+    np.testing.assert_allclose([line.value for line in mix.rates_], errors, atol=1e-12)
     rare, common = np.sort(p[y == 1]), np.sort(p[y == 0])
     at = np.sort(p)
     worst = np.maximum(np.searchsorted(rare, at) / len(rare), 1 - np.searchsorted(common, at) / len(common))
     assert worst.min() <= errors.max() <= worst.min() + 0.01
-
-
-def test_equal_rows_are_in_both_halves_and_the_sample_knows_their_weight():
-    rng = np.random.default_rng(22)
-    y = rng.choice(2, 3000, p=[0.7, 0.3])
-    p = (0.4 * y + 0.6 * rng.random(3000)).round(1)
-    P, w, groups = {"p": p}, np.ones(3000), np.zeros(3000)
-    one = tb.RobustMixtureClassifier.from_probabilities(P, y)
-    for other in mixtures(P, y, groups, w):
-        assert other.members_ == one.members_
-        np.testing.assert_allclose(other.unit_errors_, one.unit_errors_, atol=1e-12)
-        np.testing.assert_allclose(other.unit_intervals_, one.unit_intervals_, atol=0.02)
 
 
 def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_path):
@@ -305,7 +292,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     table = pd.DataFrame(np.hstack(list(P.values()))).assign(y=names[y], site=groups, side="left")
     lazy = dd.from_pandas(table.rename(columns=str), npartitions=5)
     Pd = {"one": lazy[["0", "1", "2"]], "two": lazy[["3", "4", "5"]]}
-    params = {"objective": "worst_group", "n_thresholds": 5}
+    params = {"objective": "worst_group"}
     with client.as_current():
         mix = td.RobustMixtureClassifier.from_probabilities(
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
@@ -316,7 +303,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
         shares = shares.compute()
     told = table[["site", "side"]]
     one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
-    assert (mix.units_, mix.members_) == (one.units_, one.members_)
+    assert [line.unit for line in mix.rates_] == [line.unit for line in one.rates_]
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
     np.testing.assert_array_equal(labels, local.predict_from(P))
@@ -324,21 +311,9 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     tb.save_model(local, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict_from(P), labels)
-    assert again.guarantee_.details == mix.guarantee_.details
     np.testing.assert_array_equal(
         again.reweight(mean_budget=0.01).predict_from(P), local.reweight(mean_budget=0.01).predict_from(P)
     )
-    np.testing.assert_array_equal(
-        again.reweight(P, names[y], objective="worst_class").estimator_weights_,
-        one.reweight(P, names[y], objective="worst_class").estimator_weights_,
-    )
-    for refused in (
-        lambda: again.reweight(objective="worst_class"),
-        lambda: again.reweight(groups=told),
-        lambda: again.tradeoff().predicted(),
-    ):
-        with pytest.raises(ValueError, match="sums of errors were kept, not the probabilities"):
-            refused()
     with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
         mix.reweight(Pd, lazy["y"])
 
@@ -359,8 +334,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),
         (({"one": one}, yd), {"sample_weight": wd - 2}, "sample_weight must not be negative"),
         (({"one": one}, yd), {"objective": "worst_group"}, "needs groups"),
-        (({"one": one}, yd), {"objective": "cvar", "alpha": 0.5}, "give shares=False"),
-        (({"one": one}, yd), {"randomized": True}, "randomized=True is not available on a cluster"),
+        (({"one": one}, yd), {"limits": [rates.cost() <= 0.5]}, "give costs= to fit"),
         (({"one": one}, yd), {"alpha": 2.0}, "The 'alpha' parameter"),
     ):
         with pytest.raises((TypeError, ValueError), match=says):
