@@ -17,7 +17,7 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses
-from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, RateOf, front
+from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
 from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
@@ -353,7 +353,9 @@ class ProbabilityMixture(MixtureAnswers):
             limited, small = a, error() if a != error() else Largest(error(by="class"))
         return limited, small if b is None else b
 
-    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
+    def _rate_curve(
+        self, limited: Any, small: Any, n_points: int, looked_at: LookedAt | None = None
+    ) -> Curve:
         one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
         other = Objective.of(small)
         others = self._other_limits(one)
@@ -404,6 +406,7 @@ class ProbabilityMixture(MixtureAnswers):
             lambda level: self._reaching(other, (*others, one.within(level))),
             self._along,
             self._sketch,
+            _looked_at=looked_at or LookedAt(),
         )
 
     def _tail_curve(self) -> Curve:
@@ -471,8 +474,10 @@ class ProbabilityMixture(MixtureAnswers):
             limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
         )
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
+        looked_at = LookedAt()  # a point may be picked from any of the curves
         return {
-            share: mix._rate_curve(limited, small, n_points) for share, mix in zip(given, mixes, strict=True)
+            share: mix._rate_curve(limited, small, n_points, looked_at)
+            for share, mix in zip(given, mixes, strict=True)
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:

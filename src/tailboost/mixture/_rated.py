@@ -51,6 +51,7 @@ from tailboost.thresholds import (
     Program,
     RateTable,
     Selection,
+    SelectionData,
     Table,
     below_noise,
     charges,
@@ -336,7 +337,7 @@ class Rated:
 
     models: Models
     belief: Belief  # p(s | x)
-    table: Table
+    table: SelectionData  # the selection data
     words: str  # what rows these are
     refit: bool  # whether refits answer instead of the models that are judged on these rows
     # The candidates of each objective whatever the limits, made once.
@@ -615,7 +616,7 @@ class RateChoice:
     @property
     def passing(self) -> Passing | None:
         """Errors of deferred rows, where rows may be deferred."""
-        table, found = self.pool.table, self.selection
+        table, found = self.pool.table.at_hand, self.selection
         if not table.strata.defers:
             return None
         return Passing.of(table, [self.pool.members[i] for i in found.numbers], found.weights)

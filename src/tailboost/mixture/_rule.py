@@ -81,7 +81,9 @@ def log_weights(models: Models, source: Source) -> tuple[dict[str, float], list[
     average = models.average
     if average is None or len(source) == 1:
         return {models.names[i]: 1.0 / len(source) for i in source}, [0.0] * models.n_classes
-    return {models.names[i]: float(average.weights[i]) for i in average.asked.tolist()}, average.offset.tolist()
+    return {
+        models.names[i]: float(average.weights[i]) for i in average.asked.tolist()
+    }, average.offset.tolist()
 
 
 @dataclass(frozen=True)

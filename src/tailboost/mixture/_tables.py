@@ -27,6 +27,7 @@ SUM_TOLERANCE = 1e-2
 # Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
 Source = tuple[int, ...]
 
+
 class Averaging(Protocol):
     """How the log-probabilities of several models are averaged."""
 
