@@ -156,6 +156,24 @@ def test_certify_says_what_it_says_of_the_same_rows_in_memory(request, of, parts
     assert there.rows.kept.tolist() == here.rows.kept.tolist()
 
 
+def test_calibrate_returns_the_point_of_one_machine():
+    X, y, _, _ = table(4, n=900)
+    mix = tb.RobustMixtureClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
+        limits=[rates.miss(1) <= 0.8],
+        random_state=0,
+    ).fit(X, y)
+    X, y, groups, _ = table(5, n=900)
+    Xd, yd, gd = blocks(3, X, y, groups)
+    here = tb.calibrate(mix, X, y, limits=[rates.miss(1) <= 0.9])
+    mix.__dict__.pop("calibration_attempts_", None)
+    there = td.calibrate(mix, Xd, yd, limits=[rates.miss(1) <= 0.9])
+    assert there.certificate_.rates == here.certificate_.rates
+    np.testing.assert_array_equal(there.predict(X), here.predict(X))
+    with pytest.raises(TypeError, match="y_cal is a ndarray"):
+        td.calibrate(mix, Xd, y, limits=[rates.miss(1) <= 0.9])
+
+
 def test_certify_knows_rows_that_were_fitted_on(model):
     X, y, _, _ = table(4, n=600)
     with pytest.raises(tb.SeenRowsError, match="members were fitted on 100% of these rows"):

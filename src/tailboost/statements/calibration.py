@@ -326,7 +326,7 @@ def _margin(lines: Any, limits: Any) -> float:
     found = [np.inf]
     for line in lines:
         bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
-        seen = line.value if np.isnan(line.estimate) else line.estimate
+        seen = line.value
         width = max(line.high - seen, seen - line.low)
         if width > 0:
             found.append((bound - seen if line.sense == "≤" else seen - bound) / width)
