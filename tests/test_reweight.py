@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import RFE
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tailboost.statements.units import highest
 
 import tailboost as tb
 from tailboost._rows import Sketch, hash_rounded_rows
@@ -18,7 +19,6 @@ from tailboost.combiners.objective import CVaR
 from tailboost.data import Rows
 from tailboost.metrics import cvar, expected_group_errors
 from tailboost.solvers import minimize_cvar_mixture
-from tailboost.statements.units import highest
 from tailboost.targets import SHRINKAGE
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)

@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from tailboost.statements.units import UnitErrors
 
 import tailboost as tb
 from tailboost.learners import HistTreeClassifier
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.units import UnitErrors
 from tailboost.thresholds._lines import MOST_LINES
 
 TREE = HistTreeClassifier(max_depth=3)

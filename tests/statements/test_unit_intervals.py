@@ -10,12 +10,12 @@ from scipy.stats import binomtest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from tailboost.statements.units import UnitErrors
 
 import tailboost as tb
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
-from tailboost.statements.units import UnitErrors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

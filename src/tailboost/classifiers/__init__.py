@@ -5,6 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost._method import Method
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -20,7 +21,6 @@ from tailboost.classifiers.plan import (
     LimitBelowNoiseWarning,
     SmallUnitsWarning,
 )
-from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
     EBBoostClassifier,
@@ -37,6 +37,7 @@ __all__ = [
     "BoundNotMetWarning",
     "CVaRBoostClassifier",
     "ConfidenceNotReachedWarning",
+    "Curve",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -48,7 +49,6 @@ __all__ = [
     "SeenRowsError",
     "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
-    "TradeOff",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]

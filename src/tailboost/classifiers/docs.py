@@ -28,6 +28,11 @@ min_unit_rows : int, default=10
     pooled, and where they are still too few the smallest of the others joins them. Classes are never pooled.
     A warning names all that are small. What is reported is by unit all the same.
 
+shrinkage : float ≥ 0, default=5.0
+    Pseudo-rows per class, group or cell. The error of a subgroup with n rows is shrunk towards the mean over
+    the subgroups, with weight s/(n + s) for s pseudo-rows. The player and λ use the shrunk errors, reports
+    use the measured ones.
+
 include_constants : bool, default=True
     Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip.
 

@@ -74,7 +74,7 @@ class TailChoice:
     @property
     def gap(self) -> float:
         """By how much other weights may lower the CVaR."""
-        return self.combiner.gap(self.ensemble)
+        return self.ensemble.gap
 
     @property
     def limits_met(self) -> None:

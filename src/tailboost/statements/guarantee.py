@@ -16,11 +16,11 @@ from tailboost._typing import Floats
 from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
-from tailboost.combiners.objective import CVaR, Objective
+from tailboost.combiners.objective import CVaR
+from tailboost.combiners.subgroups import SubgroupMixture
 from tailboost.game import Game
 from tailboost.rules.entropic import entropic_theory
 from tailboost.solvers import cvar
-from tailboost.statements.units import highest
 from tailboost.thresholds import RateTable
 
 # A value this close to the coin flip's is the coin flip's.
@@ -159,7 +159,7 @@ class Guarantee:
         Names and values of all symbols printed.
     upper : float or None
         The upper end of a 95 % interval for the objective of this rule on new rows (see
-        `tailboost.statements.units.highest`); None for a vote, and if members were fitted on the judged rows.
+        `combiners.Mixture.highest`); None for a vote, and if members were fitted on the judged rows.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
@@ -364,7 +364,7 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 
 def guarantee(
     game: Game[Any] | None,
-    combiner: Mixture,
+    combiner: Mixture | SubgroupMixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -378,7 +378,7 @@ def guarantee(
     solve.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
-    coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
+    coin, achieved = combiner.coin, combiner.value(mixture)
     first, named = _called(game, combiner, names)
     budget = None
     if combiner.mean_budget is not None:
@@ -387,9 +387,6 @@ def guarantee(
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
     promised, observed = bounds
-    # Outliers have no part in the errors of units.
-    dropped = ledger.dropped if objective.unit is None else 0.0
-    plain = objective.unlimited
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
@@ -401,35 +398,34 @@ def guarantee(
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     upper = None
     if not ledger.rows.fitted and not combiner.voting:
-        upper = highest(objective, ledger.rows, ledger.pool().combine(mixture))
+        upper = combiner.highest(mixture)
     return Guarantee(
         promised=promised,
         observed=observed,
         achieved=achieved,
-        achieved_on_all=objective.evaluate(ledger.whole, mixture) if dropped else achieved,
-        dropped=dropped,
+        achieved_on_all=combiner.on_all(mixture) if combiner.dropped else achieved,
+        dropped=combiner.dropped,
         gap=gap,
         objective=str(objective),
         judged_on=ledger.rows.words,
         coin_flip_value=coin,
         erm_value=combiner.value(alone),
         alone=named(first),
-        constants_value=objective.constants(ledger, K),
+        constants_value=combiner.constants,
         only=only,
         ignores_features=None not in constants,
-        largest_error=None if plain is None else plain.evaluate(ledger, mixture),
+        largest_error=None,
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
-        beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
-        symbols=_symbols(game, objective, K, (*promised, *observed)),
+        beats_coin_flip_from=None if combiner.alpha is None else beats_coin_flip_from(ledger, K),
+        symbols=_symbols(game, combiner, K, (*promised, *observed)),
         upper=upper,
         budget=budget,
-        chosen_by=combiner.chosen_by,
         draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
     )
 
 
 def _called(
-    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
@@ -445,12 +441,12 @@ def _called(
 
 
 def _symbols(
-    game: Game[Any] | None, objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
+    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Explain what is printed: K, T and λ always, the rest where a bound or the objective has it."""
     known = {} if game is None else {"T": f"{game.n_rounds} rounds"}
     known |= {"K": f"{n_classes} classes", "λ": "estimator_weights_, the shares of the members"}
-    alpha = objective.alpha
+    alpha = combiner.alpha
     if game is not None:
         losses = game.trace.weighted_loss
         known |= {
@@ -465,8 +461,8 @@ def _symbols(
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
     known |= {} if game is None else game.rule.symbols
-    printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
-    if objective.alpha is not None:
+    printed = " ".join([str(combiner.objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
+    if combiner.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin
     names: list[str] = []
     # An explanation may need further ones.

@@ -37,7 +37,8 @@ class Reviewed:
     finish: Callable[[Any], None] | None = None
 
 
-# Functions of one array that compute another.
+# Functions of one array that compute another: all that a transformer of functions may hold. `save_model` and
+# SECURITY.md list them.
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
@@ -271,10 +272,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
-    **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
+    **_names("tailboost.combiners.objective", "CVaR", "WorstRow"),
     **_names("tailboost.combiners.pool", "Pool"),
+    **_names("tailboost.combiners.subgroups", "Grouping", "SubgroupMixture"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitErrors"),
     # -- mixtures of other models
     **_names("tailboost.mixture._average", "Average"),
     **_names("tailboost.mixture._rated", "Priced", "RateChoice", "Rated", "Stated"),

@@ -204,6 +204,11 @@ class RateTable:
         pairs = [(one.rate, one.limit) for one in stated]
         return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
 
+    def on_fitted_rows(self) -> RateTable:
+        """Return the table without intervals: members were fitted on its rows."""
+        lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
+        return replace(self, lines=lines, notes=("no intervals: members were fitted on these rows",))
+
     def of_rule(self, rule: str) -> RateTable:
         """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
         lines = [line for line in self.lines if line.rule == rule]
@@ -260,7 +265,7 @@ class RateTable:
         """Whether limits are kept on these rows, and how likely on new ones, in a sentence."""
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
-            return "Nothing was limited."
+            return "There is no limit among these rates."
         if broken := _named(line for line in limited if not line.met):
             return f"Not kept on these rows: {broken}."
         if self.outlook is None:
