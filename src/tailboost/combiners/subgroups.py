@@ -19,11 +19,13 @@ from tailboost.solvers import minimize_cvar_mixture
 from tailboost.targets import DECIMALS
 from tailboost.thresholds import (
     SLIGHT,
+    LimitsOutlook,
     Program,
     RateTable,
     Selection,
     Table,
     mixed,
+    outlook,
     select,
     solve,
     within_budget,
@@ -375,6 +377,11 @@ class SubgroupMixture:
         rows, strata = self.pool.ledger.rows, self.table.strata
         found = RateTable.counted(stated, strata, counts, rows.words, kind=kind, refit=rows.refit)
         return found.on_fitted_rows() if rows.fitted else found
+
+    def outlook(self, counts: Floats) -> LimitsOutlook | None:
+        """Return how likely a rule with these confusion counts keeps the limits on new rows."""
+        rows = self.pool.ledger.rows
+        return None if rows.fitted else outlook(self.limits, self.table.strata, counts, rows.refit)
 
     def stating(
         self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None
