@@ -145,15 +145,19 @@ class _Reader:
         start = self.next.at
         found: Rate | Largest | Spread | Limit = self.call(0)
         if self.took("<="):
-            found = self._compared(found, lambda one, bound: one <= bound, start)
+            found = self._compared(found, lambda one, bound: one <= bound, start, at_most=True)
         elif self.took(">="):
             found = self._compared(found, lambda one, bound: one >= bound, start)
         if self.next.kind != "end":
             raise self._error("expected the end", self.next.at)
         return found
 
-    def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
-        bound = self.value(0)
+    def _compared(
+        self, one: Any, compare: Callable[[Any, Any], Any], start: int, *, at_most: bool = False
+    ) -> Any:
+        at, bound = self.next.at, self.value(0)
+        if type(bound) is int and bound == 1 and at_most and one.rate.kind != "cost":
+            raise self._error("every rule keeps this; write 0.01 for 1 %, or drop the limit", at)
         if one.worst:
             raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
         try:
@@ -233,6 +237,8 @@ class _Reader:
             self.expect(":")
             if isinstance(key, (list, dict)):
                 raise self._error("a unit is text, a number or a tuple of them", at)
+            if key in found:
+                raise self._error("this unit stands twice", at)
             found[key] = self.value(depth + 1)
             if not self.took(","):
                 self.expect("}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost._checks import (
     check_length,
+    check_mask,
     check_same_kind,
     check_weights,
     columns_by_name,
@@ -78,10 +79,10 @@ class Answered:
                 ]
             )
         if deferred is not None:
-            check_length(deferred, "deferred", n, "y_true")
+            deferred = check_mask(deferred, "deferred", n)
             if draws:
                 raise ValueError("deferred: a rule that draws has shares of passing on, not rows")
-            actions = np.where(np.asarray(deferred, dtype=bool), len(classes), actions)
+            actions = np.where(deferred, len(classes), actions)
         each = None
         if costs is not None:
             each = np.asarray(costs, dtype=np.float64)

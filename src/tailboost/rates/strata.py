@@ -158,7 +158,14 @@ class Strata:
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
+                if isinstance(label, bool) and not isinstance(known, bool):
+                    break
                 return number
+        for known in self.classes:
+            if str(known) == str(label) or known == label:
+                raise ValueError(
+                    f"no class is called {label!r}: the labels are {_kind(known)}, write {known!r}"
+                )
         near = did_you_mean(str(label), map(str, self.classes))
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
@@ -268,6 +275,10 @@ def _different(rows: Ints) -> tuple[Ints, Ints]:
         return np.unique(rows, axis=0, return_inverse=True)
     code, of = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
     return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, of
+
+
+def _kind(label: Any) -> str:
+    return "text" if isinstance(label, str) else "truth values" if isinstance(label, bool) else "numbers"
 
 
 def _few(names: tuple[Any, ...]) -> str:
