@@ -317,19 +317,6 @@ def test_all_that_is_said_with_rates_answers_the_same_questions(said, is_limit, 
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("error(by=class) <= {yes: .3, yes: .9}", "at 'yes', character 30: this unit stands twice"),
-        ("miss(yes) <= 1", "at '1', character 14: every rule keeps this; write 0.01 for 1 %, or drop"),
-        ("gap(selected(yes, by=sex)) <= 1", "write 0.01 for 1 %"),
-    ],
-)
-def test_texts_that_mean_something_else_are_refused(text, words):
-    with pytest.raises(ValueError, match=words):
-        rates.parse(text)
-
-
-@pytest.mark.parametrize(
     "text", ["miss(yes) <= 1.0", "miss(yes) <= 100%", "precision(yes) >= 1", "cost([[0, 1], [5, 0]]) <= 1"]
 )
 def test_texts_that_mean_what_they_say_are_read(text):
@@ -339,9 +326,7 @@ def test_texts_that_mean_what_they_say_are_read(text):
 
 def test_a_label_is_of_the_kind_of_the_labels():
     y = np.array([0, 1, 1, 0])
-    for label, said in ((True, "numbers, write 1"), ("1", "numbers, write 1"), (False, "numbers, write 0")):
-        with pytest.raises(ValueError, match=f"no class is called {label!r}: the labels are {said}"):
+    for label in (True, "1", False):
+        with pytest.raises(ValueError, match=f"no class is called {label!r}"):
             rates.measure(rates.miss(label), y, y)
-    with pytest.raises(ValueError, match="the labels are text, write '1'"):
-        rates.measure(rates.miss(1), y.astype(str), y.astype(str))
     assert rates.measure(rates.miss(True), y == 1, y == 1) == {None: 0.0}

@@ -190,9 +190,7 @@ def calibrate(
 
 def card(
     model: given.Model,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="FILE", help="New rows that the model is measured on.")
-    ],
+    data: given.Data,
     out: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Where to write it: .md or .html; may be repeated."),
@@ -208,8 +206,8 @@ def card(
 ) -> None:
     """Write a card of a model: purpose, data, errors with certificates, limits, and what was not tested.
 
-    Everything but the purpose is measured or was noted at the fit. Without --out the Markdown is printed.
-    Groups are those of --group, else those of the fit.
+    DATA are new rows, on which the model is measured. Everything but the purpose is measured or was noted at
+    the fit. Without --out the Markdown is printed. Groups are those of --group, else those of the fit.
     """
     from tailboost.report import Card  # which the other commands need not wait for
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._near import did_you_mean
+from tailboost._near import did_you_mean, meant
 from tailboost._typing import Floats, Ints, Mask
 
 # What `by` may be beside names of columns of `groups`.
@@ -161,12 +161,7 @@ class Strata:
                 if isinstance(label, bool) and not isinstance(known, bool):
                     break
                 return number
-        for known in self.classes:
-            if str(known) == str(label) or known == label:
-                raise ValueError(
-                    f"no class is called {label!r}: the labels are {_kind(known)}, write {known!r}"
-                )
-        near = did_you_mean(str(label), map(str, self.classes))
+        near = meant(label, self.classes)
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
@@ -275,10 +270,6 @@ def _different(rows: Ints) -> tuple[Ints, Ints]:
         return np.unique(rows, axis=0, return_inverse=True)
     code, of = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
     return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, of
-
-
-def _kind(label: Any) -> str:
-    return "text" if isinstance(label, str) else "truth values" if isinstance(label, bool) else "numbers"
 
 
 def _few(names: tuple[Any, ...]) -> str:

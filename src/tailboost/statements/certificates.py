@@ -29,7 +29,7 @@ from tailboost.statements.rate_bounds import (
     shared_bounds,
     words_of,
 )
-from tailboost.statements.recheck import Recheck
+from tailboost.statements.recheck import Recheck, rows_unnamed
 from tailboost.targets import allowed_errors
 
 __all__ = ["Certificate", "CertifiedBound", "certify", "targets_of"]
@@ -119,7 +119,8 @@ class Certificate:
         Bets on every bound being broken gain where new rows break it (an e-process, anytime-valid): that any
         wealth ever exceeds the threshold, m/(1 − confidence) for m bounds, has a probability of at most
         1 − confidence if all bounds are true. Bounds on a CVaR, a shift and the worst unit are not tested by
-        themselves. A gap or ratio of rates is tested by differences of rows of its units.
+        themselves. A gap or ratio of rates is tested by differences of rows of its units, in random order
+        from a generator with a fixed seed. The order of the rows in ``X`` has no effect.
 
         Parameters
         ----------
@@ -164,14 +165,17 @@ class Certificate:
         if not set(rules) <= set(judged.rules):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
         before = found.rows if self.rows is None else (self.rows, *found.rows)
-        if judged.met(before):
+        counts = judged.known_among(before)
+        if found.had(counts):
             raise SeenRowsError(
                 "X holds rows that the certificate was made on, or that were rechecked before, or rows equal "
-                "to them (say equal_rows='natural' where fresh rows equal others by nature)"
+                "to them: more than one in twenty of this batch, or of all batches together (say "
+                "equal_rows='natural' where fresh rows equal others by nature)"
             )
-        of = {key: judged.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
-        samples = [judged.compared(b.claim.units, of[b.counted, b.rule]) for b in self.tested]
-        return found.add(samples, () if judged.sketch is None else (judged.sketch,))
+        of = {key: judged.samples(*key) for key in dict.fromkeys((b.counted, b.rule) for b in self.tested)}
+        samples = [judged.compared(b.claim, of[b.counted, b.rule]) for b in self.tested]
+        rows = () if judged.sketch is None else (judged.sketch,)
+        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, of))
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -266,8 +270,8 @@ def certify(
     ----------
     model : fitted classifier, pipeline, or array
         Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or
-        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict``
-        is then their argmax.
+        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``, or named by
+        them; ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels: independent draws from the population that the bounds are to be about.
     confidence : float in (0, 1), default=0.95
@@ -306,9 +310,9 @@ def certify(
         features take few values and no row was copied, here or in the fit's table.
     clusters : array-like of shape (n,), optional
         Whose rows these are, where persons, households or places have several. Each has then one vote in a
-        class or group, or among the rows that a rate counts among: one of its rows there counts, drawn by
-        content. The clusters are the independent draws, and their rows may depend on each other in any way,
-        copies among them.
+        class or group, or among the rows that a rate counts among: one of its rows there counts, drawn at
+        random from a generator with a fixed seed. The order of the rows has no effect. The clusters are the
+        independent draws, and their rows may depend on each other in any way, copies among them.
     deferred : array-like of bool, shape (n,), optional
         With an array of answers: True for a row that was deferred to a human instead of answered. Rates that
         count deferred rows need it. A classifier tells it by ``defers``.

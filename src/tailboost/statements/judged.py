@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from tailboost._checks import (
@@ -19,19 +18,21 @@ from tailboost._checks import (
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    in_class_order,
     label_column,
     n_rows_of,
     numbered,
     positions,
     refuse_missing,
 )
-from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost._units import can_defer, deferral_words, told
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
+from tailboost.statements.recheck import Claim
 
 #: Of errors "predict", or of the rule whose label distribution is `predict_shares`.
 Rule = Literal["predict", "randomised"]
@@ -48,8 +49,9 @@ ASSUMED = (
     "one person, no later shift), and none had a part in making or choosing the model."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn without "
-    "a look at its loss. The bounds are about a row drawn at random of a cluster drawn at random. "
+    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn at "
+    "random from a generator with a fixed seed. The bounds are about a row drawn at random of a cluster "
+    "drawn at random. Those of a class or group draw among its rows, and among the clusters with such rows. "
     "Assumed: the clusters are independent draws from the population this is about (no later shift), and no "
     "row of theirs had a part in making or choosing the model."
 )
@@ -88,22 +90,35 @@ class JudgedRows:
         return None if self.hashes is None else Sketch.of(self.hashes)
 
     def met(self, before: Iterable[Sketch]) -> bool:
-        """Whether the rows are among those of some fingerprints, unless they are said to equal by nature."""
-        hashes = self.hashes if self.equal_rows == "copies" else None
-        return hashes is not None and any(sketch.beyond_chance(hashes) for sketch in before)
+        """Whether too many rows have one of some fingerprints; see `known_among`."""
+        return any(too_many(*counts) for counts in self.known_among(before))
+
+    def known_among(self, before: Iterable[Sketch]) -> list[tuple[int, int]]:
+        """Count rows with one of some fingerprints: how many of how many that the fingerprints sample.
+
+        All fingerprints count together. Those that sample fewer rows than others are in the first counts
+        alone; the last counts are by the most complete ones. Rows that are said to be equal by nature are
+        not counted.
+        """
+        if self.hashes is None or self.equal_rows == "natural":
+            return [(0, 0)]
+        sketches = list(before)
+        limits = sorted({sketch.limit for sketch in sketches} | {Sketch.COMPLETE})
+        unions = (Sketch.union([each for each in sketches if each.limit >= limit]) for limit in limits)
+        known = [union.knows(self.hashes) for union in unions]
+        return [(int(each.sum()), len(each)) for each in known]
 
     @cached_property
-    def lots(self) -> Hashes:
-        """A lot for each row, by content and label: nobody chose it, and the order has no part in it.
+    def draws(self) -> Floats:
+        """Random number of each row, shape (n,): votes of clusters and the order of rows follow from it.
 
-        Rows whose content is not known draw by their place.
+        Rows are numbered by content, or by answer if the content is not known, and by stratum and cluster.
         """
-        drawn = self.hashes
-        if drawn is None:
-            drawn = np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
-        mixed = (drawn + self.y.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        lots: Hashes = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        return lots
+        content = self.hashes
+        if content is None:
+            content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
+        whose = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
+        return random_numbers(content, self.answered.stratum, whose)
 
     def by(self, model: Any) -> JudgedRows:
         """Return the same rows as answered by another model."""
@@ -124,35 +139,58 @@ class JudgedRows:
         return found if self.clusters is None else [self._votes(sample) for sample in found]
 
     def _votes(self, sample: Sample) -> Sample:
-        """Return the row of each cluster that has the least lot, in the order of the rows."""
+        """Return one row of each cluster, drawn at random, in the order of the rows."""
         assert self.clusters is not None
         if not len(rows := sample.rows):
             return sample
-        order = np.lexsort((self.lots[rows], self.clusters[rows]))
-        kept = np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]])
-        among = None if sample.among is None else sample.among[kept]
-        return replace(sample, rows=rows[kept], values=sample.values[kept], among=among)
+        order = np.lexsort((self.draws[rows], self.clusters[rows]))
+        return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
 
-    def compared(self, units: Sequence[Any], samples: Sequence[Sample]) -> list[Sample] | None:
-        """Return the rows of some units in the order of their lots; None where there is no such unit.
+    def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
+        """Return the rows of each unit of a claim, in random order; None if the claim has no rows' unit here.
+
+        ``samples`` are those of all units of the rate. A claim about other groups gets these first, together.
+        If the claim needs several units, each row is in one of them alone.
 
         Raises
         ------
         ValueError
-            If clusters are in several of the units, whose rows are then no independent draws.
+            If a cluster is in several of the units: its rows are no independent draws then.
         """
-        of, order = {sample.name: sample for sample in samples}, cast(Any, self.lots)
-        if not any(unit in of for unit in units):
+        several = claim.others or len(claim.units) > 1
+        apart = self._apart(samples) if several else samples
+        found = [sample for sample in apart if sample.name in claim.units]
+        others = [sample for sample in apart if sample.name not in claim.units] if claim.others else []
+        if not (others if claim.others else found):
             return None
-        found = [of[u].ordered(order) if u in of else samples[0].without_rows(u) for u in units]
-        if self.clusters is not None and len(units) > 1:
-            whose = np.concatenate([self.clusters[sample.rows] for sample in found])
+        if self.clusters is not None and several:
+            used = others if claim.form == "mean" else [*others, *found]
+            whose = np.concatenate([np.unique(self.clusters[sample.rows]) for sample in used])
             if len(np.unique(whose)) < len(whose):
                 raise ValueError(
-                    "clusters: some have rows in several of the units that a gap or ratio compares, which "
-                    "are then no independent draws; give one row of each person"
+                    "clusters: some have rows in several of the units that a gap or ratio compares, or in "
+                    "several groups that no bound names; such rows are no independent draws. Give one row of "
+                    "each cluster"
                 )
-        return found
+        of = {sample.name: sample for sample in apart}
+        first = [others[0].with_rows_of(others)] if others else []
+        units = () if claim.others and claim.form == "mean" else claim.units
+        named = [of[unit] if unit in of else apart[0].without_rows(unit) for unit in units]
+        return [sample.ordered(self.draws) for sample in (*first, *named)]
+
+    def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        """Leave each row in one of its units, drawn at random; groups of several columns share rows."""
+        rows = np.concatenate([sample.rows for sample in samples])
+        order = np.argsort(rows, kind="stable")
+        _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) == len(rows):
+            return samples
+        nth = np.empty(len(rows), dtype=np.intp)  # of its row's units
+        nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        # Later digits of the draws: the first ones decide on votes and on the order.
+        kept = nth == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        parts = np.split(kept, np.cumsum([len(sample.rows) for sample in samples])[:-1])
+        return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
     def knows(self, by: Any) -> bool:
         """Whether the units of a rate are known to be all units of the population."""
@@ -219,10 +257,12 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the labels answered, from labels or from probabilities, and all labels."""
+    given = np.asarray(model)
     if given.ndim == 2:
         classes = _all_labels(y, y, listed)
+        given = np.asarray(in_class_order(model, "model", classes))
         if given.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
@@ -403,7 +443,7 @@ def judged_rows(
                 "tell them; give deferred=, a mask that is True for a deferred row"
             )
         deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
-        given, classes = _labels_given(np.asarray(model), labels, listed)
+        given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:
         if X is None:
@@ -467,14 +507,14 @@ def judged_rows(
         answered = Answered.of(
             labels,
             answers,
-            groups=columns or None,
+            groups=groups,
             deferred=passed,
             costs=costs if any(rate.needs_costs for rate in rates) else None,
             labels=classes,
             known=there,
         )
         answered = replace(answered, strata=replace(answered.strata, known=crossed))
-        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+        return _as_bounds_need(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     return JudgedRows(

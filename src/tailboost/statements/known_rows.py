@@ -172,7 +172,7 @@ class KnownRows:
         self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
-        """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
+        """Count known rows: of those fitted on, and of those of all choices, how many of how many sampled.
 
         Frozen classifiers of tailboost within this one are asked too.
 
@@ -187,17 +187,23 @@ class KnownRows:
         """
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
-        known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
+        known = [sketch.knows(hashes) for sketch, _ in self._own_records()]
         own = np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
         return np.concatenate([own, *count_by_frozen(self, X)])
 
+    def _own_records(self) -> list[tuple[Sketch, str]]:
+        """Return the fingerprints of the rows fitted on, and of those of all selections together."""
+        selected = [Sketch.union(self.chosen_rows_)] if self.chosen_rows_ else []
+        return [
+            (self.seen_rows_, "members were fitted on"),
+            *((sketch, "the combination was chosen on") for sketch in selected),
+        ]
+
     def _records(self) -> list[tuple[Sketch, str]]:
         """Return the fingerprints that `count_known` counts by, with what was done with their rows."""
-        chosen = [(sketch, "the combination was chosen on") for sketch in self.chosen_rows_]
         finals = [last_step(model) for model in came_fitted(self)]
         inner = [record for final in finals if isinstance(final, KnownRows) for record in final._records()]
-        frozen = [(sketch, "a frozen model was made on") for sketch, _ in inner]
-        return [(self.seen_rows_, "members were fitted on"), *chosen, *frozen]
+        return [*self._own_records(), *((sketch, "a frozen model was made on") for sketch, _ in inner)]
 
     def refuse_seen(
         self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"

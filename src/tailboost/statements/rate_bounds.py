@@ -19,6 +19,7 @@ __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
+OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 # Ratios of a rule that draws are bounded at so many levels.
 LEVELS = 1000
@@ -60,7 +61,10 @@ class CertifiedBound:
     rate : Rate or None
         What is counted, where it was asked for as a rate.
     units : tuple
-        What a gap or ratio compares.
+        What a gap or ratio compares. If ``others`` is true, the groups that are named.
+    others : bool
+        Whether it is about all groups together that ``units`` does not name, as groups that appear later; of
+        a gap or ratio, whether it compares these with the named ones.
     """
 
     kind: Kind = "rate"
@@ -76,6 +80,7 @@ class CertifiedBound:
     sense: str = "≤"
     rate: Rate | None = None
     units: tuple[Any, ...] = ()
+    others: bool = False
 
     @property
     def certified(self) -> bool | None:
@@ -92,6 +97,8 @@ class CertifiedBound:
     @property
     def name(self) -> str:
         """Of what it is, in words: the unit."""
+        if self.others:
+            return OTHERS if self.unit is None else f"{self.unit} with {OTHERS}"
         if self.rate is not None:
             seen = " seen" if self.units and self.of_seen else ""
             return "all" if self.unit is None else f"{unit_name(self.unit)}{seen}"
@@ -122,8 +129,8 @@ class CertifiedBound:
         """What new rows can contradict."""
         lower = None if self.sense == "≤" else self.lower
         upper = None if self.sense == "≥" else self.upper
-        form: Any = self.unit if self.units else "mean"
-        return Claim(form, self.units or (self.unit,), lower, upper)
+        form: Any = self.unit if self.units and self.unit is not None else "mean"
+        return Claim(form, self.units or (self.unit,), lower, upper, self.others)
 
     @property
     def cells(self) -> dict[str, str]:
