@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -376,6 +377,17 @@ class Sketch:
             1 / max(1, sampled) + 1 / max(1, len(self.kept))
         )
         return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        kept = base64.b64encode(self.kept.astype("<u4").tobytes()).decode()
+        return {"kept": kept, "limit": self.limit, "repeated": self.repeated, "complete": self.complete}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the sketch that `to_dict` wrote."""
+        kept = np.frombuffer(base64.b64decode(state["kept"], validate=True), dtype="<u4").astype(np.uint32)
+        return cls(kept, int(state["limit"]), float(state["repeated"]), bool(state["complete"]))
 
     def overlaps(self, other: Sketch) -> bool:
         """Whether more rows of another sketch are known than `too_many` allows."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from tailboost._checks import (
@@ -18,6 +17,7 @@ from tailboost._checks import (
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    in_class_order,
     label_column,
     n_rows_of,
     numbered,
@@ -26,7 +26,7 @@ from tailboost._checks import (
 )
 from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost._steps import final_step, label_shares, last_step
-from tailboost._typing import Floats, Hashes, Ints, Labels
+from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import can_defer, told
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import Answered, Rate, Sample, error
@@ -67,7 +67,8 @@ class JudgedRows:
     # Shape (m, 2), as `KnownRows.count_known` says; None where the model keeps no fingerprints.
     known: Ints | None = None
     complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
-    listed: Collection[str] = ()  # "class", "group": of which it is known which there are
+    # "class", "group", ("group", column): the kinds of units of which all are known.
+    listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"  # what equal rows were said to be
     clusters: Ints | None = None  # shape (n,): whose rows these are, where each has one vote in a unit
     # What another model answers to the rows, as ``answered`` and ``drawn``.
@@ -187,6 +188,18 @@ class JudgedRows:
         parts = np.split(kept, np.cumsum([len(sample.rows) for sample in samples])[:-1])
         return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
+    def knows(self, by: Any) -> bool:
+        """Whether the units of a rate are known to be all units of the population."""
+        names = set(by if isinstance(by, tuple) else (by,))
+        if "cell" in names:
+            names = {"class", "group"}
+        if "class" in names and "class" not in self.listed:
+            return False
+        groups = names - {None, "class"}
+        if len(groups) > 1 and self.answered.strata.known == ():
+            return False
+        return all(name in self.listed or ("group", name) in self.listed for name in groups)
+
     @property
     def notes(self) -> list[str]:
         """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
@@ -199,7 +212,7 @@ class JudgedRows:
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
         said = f"{share} of these rows equal a row that the model was fitted on"
         if chosen:
-            said += f", {100 * max(chosen):.3g} % one that it was chosen on"
+            said += f", {100 * max(chosen):.3g} % one that it, or a model inside, was chosen on"
         said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
         if self.equal_rows == "natural":
             said += (
@@ -236,10 +249,12 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the labels answered, from labels or from probabilities, and all labels."""
+    given = np.asarray(model)
     if given.ndim == 2:
         classes = _all_labels(y, y, listed)
+        given = np.asarray(in_class_order(model, "model", classes))
         if given.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
@@ -310,6 +325,28 @@ def groups_of_fit(model: Any) -> list[Any]:
     return [] if names is None else _plain_list(names)
 
 
+def _combinations_of_fit(
+    model: Any, of_fit: Sequence[Any], columns: Sequence[Any]
+) -> tuple[tuple[Any, ...], ...] | None:
+    """Return the combinations of columns that the fit had; None where each value of one column is one."""
+    if len(columns) < 2:
+        return None
+    combinations = getattr(last_step(model), "group_combinations_", ())
+    place = [list(of_fit).index(column) for column in columns]
+    return tuple(sorted({tuple(row[j] for j in place) for row in combinations}, key=repr))
+
+
+def _mask(deferred: Any, n: int) -> Mask:
+    """Return which rows were deferred, checked."""
+    given = np.asarray(deferred)
+    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
+        raise ValueError(
+            f"deferred must be a mask of shape ({n},), True for a deferred row, got the shape {given.shape} "
+            f"and the type {given.dtype}"
+        )
+    return given.astype(bool)
+
+
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     """Return the groups of each column: one of a table is called (column, value), others are of None."""
     found: dict[Any, list[Any]] = {}
@@ -317,6 +354,12 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
         column, value = name if isinstance(name, tuple) else (None, name)
         found.setdefault(column, []).append(value)
     return found
+
+
+def _kinds_listed(classes: bool, groups: bool, columns: Iterable[Any]) -> set[Any]:
+    """Return the kinds of units of which all are known, also those of some columns of groups."""
+    kinds = {("group", column) for column in columns}
+    return {*kinds, *(["class"] if classes else []), *(["group"] if groups else [])}
 
 
 def _columns(groups: Any, n: int) -> dict[Any, Labels]:
@@ -355,6 +398,7 @@ def judged_rows(
     costs: Any = None,
     cost_range: Any = None,
     fitted: Any = None,
+    deferred: Any = None,
 ) -> JudgedRows:
     """Return rows with what a model, or an array, answers to them; parameters as in `tailboost.certify`.
 
@@ -389,11 +433,19 @@ def judged_rows(
     if is_array := not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
-        given, classes = _labels_given(np.asarray(model), labels, listed)
+        if deferred is None and (about := [rate for rate in rates if rate.counts_deferral]):
+            raise ValueError(
+                f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
+                "tell them; give deferred=, a mask that is True for a deferred row"
+            )
+        deferred = None if deferred is None else _mask(deferred, len(labels))
+        given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:
         if X is None:
             raise ValueError("X is needed: model is a classifier")
+        if deferred is not None:
+            raise ValueError("deferred goes with an array of answers: a classifier tells its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
         known = final.count_known(table) if hasattr(final, "seen_rows_") else None
@@ -411,18 +463,33 @@ def judged_rows(
         hashes = hash_rounded_rows(as_table(X))
         drawable = hasattr(final, "predict_randomized")
         has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
+        if can_defer(final):  # the shares of labels do not tell how often a row is deferred
+            has = [rule for rule in has if rule == "predict"]
     there = by_column(groups_of_fit(final) if named is None else named)
+    of_fit = list(there)
+    if len(there) == len(columns) == 1 and None in {*there, *columns}:
+        there = dict(zip(columns, there.values(), strict=True))  # a column without a name is the only one
     # Of every column of the groups seen some were in the fit, so that its groups are those there are.
-    met = (not set(np.unique(of).tolist()).isdisjoint(there.get(name, ())) for name, of in columns.items())
-    known_groups = named is not None or bool(there and columns and all(met))
-    if of_errors and not known_groups:
-        there = {}  # a worst group seen is one of these rows
+    met = {
+        name
+        for name, values in columns.items()
+        if not set(np.unique(values).tolist()).isdisjoint(there.get(name, ()))
+    }
+    known_groups = named is not None or bool(columns and met == set(columns))
+    if named is None:  # a worst group seen is one of these rows
+        there = {name: there[name] for name in met if known_groups or not of_errors}
+    crossed: tuple[tuple[Any, ...], ...] | None = None
+    if named is None:
+        crossed = _combinations_of_fit(final, of_fit, list(columns)) if known_groups else ()
 
     def ask(judge: Any) -> tuple[Answered, Floats | None]:
-        deferred = drawn = None
+        passed, drawn = deferred, None
         if is_array:
             answers = given
         elif of_errors:
+            last, rows = final_step(judge, X)
+            if can_defer(last):
+                passed = last.defers(rows, **told(last, groups))
             answers = answers_of(judge, X, "predict", groups)
             if "randomised" in has:
                 shares = answers_of(judge, X, "randomised", groups)
@@ -431,18 +498,19 @@ def judged_rows(
             last, rows = final_step(judge, X)
             # Any rate of a rule that passes rows on is about them: an error counts among the others alone.
             if can_defer(last) or any(rate.needs_deferral for rate in rates):
-                deferred = last.defers(rows, **told(last, groups))
-            answers = answers_of(judge, X, "predict" if deferred is not None else rules_of(last)[-1], groups)
+                passed = last.defers(rows, **told(last, groups))
+            answers = answers_of(judge, X, "predict" if passed is not None else rules_of(last)[-1], groups)
         answered = Answered.of(
             labels,
             answers,
-            groups=columns or None,
-            deferred=deferred,
+            groups=groups,
+            deferred=passed,
             costs=costs if any(rate.needs_costs for rate in rates) else None,
             labels=classes,
             known=there,
         )
-        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+        answered = replace(answered, strata=replace(answered.strata, known=crossed))
+        return _as_bounds_need(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     return JudgedRows(
@@ -452,7 +520,7 @@ def judged_rows(
         hashes,
         known,
         known is not None and final.seen_rows_.complete,
-        {*(["class"] if listed is not None else []), *(["group"] if known_groups else [])},
+        _kinds_listed(listed is not None, known_groups, columns if named is not None else met),
         equal_rows,
         whose,
         ask,
