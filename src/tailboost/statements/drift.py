@@ -180,6 +180,7 @@ def _p_value(before: Floats, now: Floats, ordered: bool) -> float:
     rare = counts[:, part < 0].sum(axis=1)
     if rare[0] * scale >= FEWEST:
         common, rare = np.column_stack([common, rare]), np.zeros(2)
+    common = common[:, common.any(axis=0)]
     tables = [common] if common.shape[1] > 1 and common.sum(axis=1).all() else []
     tables += [np.column_stack([rare, total - rare])] if rare.any() else []
     found = [
@@ -188,7 +189,7 @@ def _p_value(before: Floats, now: Floats, ordered: bool) -> float:
         )
         for table in tables
     ]
-    return min(1.0, len(found) * min(found, default=1.0))
+    return min(1.0, len(found) * min(found)) if found else 1.0
 
 
 def _joined(expected: Floats, ordered: bool) -> Ints:
