@@ -21,6 +21,7 @@ PROMISED = {
     "inputs": 10_000,
     "versions": 100,
     "determinism": 200,
+    "bounds": 4_000,
 }
 WAYS = ("refused", "equal", "violations")
 

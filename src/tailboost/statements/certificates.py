@@ -175,7 +175,7 @@ class Certificate:
         of = {key: judged.samples(*key) for key in dict.fromkeys((b.counted, b.rule) for b in self.tested)}
         samples = [judged.compared(b.claim, of[b.counted, b.rule]) for b in self.tested]
         rows = () if judged.sketch is None else (judged.sketch,)
-        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, of))
+        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, judged.answered))
 
     @property
     def tested(self) -> list[CertifiedBound]:

@@ -147,39 +147,36 @@ class JudgedRows:
         return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
-        """Return the rows of each unit of a claim, in random order; None if the claim has no rows' unit here.
+        """Return the rows of each unit of a claim, in random order; None if the claim is about none of them.
 
-        ``samples`` are those of all units of the rate. A claim about other groups gets these first, together.
-        If the claim needs several units, each row is in one of them alone.
+        ``samples`` are those of all units of the rate. A claim about other groups gets these together, first.
 
         Raises
         ------
         ValueError
-            If a cluster is in several of the units: its rows are no independent draws then.
+            If a cluster is in several units that need independent rows.
         """
-        several = claim.others or len(claim.units) > 1
-        apart = self._apart(samples) if several else samples
-        found = [sample for sample in apart if sample.name in claim.units]
-        others = [sample for sample in apart if sample.name not in claim.units] if claim.others else []
-        if not (others if claim.others else found):
+        samples = self._apart(samples) if claim.others else samples
+        of = {sample.name: sample for sample in samples}
+        other = [sample for sample in samples if sample.name not in claim.units] if claim.others else []
+        units = () if claim.others and claim.form == "mean" else claim.units
+        if not (other if claim.others else of.keys() & set(units)):
             return None
-        if self.clusters is not None and several:
-            used = others if claim.form == "mean" else [*others, *found]
-            whose = np.concatenate([np.unique(self.clusters[sample.rows]) for sample in used])
+        found = [of[unit] if unit in of else samples[0].without_rows(unit) for unit in units]
+        apart = [*other, *found]
+        if self.clusters is not None and len(apart) > 1:
+            whose = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(whose)) < len(whose):
                 raise ValueError(
                     "clusters: some have rows in several of the units that a gap or ratio compares, or in "
                     "several groups that no bound names; such rows are no independent draws. Give one row of "
                     "each cluster"
                 )
-        of = {sample.name: sample for sample in apart}
-        first = [others[0].with_rows_of(others)] if others else []
-        units = () if claim.others and claim.form == "mean" else claim.units
-        named = [of[unit] if unit in of else apart[0].without_rows(unit) for unit in units]
-        return [sample.ordered(self.draws) for sample in (*first, *named)]
+        pooled = [other[0].with_rows_of(other)] if other else []
+        return [sample.ordered(self.draws) for sample in (*pooled, *found)]
 
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Leave each row in one of its units, drawn at random; groups of several columns share rows."""
+        """Leave each row in one of its units, drawn at random: a row has a group of each column."""
         rows = np.concatenate([sample.rows for sample in samples])
         order = np.argsort(rows, kind="stable")
         _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
