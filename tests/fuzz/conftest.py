@@ -21,6 +21,7 @@ PROMISED = {
     "inputs": 10_000,
     "versions": 100,
     "determinism": 200,
+    "named tables": 1_500,
 }
 WAYS = ("refused", "equal", "violations")
 
