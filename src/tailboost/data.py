@@ -157,19 +157,29 @@ class GroupNames:
     # Names of the columns of a table, whose groups are then called (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a column that came by itself, by which rates may call it
+    # The combinations of values that rows have, where there are several columns.
+    combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of those of n rows that are used; ``name`` is for messages."""
         columns = _group_columns(groups, name, n)
         try:
-            values = tuple(np.unique(column[used]) for column in columns.values())
+            found = [np.unique(column[used], return_inverse=True) for column in columns.values()]
         except TypeError as error:
             raise ValueError(
                 f"{name}: values of kinds that have no order ({error}); make them text"
             ) from None
+        values, numbers = zip(*found, strict=True)
+        crossed = np.unique(np.column_stack(numbers), axis=0) if len(numbers) > 1 else np.empty((0, 1), int)
+        names = [of[crossed[:, j]].tolist() for j, of in enumerate(values)]
         alone = list(columns) == [None]
-        return cls(values, None if alone else tuple(columns), column_name(groups) if alone else None)
+        return cls(
+            values,
+            None if alone else tuple(columns),
+            column_name(groups) if alone else None,
+            tuple(zip(*names, strict=True)),
+        )
 
     @property
     def titles(self) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ from tailboost.mixture._tables import Judged, Models, sources
 from tailboost.rates import error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import Guarantee
-from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.known_rows import noting_frozen, noting_seen
 from tailboost.thresholds import RateTable
 
 
@@ -90,6 +90,7 @@ class ProbabilityMixture(MixtureAnswers):
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+            rows = noting_frozen(self, X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))

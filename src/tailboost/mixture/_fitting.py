@@ -205,7 +205,8 @@ class Parts:
         if problem.validation is not None:
             return cls([], [], problem.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
-            words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
+            stated = "which you state that the models were not fitted on"
+            words = f"the {len(problem.y):,} rows given to fit, {stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")

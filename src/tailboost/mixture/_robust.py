@@ -39,7 +39,7 @@ from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_
 from tailboost.mixture._rated import warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.statements.known_rows import holds_fitted, noting_seen
+from tailboost.statements.known_rows import holds_unknown, noting_frozen, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -439,7 +439,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        judged = self._learned(judged)
+        given = problem.X if problem.validation is None else problem.validation[0]
+        judged = self._learned(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
         else:
@@ -451,7 +452,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
-        self.seen_rows_ = replace(fitted_on, complete=not holds_fitted(estimators))
+        self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
         chosen_on = problem.sketch if frozen else None
         if problem.validation is not None:
             chosen_on = Sketch.of_rows(problem.validation[0])
