@@ -83,6 +83,7 @@ ONE_SIDED = 1.6448536269514722
 # what share of the rows is answered alike where such a rule is said to do so.
 DEAR, MOST_ALIKE = 0.1, 0.95
 FEW_ROWS = 10  # rates of fewer rows are named in a warning
+UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 
 
 def name_of(objective: Any) -> str:
@@ -579,6 +580,8 @@ class RateChoice:
         table = RateTable.of(
             self.program, self.selection.counts, self.words, worth, outlook=likely, refit=self.refit
         )
+        if likely is None and self.stated.limits:
+            table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
         if before is None or before == value:
             return table
