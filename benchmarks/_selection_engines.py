@@ -6,12 +6,18 @@ import inspect
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from _simple_engine import (
-    SelectionData, candidates, group_probabilities, interval, learned_average, within_limits,
+    SelectionData,
+    candidates,
+    group_probabilities,
+    interval,
+    learned_average,
+    within_limits,
 )  # fmt: skip
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -23,7 +29,7 @@ BUDGETS = (None, 0.0, 0.005, 0.02, 0.05)
 
 @dataclass(frozen=True)
 class Problem:
-    """The largest error of subgroups, or limits (form, bound, kind of rate, by) within which the error is least."""
+    """The largest error of subgroups is made small, or the error within limits (form, bound, kind, by)."""
 
     title: str
     by: str | None = None
@@ -88,12 +94,12 @@ def excess_of(limit: Any, answers: Any, y: Any, g: Any) -> float:
     return bound - found if form == "ratio" else found - bound
 
 
-# -- engines: (budget, seconds, answers on test rows, lines of the table, stated probability) ------------------
+# -- engines: (budget, seconds, answers on test rows, lines of the table, stated probability) -----
 # A line is (kind of rate, by, subgroup, value on the selection data, estimate, low, high, rows).
 
 
 class Recorded(ClassifierMixin, BaseEstimator):
-    """A model of the case: its out-of-fold probabilities while a rule is selected, then those of test rows."""
+    """A model of the case: out-of-fold probabilities while a rule is selected, then those of test rows."""
 
     case: dict[str, Any]
     part = ""
@@ -104,7 +110,8 @@ class Recorded(ClassifierMixin, BaseEstimator):
     @classmethod
     def reads(cls, case: dict[str, Any]) -> None:
         for part in ("", "_test"):
-            case["at" + part] = {bytes(row): i for i, row in enumerate(np.ascontiguousarray(case["X" + part]))}
+            rows = np.ascontiguousarray(case["X" + part])
+            case["at" + part] = {bytes(row): i for i, row in enumerate(rows)}
         cls.case = case
 
     def fit(self, X: Any, y: Any) -> Recorded:
@@ -151,19 +158,26 @@ def product(case: dict[str, Any], problem: Problem, vacuous: bool = False, **par
 
 # Where a fitted classifier states the probability that its limits hold on fresh rows.
 STATED = "limits_probability_"
-KINDS = {"error": rates.error, "selected": rates.selected, "miss": rates.miss, "false alarm": rates.false_alarm}
+RATES = {
+    "error": rates.error,
+    "selected": rates.selected,
+    "miss": rates.miss,
+    "false alarm": rates.false_alarm,
+}
 
 
 def _rate(kind: str, by: str | None) -> Any:
-    return KINDS[kind](*() if kind == "error" else (1,), by=by)
+    return RATES[kind](*() if kind == "error" else (1,), by=by)
 
 
 def _stated(form: str, bound: float, kind: str, by: str | None) -> Any:
     rate = _rate(kind, by)
-    return rate <= bound if form == "most" else rates.gap(rate) <= bound if form == "gap" else rates.ratio(rate) >= bound
+    if form == "ratio":
+        return rates.ratio(rate) >= bound
+    return (rates.gap(rate) if form == "gap" else rate) <= bound
 
 
-WORDS = {str(_rate(k, by)): (k, by) for k in KINDS for by in (None, "class", "group", "cell")}
+WORDS = {str(_rate(k, by)): (k, by) for k in RATES for by in (None, "class", "group", "cell")}
 
 
 def _line(line: Any) -> tuple[Any, ...]:
@@ -238,6 +252,6 @@ def argmax(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
 
 ENGINES: dict[str, Any] = {
     "named": product, "one": product, "simple": simple, "argmax": argmax,
-    "program": lambda case, problem: product(case, problem, vacuous=True),
-    "one confident": lambda case, problem: product(case, problem, confidence=0.9),
+    "program": partial(product, vacuous=True), "one vacuous": partial(product, vacuous=True),
+    "one confident": partial(product, confidence=0.9),
 }  # fmt: skip

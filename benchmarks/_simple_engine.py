@@ -1,8 +1,8 @@
 """The simplest selection engine of `selection.py`: one learned average, Hedge at five prices, plain counts.
 
-A candidate is a matrix of action costs Q (strata × actions): it takes the action of least ``p(s | x) Q``. Intervals are
-exact binomial ones of the counts on the selection data, lengthened for the change from the folds' models to the
-model that answers.
+A candidate is a matrix of action costs Q (strata × actions): it takes the action of least ``p(s | x) Q``.
+Intervals are exact binomial ones of the counts on the selection data, lengthened for the change from the
+models of the folds to the model that answers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class SelectionData:
     def counts(self, Q: Any) -> Any:
         """Return the share of the rows by stratum and action."""
         actions = (self.B @ Q).argmin(axis=1)
-        return np.bincount(self.s * self.K + actions, minlength=self.S * self.K).reshape(self.S, -1) / len(self.s)
+        counts = np.bincount(self.s * self.K + actions, minlength=self.S * self.K)
+        return counts.reshape(self.S, -1) / len(actions)
 
     def rate(self, event: Any, inside: Any) -> Any:
         """Return the matrix C of a rate ``⟨C, counts⟩``: an event's share in some strata."""
@@ -123,7 +124,8 @@ def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
     best, step = min(pool, key=lambda each: score(each[1])), 0.3
     Q, least = best[0] - best[0].mean(axis=1, keepdims=True), score(best[1])
     for _ in range(MOVES if found.fun < least - 5e-4 else 0):  # a draw among candidates would be better
-        moved = Q + step * (np.abs(Q) + 0.1 * np.abs(Q).max()) * rng.normal(size=Q.shape) * (rng.random(Q.shape) < 0.4)
+        size = np.abs(Q) + 0.1 * np.abs(Q).max()
+        moved = Q + step * size * rng.normal(size=Q.shape) * (rng.random(Q.shape) < 0.4)
         if (value := score(data.counts(moved))) < least:
             Q, least, step = moved, value, min(1.5 * step, 1.0)
         else:

@@ -1,143 +1,50 @@
-"""Selection engines on the same cached probabilities: errors, intervals and limits, paired over splits and tables.
+"""Selection engines on the same cached probabilities: errors, intervals, limits.
 
     python benchmarks/selection.py cache --cache CACHE --data DIR [--splits 3] [--only TITLE ...]
-    python benchmarks/selection.py run --cache CACHE --engine NAME [--rows N] [--problems TEXT ...] [--only ...]
+    python benchmarks/selection.py run --cache CACHE --engine NAME [--problems TEXT ...] [--rows N] [--again]
     python benchmarks/selection.py report --cache CACHE --engine NAME OTHER ... [--out FILE]
 
-``cache`` fits the default models once; DIR holds the tables of `experiments/_tables.py`, and ``field/``. ``run`` selects
-with one engine for every cached split; what is computed already stays (``--again`` computes anew). Engines of the product
-use the `tailboost` that is imported: put another edition's ``src`` first on PYTHONPATH to measure that edition.
+``cache`` fits the default models once; DIR holds the tables of `experiments/_tables.py`, and ``field/``.
+``run`` selects with one engine on every cached split. Outcomes that are there stay, unless ``--again``.
+Engines of the product use the `tailboost` that is imported: PYTHONPATH chooses the edition.
 
-    argmax            the likeliest class of the average of the models' log-probabilities
+    argmax            the likeliest class of the even average of the models' log-probabilities
     simple            `_simple_engine.py`: one learned average, Hedge at five prices, plain counts
-    named, one        `RobustMixtureClassifier` as it comes; "named" before and "one" after the engines were merged
+    named             `RobustMixtureClassifier` as it came before the engines were merged
     program           the same with a limit that every rule satisfies, ``rates.error() <= 1``
-    one confident     the same with ``confidence=0.9``
+    one, one vacuous  the merged engine, without and with that limit
+    one confident     the merged engine with ``confidence=0.9``
 
-``report`` compares others with the first NAME: on the splits that all have, means over splits, then over tables, ± half
-a 95 % t interval over tables. The cost of an engine is the mean over w = 0, .1, …, 1 of ``(1 − w) overall + w worst`` on
-test rows, of the budget with the least on the selection data. ``--rows 300`` selects on 300 random rows of the cached ones.
+``report`` compares the others with the first NAME on the splits that all have: means over splits, then over
+tables, ± half a 95 % t interval over tables. The cost of an engine is the mean over w = 0, .1, …, 1 of
+``(1 − w) overall + w worst`` on test rows, of the budget with the least on the selection data. ``--rows 300``
+selects on 300 random rows of the cached ones. Seconds are of the processor, for all budgets together.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
-from _selection_engines import BUDGETS, ENGINES, PROBLEMS, Problem, Recorded, excess_of, measured, subgroups
+from _selection_cache import fill
+from _selection_engines import ENGINES, PROBLEMS, Problem, Recorded, excess_of, measured, subgroups
 from scipy.stats import t as student
 
 import tailboost as tb
 
-# At most so many rows to select on, with up to three classes and with more, and to test on.
-ROWS, ROWS_OF_MANY, TEST_ROWS = 5_000, 3_000, 20_000
-# Fewer rows to select on, or no error of any rule, measure nothing: these tables are left out.
-FEWEST_ROWS = 300
-WITHOUT_ERRORS = ("mushroom",)
-# Groups with a smaller share of the rows are put together.
-LEAST_SHARE = 0.02
 WEIGHTS = np.linspace(0, 1, 11)
 # Test rows below which a subgroup's error is not judged, and rows of an interval that is.
 TEST_ROWS_OF_SUBGROUP, ROWS_OF_INTERVAL = 30, 5
-SIZES = (0, 50, 200, 1_000, np.inf)
-# Title: the table of `experiments.field._tables`, its column of groups, and columns that tell the group.
-GROUPED = {
-    "adult, sex": ("adult", "sex", ("sex", "relationship")),
-    "law school, race": ("law school", "race", ()),
-    "compas, race": ("compas", "race", ("race",)),
-    "credit, sex": ("credit", "sex", ("SEX",)),
-    "mortgages, race": ("hmda", "race", ()),
-    "acs income, race": ("acs income", "race of 4", ("RAC1P",)),
-    "acs coverage, race": ("acs coverage", "race of 4", ("RAC1P",)),
-    "patients, race": ("diabetes", "race", ("race",)),
-}
-
-
-# -- cache: the default models, fitted once ---------------------------------------------------------------
-
-
-def loaded(folder: Path) -> dict[str, Any]:
-    """Return the tables by title, the quickest to fit first; those with groups have one column of them."""
-    from experiments import tradeoff
-    from experiments._tables import LOADERS, Data, without_rare_classes
-    from experiments.field._classes import SETS
-    from experiments.field._tables import TABLES
-
-    found = {}
-    for title in dict.fromkeys([*tradeoff.SETS, *SETS]):
-        data = (LOADERS | SETS)[title](folder)
-        data = without_rare_classes(Data(data.X, data.y))
-        if selection_rows(data) >= FEWEST_ROWS and title not in WITHOUT_ERRORS:
-            found[title] = data
-    for title, (name, column, hidden) in GROUPED.items():
-        read = TABLES[name](folder)
-        groups = read.groups
-        if name == "hmda":
-            groups = {"race": np.select([groups[race] for race in RACES], RACES, "")}
-        group = np.asarray(groups[column]).astype(str)
-        kept = np.flatnonzero(group != "")
-        if read.of is not None:  # the first row of a person
-            kept = np.sort(np.unique(read.of, return_index=True)[1])
-        values, number, sizes = np.unique(group[kept], return_inverse=True, return_counts=True)
-        merged = np.where(sizes < LEAST_SHARE * len(kept), "other", values)[number]
-        X = read.X.drop(columns=list(hidden)).iloc[kept].reset_index(drop=True)
-        found[title] = Data(X, read.y[kept], {"group": merged})
-    return dict(sorted(found.items(), key=lambda item: selection_rows(item[1]) * item[1].n_classes))
-
-
-RACES = ["black", "asian", "white"]
-
-
-def selection_rows(data: Any) -> int:
-    """Return how many rows of a table select: at most three fifths."""
-    return min(round(0.6 * len(data.y)), ROWS if data.n_classes <= 3 else ROWS_OF_MANY)
-
-
-def fit_models(data: Any, seed: int) -> dict[str, Any]:
-    """Fit the default models to a split; return its rows with out-of-fold and test probabilities."""
-    from experiments._tables import split
-
-    n = selection_rows(data)
-    rows = split(data, seed, 1.0 - n / len(data.y), n, TEST_ROWS)
-    X, X_test = (np.ascontiguousarray(part.X, dtype=np.float64) for part in (rows.train, rows.test))
-    began = time.process_time()
-    mix = tb.RobustMixtureClassifier(random_state=seed, n_jobs=1).fit(X, rows.train.y)
-    judged = mix._judged
-    kept = {
-        "X": X, "y": rows.train.y, "fold": judged.rows.fold, "P": np.exp(judged.logs),
-        "X_test": X_test, "y_test": rows.test.y, "names": np.array(judged.models.names),
-        "P_test": np.array([m.predict_proba(X_test) for m in mix.named_estimators_.values()]),
-        "seconds": np.array(time.process_time() - began),
-    }  # fmt: skip
-    if rows.train.groups:
-        kept |= {"g": rows.train.groups["group"], "g_test": rows.test.groups["group"]}
-    assert kept["P"].shape[1] == len(X) == len(kept["fold"])
-    return kept
-
-
-def cache(args: argparse.Namespace) -> None:
-    """Fit what is not in the cache yet, a split of every table before the next split."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    args.cache.mkdir(parents=True, exist_ok=True)
-    tables = loaded(args.data)
-    for seed in range(args.splits):
-        for title, data in tables.items():
-            file = args.cache / f"{title.replace(' ', '_')}.{seed}.npz"
-            if file.exists() or (args.only and title not in args.only):
-                continue
-            kept = fit_models(data, seed)
-            part = file.with_suffix(".part")
-            with part.open("wb") as out:
-                np.savez_compressed(out, **kept, title=np.array(title))
-            part.rename(file)
-            told = f"groups {np.unique(kept['g']).tolist()}" if "g" in kept else ""
-            print(title, seed, kept["X"].shape, len(kept["y_test"]), f"{kept['seconds']:.1f} s", told, flush=True)
+# Rows of the selection data by which intervals are told apart: fewer than each.
+SIZES = (50, 200, 1_000, np.inf)
+# By less a limit is not exceeded.
+ROUNDING = 1e-9
 
 
 # -- run: one engine on every cached split ----------------------------------------------------------------
@@ -145,22 +52,27 @@ def cache(args: argparse.Namespace) -> None:
 
 def cases(args: argparse.Namespace) -> Any:
     """Yield the title, the split and the arrays of each cached split, the first split of all tables first."""
-    for file in sorted(args.cache.glob("*.npz"), key=lambda file: (file.stem.rsplit(".", 1)[1], file.stat().st_size)):
+    files = [
+        (int(file.stem.rsplit(".", 1)[1]), file.stat().st_size, file) for file in args.cache.glob("*.npz")
+    ]
+    for seed, _, file in sorted(files):
         with np.load(file) as kept:
-            case, title, seed = dict(kept), str(kept["title"]), int(file.stem.rsplit(".", 1)[1])
+            case, title = dict(kept), str(kept["title"])
         if seed >= args.splits or (args.only and title not in args.only):
             continue
-        if args.rows:  # some of the rows, five of every class and group at least
-            order = np.random.default_rng(seed).permutation(len(case["y"]))
-            of = np.unique([f"{k} {a}" for k, a in zip(case["y"], case.get("g", case["y"]))], return_inverse=True)[1]
-            rank = np.zeros(len(order), dtype=int)
-            for u in range(of.max() + 1):
-                rank[order[of[order] == u]] = np.arange((of == u).sum())
-            some = np.sort(order[np.argsort(rank[order] >= 5, kind="stable")][: args.rows])
+        if args.rows:
+            some = _some(case["y"], case.get("g"), args.rows, seed)
             case |= {name: case[name][some] for name in ("X", "y", "fold", "g") if name in case}
             case["P"] = case["P"][:, some]
         Recorded.reads(case)
         yield title, seed, case
+
+
+def _some(y: Any, g: Any, n: int, seed: int) -> Any:
+    """Return n random rows, of each class, or class in a group, at least five."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    first = [order[rows[order]][:5] for rows in subgroups("class" if g is None else "cell", y, g).values()]
+    return np.sort(np.r_[first := np.concatenate(first), np.setdiff1d(order, first)[: n - len(first)]])
 
 
 def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any]:
@@ -175,8 +87,10 @@ def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any
     return {
         "budget": budget, "seconds": round(seconds, 4), "overall": wrong.mean(), "worst": max(large),
         "selection": [sum(sizes[u] * e for u, e in counted.items()) / len(case["y"]), max(counted.values())],
-        "excess": max([excess_of(limit, answers, *test) for limit in problem.limits], default=None), "stated": stated,
+        "excess": max([excess_of(limit, answers, *test) for limit in problem.limits], default=None),
+        "stated": stated,
         "lines": [[*line, *_on_test(line, answers, *test)] for line in lines],
+        "answers": crc32(np.ascontiguousarray(answers, dtype=np.int64).tobytes()),
     }  # fmt: skip
 
 
@@ -233,8 +147,11 @@ def over_tables(values: dict[tuple[str, int], float]) -> tuple[float, float]:
     for (table, _), value in values.items():
         of.setdefault(table, []).append(value)
     means = np.array([np.mean(each) for each in of.values()])
-    half = student.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
-    return float(means.mean()), float(half)
+    if len(means) < 2:
+        return float(means.mean()), float("nan")
+    return float(means.mean()), float(
+        student.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5
+    )
 
 
 def figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], float]]:
@@ -244,7 +161,8 @@ def figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], f
         by_case.setdefault((x["table"], x["split"]), []).append(x)
     found: dict[str, dict[tuple[str, int], float]] = {}
     for case, points in by_case.items():
-        said, true = (np.array(of) for of in zip(*((x["selection"], (x["overall"], x["worst"])) for x in points)))
+        said = np.array([x["selection"] for x in points])
+        true = np.array([(x["overall"], x["worst"]) for x in points])
         weights = np.column_stack([1 - WEIGHTS, WEIGHTS])
         best = (weights @ said.T).argmin(axis=1)
         found.setdefault("cost", {})[case] = float((weights * true[best]).sum(axis=1).mean())
@@ -255,98 +173,109 @@ def figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], f
             found.setdefault("seconds", {}).setdefault(case, 0.0)
             found["seconds"][case] += x["seconds"]
         if points[0]["excess"] is not None:
-            broken = points[0]["excess"]
-            kept = {"kept": broken <= 1e-9, "kept within .01": broken <= 0.01, "mean excess": max(broken, 0.0)}
-            for name, value in kept.items():
-                found.setdefault(name, {})[case] = float(value)
+            excess = points[0]["excess"]
+            found.setdefault("kept", {})[case] = float(excess <= ROUNDING)
+            found.setdefault("kept within .01", {})[case] = float(excess <= 0.01)
+            found.setdefault("mean excess", {})[case] = max(excess, 0.0)
     return found
 
 
 def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return, by kind of line and rows of the selection data, the share of test rates in their intervals, and more.
+    """Return the coverage of intervals by kind of line and rows of the selection data, with width and error.
 
     A rate is covered if it is within the interval, each arm of which is lengthened in quadrature by 1.96
     standard errors of the test rate.
     """
-    found: dict[tuple[str, str], list[Any]] = {}
+    found: dict[tuple[str, Any], list[Any]] = {}
     for x in outcomes:
         for kind, by, unit, _, p, low, high, rows, test, se, test_rows in x["lines"]:
-            if low is None or np.isnan([low, test]).any() or test_rows < TEST_ROWS_OF_SUBGROUP or rows < ROWS_OF_INTERVAL:
+            if np.isnan([low, test]).any() or test_rows < TEST_ROWS_OF_SUBGROUP or rows < ROWS_OF_INTERVAL:
                 continue
             arm = p - low if test < p else high - p
             inside = abs(test - p) <= np.hypot(max(arm, 0.0), 1.96 * se) + 1e-12
             compares = unit in ("gap", "ratio")
             title = f"{unit} of {kind}" if compares else f"{kind} by {by}" if by else f"{kind}, all rows"
             title += ", limits" * x["problem"].startswith("limits")
-            bins = ["all"] + ([] if compares else [f"< {SIZES[np.searchsorted(SIZES[1:], rows, side='right') + 1]:g}"])
-            for size in bins:
-                found.setdefault((title, size), []).append((inside, high - low, abs(test - p), low <= test <= high))
+            bins = [size for size in SIZES if rows < size][:1] * (not compares)
+            for size in ("all", *bins):
+                found.setdefault((title, size), []).append((inside, high - low, abs(test - p)))
     table: dict[str, Any] = {}
-    for (title, size), each in sorted(found.items()):
-        covered, width, off, raw = np.mean(each, axis=0).round(4).tolist()
-        table.setdefault(title, {})[size] = {
-            "rates": len(each), "covered": covered, "width": width, "mean absolute error": off, "raw": raw,
+    for (title, size), each in sorted(found.items(), key=str):
+        covered, width, off = np.mean(each, axis=0).round(4).tolist()
+        table.setdefault(title, {})[str(size)] = {
+            "rates": len(each), "covered": covered, "width": width, "mean absolute error": off,
         }  # fmt: skip
     return table
 
 
 def calibration(outcomes: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Return stated probabilities that limits hold, in five bins, beside the share of limits kept."""
-    pairs = np.array([(x["stated"], x["excess"] <= 1e-9) for x in outcomes if x["stated"] is not None], dtype=float)
-    if not len(pairs):
-        return []
-    bins = np.minimum((pairs[:, 0] * 5).astype(int), 4)
+    stated = np.array([x["stated"] for x in outcomes if x["stated"] is not None], dtype=float)
+    kept = np.array([x["excess"] <= ROUNDING for x in outcomes if x["stated"] is not None])
+    bins = np.minimum((stated * 5).astype(int), 4)
     return [
-        {"problems": int((bins == k).sum()), "stated": pairs[bins == k, 0].mean(), "kept": pairs[bins == k, 1].mean()}
-        for k in np.unique(bins)
-    ]  # fmt: skip
+        {"problems": len(kept[i]), "stated": float(stated[i].mean()), "kept": float(kept[i].mean())}
+        for i in (bins == k for k in np.unique(bins))
+    ]
 
 
 def report(args: argparse.Namespace) -> None:
     """Print and keep the comparison of engines."""
-    engines = {name: [x for x in read(file_of(args, name)) if x["split"] < args.splits] for name in args.engine}
-    record: dict[str, Any] = {"versions": {"numpy": np.__version__, "tailboost": tb.__version__}, "problems": {}}
+    engines = {
+        name: [x for x in read(file_of(args, name)) if x["split"] < args.splits] for name in args.engine
+    }
+    record: dict[str, Any] = {"numpy": np.__version__, "tailboost": tb.__version__, "problems": {}}
     for problem in PROBLEMS:
-        all_figures = {
-            name: figures([x for x in found if x["problem"] == problem.title]) for name, found in engines.items()
-        }
-        shared = set.intersection(*(set(of.get("cost", {})) for of in all_figures.values()))
+        found = {n: figures([x for x in of if x["problem"] == problem.title]) for n, of in engines.items()}
+        first = found[args.engine[0]]
+        shared = set.intersection(*(set(of.get("cost", {})) for of in found.values()))
         if not shared:
             continue
+        columns = [c for c in first if c != "seconds"]
         if problem.limits:
-            columns = ["kept", "kept within .01", "mean excess", "none: overall", "seconds"]
-        else:
-            columns = [c for c in next(iter(all_figures.values())) if c != "seconds"] + ["seconds"]
-        lines, first = {}, all_figures[args.engine[0]]
-        for name, of in all_figures.items():
-            less = {c: {case: of[c][case] - first[c][case] for case in shared} for c in columns}
-            lines[name] = {
-                c: over_tables({case: of[c][case] for case in shared})[:1] if of is first or c == "seconds"
-                else over_tables(less[c]) for c in columns
-            }  # fmt: skip
+            columns = ["kept", "kept within .01", "mean excess", "none: overall"]
+        lines = {}
+        for name, of in found.items():
+            less = {c: {k: of[c][k] - (of is not first) * first[c][k] for k in shared} for c in columns}
+            lines[name] = {c: over_tables(of)[: 1 + (name != args.engine[0])] for c, of in less.items()}
+            lines[name]["seconds"] = over_tables({k: of["seconds"][k] for k in shared})[:1]
         tables = len({table for table, _ in shared})
         record["problems"][problem.title] = {"tables": tables, "splits": len(shared), "engines": lines}
-        print(f"\n**{problem.title}**: {tables} tables, {len(shared)} splits; differences from {args.engine[0]}\n")
-        print("| | " + " | ".join(columns) + " |\n|" + "---|" * (len(columns) + 1))
-        for name, of in lines.items():
-            print(f"| {name} | " + " | ".join(_text(*of[c]) for c in columns) + " |")
-    for name, found in engines.items():
-        record.setdefault("intervals", {})[name] = of = coverage(found)
-        record.setdefault("stated probability", {})[name] = calibration(found)
-        print(f"\n**{name}**, intervals: coverage (rates; width)\n\n| | all | < 50 | < 200 | < 1000 | < inf |\n|" + "---|" * 6)
-        for title, sizes in of.items():
-            cells = [sizes.get(size) for size in ("all", "< 50", "< 200", "< 1000", "< inf")]
-            said = [f"{c['covered']:.3f} ({c['rates']}; {c['width']:.3f})" if c else "" for c in cells]
-            print(f"| {title} | " + " | ".join(said) + " |")
+        title = f"**{problem.title}**: {tables} tables, {len(shared)} splits; less {args.engine[0]}"
+        _show(title, [*columns, "seconds"], {n: [_text(*x) for x in of.values()] for n, of in lines.items()})
+    of_first = {_key(x): x.get("answers") for x in engines[args.engine[0]]}
+    for name, of in engines.items():
+        both = [x.get("answers") == of_first[_key(x)] for x in of if of_first.get(_key(x)) is not None]
+        print(f"\n{name}: {sum(both)} of {len(both)} rules answer all test rows as {args.engine[0]} does")
+        record.setdefault("same answers", {})[name] = [sum(both), len(both)]
+        record.setdefault("stated probability", {})[name] = calibration(of)
         print(*record["stated probability"][name], sep="\n")
+        record.setdefault("intervals", {})[name] = covered = coverage(of)
+        sizes = ["all", *map(str, SIZES)]
+        body = {title: [_covered(of_size.get(size)) for size in sizes] for title, of_size in covered.items()}
+        _show(f"**{name}**: coverage (rates; width), by rows: fewer than", sizes, body)
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _key(outcome: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(outcome[name] for name in ("table", "split", "problem", "budget"))
+
+
+def _show(title: str, columns: list[str], lines: dict[str, list[str]]) -> None:
+    print(f"\n{title}\n\n| | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
+    for name, cells in lines.items():
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def _covered(of: dict[str, Any] | None) -> str:
+    return "" if of is None else f"{of['covered']:.3f} ({of['rates']}; {of['width']:.3f})"
 
 
 def _text(value: float, half: float | None = None) -> str:
     if half is None:
         return f"{value:.4f}"
-    return f"{'**' * (abs(value) > half)}{value:+.4f} ± {half:.4f}{'**' * (abs(value) > half)}"
+    return f"**{value:+.4f}** ± {half:.4f}" if abs(value) > half else f"{value:+.4f} ± {half:.4f}"
 
 
 def main() -> None:
@@ -362,7 +291,10 @@ def main() -> None:
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    {"cache": cache, "run": run, "report": report}[args.what](args)
+    if args.what == "cache":
+        fill(args.data, args.cache, args.splits, args.only)
+    else:
+        {"run": run, "report": report}[args.what](args)
 
 
 if __name__ == "__main__":
