@@ -7,6 +7,8 @@ models of the folds to the model that answers.
 
 from __future__ import annotations
 
+from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,8 @@ from sklearn.model_selection import StratifiedKFold
 PRICES, ROUNDS, EVERY = (0.0, 0.5, 0.75, 0.875, 0.9375), 40, 4
 # Pseudo-rows that hold the learned average at even weights; standard error of a rate by the change of models.
 PSEUDO_ROWS, CHANGE = 10.0, 0.015
-# Most programs of a problem with limits, and random moves of the best candidate.
-PROGRAMS, MOVES = 60, 300
+# Most programs of a problem with limits; candidates that random moves begin with, and all moves.
+PROGRAMS, STARTS, MOVES = 60, 3, 300
 
 
 def learned_average(logs: Any, y: Any) -> Any:
@@ -121,16 +123,26 @@ def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
         excess = max(0.0, (np.tensordot(A, counts, 2) - b).max())
         return float((data.error * counts).sum() + charge * excess + 0.005 * (excess > 1e-9))
 
-    best, step = min(pool, key=lambda each: score(each[1])), 0.3
-    Q, least = best[0] - best[0].mean(axis=1, keepdims=True), score(best[1])
-    for _ in range(MOVES if found.fun < least - 5e-4 else 0):  # a draw among candidates would be better
-        size = np.abs(Q) + 0.1 * np.abs(Q).max()
-        moved = Q + step * size * rng.normal(size=Q.shape) * (rng.random(Q.shape) < 0.4)
-        if (value := score(data.counts(moved))) < least:
-            Q, least, step = moved, value, min(1.5 * step, 1.0)
-        else:
-            step = max(0.96 * step, 0.005)
-    return Q
+    for i, j in combinations(np.argsort(-found.x[: len(N)])[:4], 2):
+        for t in (0.25, 0.5, 0.75):
+            add(t * pool[i][0] / np.abs(pool[i][0]).max() + (1 - t) * pool[j][0] / np.abs(pool[j][0]).max())
+    least, best = min(((score(counts), Q) for Q, counts in pool), key=itemgetter(0))
+    if least <= found.fun + 5e-4:  # no draw among candidates is better
+        return best
+    constants = range(1, 1 + data.K)
+    starts = sorted((score(pool[i][1]), i) for i in range(len(pool)) if i not in constants)[:STARTS]
+    for value, i in starts:
+        Q, step = pool[i][0] - pool[i][0].mean(axis=1, keepdims=True), 0.3
+        for _ in range(MOVES // STARTS):
+            size = np.abs(Q) + 0.1 * np.abs(Q).max()
+            moved = Q + step * size * rng.normal(size=Q.shape) * (rng.random(Q.shape) < 0.4)
+            if (now := score(data.counts(moved))) < value:
+                Q, value, step = moved, now, min(1.5 * step, 1.0)
+            else:
+                step = max(0.96 * step, 0.005)
+        if value < least:
+            least, best = value, Q
+    return best
 
 
 def interval(rate: float, n: int) -> tuple[float, float]:

@@ -134,8 +134,9 @@ def file_of(args: argparse.Namespace, name: str) -> Path:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the outcomes of a file."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    """Return the outcomes of a file, the last of each."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return list({_key(outcome): outcome for outcome in map(json.loads, lines)}.values())
 
 
 # -- report -----------------------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ def report(args: argparse.Namespace) -> None:
         _show(title, [*columns, "seconds"], {n: [_text(*x) for x in of.values()] for n, of in lines.items()})
     of_first = {_key(x): x.get("answers") for x in engines[args.engine[0]]}
     for name, of in engines.items():
-        both = [x.get("answers") == of_first[_key(x)] for x in of if of_first.get(_key(x)) is not None]
+        both = [x["answers"] == of_first[_key(x)] for x in of if "answers" in x and of_first.get(_key(x))]
         print(f"\n{name}: {sum(both)} of {len(both)} rules answer all test rows as {args.engine[0]} does")
         record.setdefault("same answers", {})[name] = [sum(both), len(both)]
         record.setdefault("stated probability", {})[name] = calibration(of)
