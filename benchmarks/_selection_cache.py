@@ -55,7 +55,7 @@ def loaded(folder: Path) -> dict[str, Any]:
         if read.of is not None:  # the first row of a person
             kept = np.sort(np.unique(read.of, return_index=True)[1])
         values, number, sizes = np.unique(group[kept], return_inverse=True, return_counts=True)
-        merged = np.where(sizes < LEAST_SHARE * len(kept), "other", values)[number]
+        merged = np.where(sizes < LEAST_SHARE * len(kept), "Other", values)[number]
         X = read.X.drop(columns=list(hidden)).iloc[kept].reset_index(drop=True)
         found[title] = Data(X, read.y[kept], {"group": merged})
     return dict(sorted(found.items(), key=lambda item: selection_rows(item[1]) * item[1].n_classes))
