@@ -211,8 +211,8 @@ def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
 
 def calibration(outcomes: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Return stated probabilities that limits hold, in five bins, beside the share of limits kept."""
-    stated = np.array([x["stated"] for x in outcomes if x["stated"] is not None], dtype=float)
-    kept = np.array([x["excess"] <= ROUNDING for x in outcomes if x["stated"] is not None])
+    known = [x for x in outcomes if x["stated"] is not None and x["excess"] is not None]
+    stated, kept = np.array([x["stated"] for x in known]), np.array([x["excess"] <= ROUNDING for x in known])
     bins = np.minimum((stated * 5).astype(int), 4)
     return [
         {"problems": len(kept[i]), "stated": float(stated[i].mean()), "kept": float(kept[i].mean())}
