@@ -30,6 +30,7 @@ _MODULES = (
     "worst_class_artificial",
     "worst_class_sensitivity",
     "artificial_nets",
+    "class_weights",
     "compas",
     "images",
     "post_processing",
