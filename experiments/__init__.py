@@ -27,6 +27,7 @@ _MODULES = (
     "domain_shift",
     "variance",
     "variance_peers",
+    "variance_figures",
     "worst_class_artificial",
     "worst_class_sensitivity",
     "artificial_nets",

@@ -188,8 +188,9 @@ ITEMS = (
     Item(SAITO, "Figure 6: radar of class errors", PARTLY,
          "`experiments/_radar.py` draws it from any record of images; at paper scale there is none",
          ("cifar10",), "python -m experiments._radar results/cifar10.json radar.png"),
-    Item(SAITO, "Figures 7 and 8", IMPOSSIBLE,
-         "not compared: the paper was not at hand when this list was made, and no note says what they show"),
+    Item(SAITO, "Figures 7 and 8", PARTLY,
+         "the curves of Tables IX and X: worst and mean error by θ; as these tables",
+         ("worst-class-sensitivity",)),
     Item(SAITO, "Figures 9 to 11: boundaries of the other losses", PARTLY,
          "drawn for the squares and for one of the discs, the influence-balanced losses too",
          ("artificial-nets",)),
@@ -220,7 +221,7 @@ ITEMS = (
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_gamma),
     Item(SAITO, "Tables IX and X: θ", PARTLY,
-         "all ten θ on the squares, three seeds; on CIFAR-10 they need a GPU",
+         "all nine θ on the squares, three seeds; on CIFAR-10 they need a GPU",
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_theta),
     Item(BLANCHET, "Table 1: credit default", REPRODUCED,
@@ -228,8 +229,7 @@ ITEMS = (
          "hand",
          ("credit-default",)),
     Item(BLANCHET, "Figure 1", IMPOSSIBLE,
-         "not compared: the paper was not at hand when this list was made, and no note says what it shows; "
-         "the record draws the loss by round and the worst case by radius", ("credit-default",)),
+         "a sketch of the empirical profile likelihood: nothing to reproduce"),
 )  # fmt: skip
 
 
