@@ -16,7 +16,7 @@ from experiments._experiment import Cells, Experiment, Report, Settings, markdow
 from experiments._step_cost import StepCostDisplay
 from experiments._tables import Data
 from experiments.variance import HALF, TASKS
-from tailboost import AdaBoostClassifier, VadaBoostClassifier, published
+from tailboost import AdaBoostClassifier, published
 from tailboost.learners import StumpClassifier
 
 TASK = "mnist 3/8"
@@ -33,12 +33,11 @@ PAIRS = ((ADA, ZERO), (EB, VADA))
 
 
 def _fits(train: Data, rounds: int) -> dict[str, Any]:
-    stumps = partial(StumpClassifier)
     made = {
-        ADA: AdaBoostClassifier(stumps(), n_estimators=rounds),
-        ZERO: published.vadaboost(stumps(), 0.0, T=rounds),
+        ADA: AdaBoostClassifier(StumpClassifier(), n_estimators=rounds),
+        ZERO: published.vadaboost(StumpClassifier(), 0.0, T=rounds),
         EB: published.ebboost(HALF, T=rounds),
-        VADA: published.vadaboost(stumps(), HALF, T=rounds),
+        VADA: published.vadaboost(StumpClassifier(), HALF, T=rounds),
     }
     return {name: classifier.fit(train.X, train.y) for name, classifier in made.items()}
 
@@ -71,8 +70,8 @@ def _bounds(train: Data) -> dict[str, Any]:
     """Return the cost V and its bound U along the hypothesis of a round, for both λ of Figure 1."""
     found = {}
     for lam in BOUNDS:
-        fit = VadaBoostClassifier(StumpClassifier(), variance_weight=lam, n_estimators=DRAWN)
-        display = StepCostDisplay.from_estimator(fit.fit(train.X, train.y), train.X, train.y, boosting_round=DRAWN)
+        fit = published.vadaboost(StumpClassifier(), lam, T=DRAWN).fit(train.X, train.y)
+        display = StepCostDisplay.from_estimator(fit, train.X, train.y, boosting_round=DRAWN)
         lines = {"a": display.steps[::10], "V": display.cost[::10], "U": display.bound[::10]}
         found[f"{lam:g}"] = {k: np.round(v, 6).tolist() for k, v in lines.items()} | {"step": display.step}
     return found
@@ -97,17 +96,24 @@ def play(settings: Settings, name: str) -> Report:
             ratio = f"more than {ROUNDS / t:.1f}" if rounds is None else f"{rounds / t:.2f}"
             counts.append([first, second, t, f"more than {ROUNDS}" if rounds is None else rounds, ratio])
     margins = [
-        [m, of, f"{100 * q['error']:.2f}", f"{q['mean']:.4f}", f"{q['standard deviation']:.4f}", *map(str, q["quantiles"])]
+        [
+            m,
+            of,
+            f"{100 * q['error']:.2f}",
+            f"{q['mean']:.4f}",
+            f"{q['standard deviation']:.4f}",
+            *map(str, q["quantiles"]),
+        ]
         for m, by in cell["margins"].items()
         for of, q in by.items()
     ]
     text = "\n\n".join(
         [
-            f"{cell['rows']:,} rows of {TASK}, stumps. Cost after some rounds; for the pair at λ = 0 the mean "
-            "exponential loss, else cost (3), over n²:",
+            f"{cell['rows']:,} rows of {TASK}, stumps. Cost after some rounds; for the pair at λ = 0 the "
+            "mean exponential loss, else cost (3), over n²:",
             markdown(["", *map(str, SHOWN)], body),
             "Rounds for the same cost:",
-            markdown(["cost of", "reached by", "rounds of the first", "rounds of the second", "times"], counts),
+            markdown(["cost of", "reached by", "rounds of one", "rounds of the other", "times"], counts),
             f"Normalised margins after {ROUNDS} rounds, with the error and quantiles:",
             markdown(["", "rows", "error, %", "mean", "s.d.", *(f"{s:g}" for s in SHARES)], margins),
         ]

@@ -46,8 +46,9 @@ class Mixture:
     objective: Objective  # what λ minimises and what the mixture is judged by
     n_classes: int  # K
     even: bool = False  # whether λ is 1/T on the boosted hypotheses instead of a solution
-    # Whether an even λ is that of the first rounds alone, as many as have the least objective of the
-    # majority's losses (or one within ``limit``), then the least mean loss, then the fewest.
+    # Whether the hypotheses vote. If the judged rows were not fitted on, the first rounds alone vote: as many
+    # as have the smallest objective of the majority's losses (or one within ``limit``), then the smallest
+    # mean loss, then the fewest. Else all rounds vote.
     voting: bool = False
     # with_erm, with_constants: whether plain ERM (and other members beside the game) and the K constants join
     # the pool.
@@ -95,7 +96,7 @@ class Mixture:
         self.pool.take(response)
         if self.voting:
             self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
-            return min(self.results)[0], 0.0
+            return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
         if self.even or not watched:
             return np.nan, 0.0
         mixture, value, gap = self._chosen()
@@ -141,9 +142,14 @@ class Mixture:
         mean = float(np.average(wrong, weights=rows.weight))
         self.results.append((round(beyond, DECIMALS), round(mean, DECIMALS)))
 
+    @property
+    def _selects_voters(self) -> bool:
+        """Whether the number of voters is selected; errors on rows fitted on say little about it."""
+        return self.voting and not self.pool.ledger.rows.fitted
+
     def _voters(self, n_rounds: int) -> int:
         """Return how many of the first rounds share λ evenly."""
-        if not self.voting:
+        if not self._selects_voters:
             return n_rounds
         enough = -np.inf if self.limit is None else self.limit
         kept = [(max(beyond, enough), mean) for beyond, mean in self.results[:n_rounds]]
