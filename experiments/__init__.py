@@ -22,6 +22,7 @@ _MODULES = (
     "tradeoff",
     "regularised",
     "rai_games",
+    "zhai_claims",
     "credit_default",
     "robust_loss",
     "domain_shift",

@@ -31,8 +31,8 @@ from experiments.worst_class_artificial import (
     decided,
     perceptrons,
     said,
-    worst_class_vote,
 )
+from tailboost import published
 
 CASE = CASES[0]
 # Smaller nets and fewer epochs than for Table I: there are 44 games for each seed.
@@ -60,7 +60,7 @@ def _cell(theta: float, gamma: float, seed: int) -> dict[str, Any]:
         "test": CASE.test(TEST_SEED + seed, SCALE),
     }
     scaled = {name: (scaler.transform(X).astype(np.float32), y) for name, (X, y) in samples.items()}
-    clf = worst_class_vote(perceptrons(SCALE).learner, theta, gamma=gamma, random_state=seed)
+    clf = published.worst_class_boost(perceptrons(SCALE).learner, theta, gamma=gamma, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # targets out of reach are part of the experiment
         clf.fit(*scaled["train"])
