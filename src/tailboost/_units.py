@@ -21,6 +21,10 @@ MOST_COLUMNS = 2000
 PERSON = "person"
 
 GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave them out"
+GROUPS_NEEDED = (
+    "groups are needed: this classifier was made with by_group=True, so that its answer to a row "
+    "depends on the row's group. Give groups=…"
+)
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:

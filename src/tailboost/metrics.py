@@ -22,6 +22,7 @@ from tailboost._checks import (
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    in_class_order,
     label_column,
     loss_vector,
     positions,
@@ -193,8 +194,8 @@ def expected_zero_one_losses(
         probabilities.
     """
     truth = label_column(y_true, "y_true")
-    shares = check_probabilities(y_proba, len(truth))
     names = np.unique(truth) if labels is None else distinct_labels(labels)
+    shares = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
     if shares.shape[1] != len(names):
         hint = "; pass labels=, the label of each column, if y_true lacks some" if labels is None else ""
         origin = "y_true" if labels is None else "labels"

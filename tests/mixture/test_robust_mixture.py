@@ -1109,7 +1109,10 @@ class TestFrozenAlone:
         mix = self.mix()
         assert mix.validation_ == "frozen"
         assert "out-of-fold" not in mix.guarantee_.details
-        assert "the 284 rows given to fit, where no model was fitted" in mix.guarantee_.details
+        assert (
+            "the 284 rows given to fit, which you state that the models were not fitted on"
+            in mix.guarantee_.details
+        )
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()

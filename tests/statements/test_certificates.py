@@ -599,7 +599,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     other = np.where(X[only][:, 1] > 0, "left", "right")  # of another kind than the groups of the fit
     seen = tb.certify(clf, X[only], Y[only], groups=other)
     assert seen.bound("worst", "group").name == "worst group seen"
-    assert any("Which groups there are is not known" in note for note in seen.notes)
+    assert any("Which groups exist is not known" in note for note in seen.notes)
     table = {"side": GROUPS[TRAIN], "old": X[TRAIN][:, 1] > 0}
     clf.fit(X[TRAIN], Y[TRAIN], groups=table)
     cert = tb.certify(clf, X[only], Y[only], groups={"side": GROUPS[only]})  # one of its columns

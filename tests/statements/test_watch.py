@@ -108,7 +108,8 @@ def test_targets_without_a_certificate():
     watch = tb.Watch.against(Ruler(), {0: 0.25, None: 1.0})
     assert [(b.kind, b.unit, b.upper) for b in watch.certificate.bounds] == [("class", 0, 0.25)]
     groups = tb.Watch.against(Ruler(), 0.3, units=["a", "b"])
-    assert [b.unit for b in groups.certificate.bounds] == ["a", "b"]
+    assert [b.unit for b in groups.certificate.bounds] == ["a", "b", None]
+    assert groups.certificate.bounds[-1].title == "error of other groups"
 
     class Grouped(Ruler):
         groups_ = np.array(["a", "b"])  # as `GroupDROBoostClassifier` has them
@@ -118,7 +119,8 @@ def test_targets_without_a_certificate():
     with pytest.raises(ValueError, match="groups is needed"):
         groups.add(Ruler(), X, y)
     seen = groups.add(Ruler(), X, y, groups=np.array(["a", "c"] * 50))
-    assert [n for n, _ in seen.batches[0].errors] == [50, 0]
+    assert [n for n, _ in seen.batches[0].errors] == [50, 0, 50]
+    assert "c (50 rows)" in str(seen)
     with pytest.raises(ValueError, match="no target"):
         tb.Watch.against(Ruler(), 1.0)
 
@@ -255,7 +257,7 @@ def test_watch_against_limits():
         rates.error(by="class") <= {"no": 0.6},
     ]
     watch = tb.Watch.against(Sayer(), limits=limits)
-    assert [b.unit for b in watch.certificate.rates] == ["gap", "ratio", None, None, None, "no"]
+    assert [b.unit for b in watch.certificate.rates] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + ["no"]
     for k in range(4):
         X, y, groups = said_rows(1500, k, {"f": 0.5, "m": 0.5})
         watch = watch.add(Sayer(), X, y, groups=groups)
@@ -265,7 +267,7 @@ def test_watch_against_limits():
         X, y, groups = said_rows(1500, k, {"f": 0.3, "m": 0.7})
         watch = watch.add(Sayer(), X, y, groups=groups)
     assert {alarm.bound.unit for alarm in watch.alarms} == {"gap", "ratio"}
-    seen = {r.bound.unit: r.estimate for r in watch.recheck.bounds}
+    seen = {r.bound.unit: r.estimate for r in watch.recheck.bounds if not r.bound.others}
     kept = [drawn_rates(1500, k, {"f": 0.5, "m": 0.5} if k < 4 else {"f": 0.3, "m": 0.7}) for k in range(8)]
     said, sex = (
         np.concatenate([part[1] for part in kept]),
@@ -285,7 +287,8 @@ def test_watch_against_limits():
         watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500) // 2)
     persons = watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
     plain = watch.add(Sayer(), X, y, groups=groups)
-    assert persons.ever == pytest.approx(plain.ever)
+    found = [[(b.n, b.estimate) for b in each.recheck.bounds] for each in (persons, plain)]
+    assert found[0] == found[1]
     with pytest.raises(ValueError, match="limit the gap"):
         tb.Watch.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
     with pytest.raises(ValueError, match="no class is called 'ja'"):
@@ -419,7 +422,7 @@ def test_command_with_limits_and_persons(stored):
     found = watch("apart.csv", "--json")
     assert found.exit_code == 3
     bounds = json.loads(found.stdout)["bounds"]
-    assert [each["bound"]["unit"] for each in bounds] == ["gap", None]
+    assert [each["bound"]["unit"] for each in bounds] == ["gap", "gap", None]
     assert bounds[0]["estimate"] > 0.2
     persons = folder / "persons.json"
     table["person"] = np.arange(600) // 4

@@ -139,10 +139,7 @@ class TradeOff:
         Rows that were given to `predicted` before had a part in the choice of a point: the classifier knows
         them (``chosen_rows_``), and `tailboost.certify` refuses them.
         """
-        point = self._source.within(checked_budget(mean_budget))
-        if self._source.looked_at:
-            point.chosen_rows_ = (*point.chosen_rows_, *self._source.looked_at)
-        return point
+        return self._source.looked_at.told_to(self._source.within(checked_budget(mean_budget)))
 
     def predicted(
         self,
@@ -180,7 +177,7 @@ class TradeOff:
         rows, answers = self._source.judge(X, y, groups, sample_weight)
         self._source.objective.check(rows)
         if X is not None and self._source.checked is not None:
-            self._source.looked_at.append(Sketch.of_rows(self._source.checked(unpack(X, y)[0])))
+            self._source.looked_at.add(self._source.checked(unpack(X, y)[0]))
         ledger = Ledger.new(rows, [])
         means, worsts = [], []
         for mixture in self.mixture:
@@ -283,6 +280,36 @@ class TradeOff:
         return html_table(*self._cells(), self._words())
 
 
+@dataclass(frozen=True, eq=False)
+class LookedAt:
+    """Rows on which the points of a curve were measured: a point picked afterwards may depend on them.
+
+    Attributes
+    ----------
+    points : list of classifiers
+        Points that the curve already holds; they record further rows at once.
+    sketches : list of Sketch
+        Fingerprints of the rows.
+    """
+
+    points: list[Any] = field(default_factory=list)
+    sketches: list[Sketch] = field(default_factory=list)
+
+    def add(self, X: Any) -> None:
+        """Record rows, in the form in which the classifier was fitted."""
+        sketch = Sketch.of_rows(X)
+        self.sketches.append(sketch)
+        for point in self.points:
+            point.chosen_rows_ = (*point.chosen_rows_, sketch)
+
+    def told_to(self, point: Any) -> Any:
+        """Return a new point; its ``chosen_rows_`` include the recorded rows."""
+        known = {id(sketch) for sketch in point.chosen_rows_}
+        new = [sketch for sketch in self.sketches if id(sketch) not in known]
+        point.chosen_rows_ = (*point.chosen_rows_, *new)
+        return point
+
+
 @dataclass(frozen=True)
 class Source:
     """What a trade-off needs of the classifier it is of."""
@@ -294,8 +321,7 @@ class Source:
     judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[NDArray[Any]]]]
     # ``checked(X)`` returns a table in the form in which the classifier was fitted on; None without rows.
     checked: Callable[[Any], Any] | None
-    # Fingerprints of the rows on which points were measured: who then takes one may have chosen it by them.
-    looked_at: list[Sketch] = field(default_factory=list)
+    looked_at: LookedAt = field(default_factory=lambda: LookedAt())
 
 
 def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:

@@ -210,9 +210,11 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         new.__dict__.update(vars(self))
         return new
 
-    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
+    def predict_from(
+        self, probabilities: Mapping[str, Any], *, groups: Any = None, deferred: Any = None
+    ) -> Any:
         """Predict labels from the models' probabilities: a lazy Dask array for Dask collections."""
-        return self._answers(self.to_local().predict_from, probabilities, groups)
+        return self._answers(partial(self.to_local().predict_from, deferred=deferred), probabilities, groups)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Any:
         """Predict P(y | x), the even mean of all models: a lazy Dask array for Dask collections."""

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_weights, n_rows_of, positions
+from tailboost._checks import check_costs, check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
@@ -33,12 +33,12 @@ from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, Tempered, loss_of, losses_of
 from tailboost.mixture._named import NamedChoice
-from tailboost.mixture._rated import RateChoice, Rated, Stated, costs_of, name_of
+from tailboost.mixture._rated import RateChoice, Rated, Stated, name_of
 from tailboost.mixture._tables import Judged, Models, sources
 from tailboost.rates import error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import Guarantee
-from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.known_rows import noting_frozen, noting_seen
 from tailboost.thresholds import RateTable
 
 
@@ -90,6 +90,7 @@ class ProbabilityMixture(MixtureAnswers):
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+            rows = noting_frozen(self, X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
@@ -338,7 +339,7 @@ class ProbabilityMixture(MixtureAnswers):
                 new._name_groups(groups)
             judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
             given = judged.rows.given
-            costs = costs_of(costs, n_rows_of(y), len(self.classes_), None if given is None else given.index)
+            costs = check_costs(costs, n_rows_of(y), self.classes_, None if given is None else given.index)
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
                 table = _used(checked, judged.rows)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Floats
+from tailboost.classifiers.tradeoff import LookedAt
 from tailboost.mixture._rated import InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, measure
 from tailboost.solvers.tradeoff import undominated
@@ -54,12 +55,18 @@ class RateCurve:
         What is made small.
     classifier : RobustMixtureClassifier
         Whose choice it is.
+    looked_at : LookedAt
+        The rows given to `predicted`, of this curve and of others of the same call.
     """
 
     points: tuple[RatePoint, ...]
     limited: Objective | Spread
     objective: Objective
     classifier: Any
+    looked_at: LookedAt = field(default_factory=LookedAt, repr=False)
+
+    def __post_init__(self) -> None:
+        self.looked_at.points.extend(point.classifier for point in self.points)
 
     def __iter__(self) -> Iterator[RatePoint]:
         return iter(self.points)
@@ -83,10 +90,16 @@ class RateCurve:
         ------
         InfeasibleLimitsError
             If no mixture keeps it.
+
+        Notes
+        -----
+        The classifier records the rows given to `predicted` before (``chosen_rows_``), as do the points of
+        the curve. `tailboost.certify` refuses these rows.
         """
         limits = _others(self.classifier, self.limited)
         kept = (p.classifier for p in self.points if self.limited.within(level).keeps(p.limited, level))
-        return _chosen(next(kept, self.classifier), self.objective, (*limits, self.limited.within(level)))
+        point = _chosen(next(kept, self.classifier), self.objective, (*limits, self.limited.within(level)))
+        return self.looked_at.told_to(point)
 
     def predicted(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
@@ -110,6 +123,8 @@ class RateCurve:
             One number for each point. Rows that a point passes on are counted as such.
         """
         found = [self._predicted(p.classifier, X, y, groups, sample_weight) for p in self.points]
+        if not isinstance(X, Mapping):  # probabilities do not say whose they are
+            self.looked_at.add(self.classifier._checked(X))
         limited, value = np.array(found).reshape(-1, 2).T
         return limited, value
 
@@ -143,7 +158,9 @@ def _chosen(classifier: Any, objective: Objective, limits: tuple[Limit, ...]) ->
     return classifier.reweight(objective=given, limits=list(limits))
 
 
-def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateCurve:
+def curve(
+    classifier: Any, limited: Any, objective: Any, n_points: int, looked_at: LookedAt | None = None
+) -> RateCurve:
     """Return the trade-off of two rates.
 
     Parameters
@@ -156,6 +173,8 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
         What is made small within the limits.
     n_points : int
         Limits, evenly spread between what the objective alone leads to and the least there is.
+    looked_at : LookedAt, optional
+        Shared with other curves from which a point may be picked.
     """
     one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
     other = Objective.of(objective)
@@ -187,7 +206,7 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
                 continue
     sign = 1.0 if tightest <= loosest else -1.0
     best = undominated(np.array([p.value for p in points]), sign * np.array([p.limited for p in points]))
-    return RateCurve(tuple(points[i] for i in best[::-1]), one, other, classifier)
+    return RateCurve(tuple(points[i] for i in best[::-1]), one, other, classifier, looked_at or LookedAt())
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,5 +260,6 @@ def deferral_curves(
         warnings.simplefilter("ignore", UserWarning)
         first = within(max(given), classifier)  # all curves share its members
         mixes = [within(share, first) for share in given]
-    found = tuple(curve(mix, limited, objective, n_points) for mix in mixes)
+    looked_at = LookedAt()  # who picks a share compares all curves
+    found = tuple(curve(mix, limited, objective, n_points, looked_at) for mix in mixes)
     return DeferralCurves(tuple(given), found)

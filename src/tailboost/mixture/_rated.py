@@ -197,8 +197,8 @@ class Stated:
             if rows.groups is None or names is None:
                 raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
-            every = names.columns or (None,)
-            kept = self.columns(every) if every != (None,) else [0]
+            every = names.titles
+            kept = self.columns(every) if names.columns else [0]
             if not kept:  # no column is called so: the rate says it
                 kept = list(range(len(every)))
             numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
@@ -446,7 +446,7 @@ class Rated:
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
         known = self.table.strata
-        every = (names.columns or (None,)) if names is not None else ()
+        every = names.titles if names is not None else ()
         wanted = stated.columns(every) if every != (None,) else [0] * stated.needs_groups
         has_groups = not stated.needs_groups or (
             bool(known.columns) and {every[j] for j in wanted} <= set(known.columns)
@@ -777,7 +777,11 @@ class RateChoice:
                 f"{words}, judged on the other, the rows passed on would be answered with an "
                 f"error of {error:.4f}, the others are with {others:.4f}"
             )
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in self.table if 0 < line.rows < FEW_ROWS]
+        few = [
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            for line in self.table
+            if 0 < line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "
@@ -812,27 +816,3 @@ def stated_pair(objective: Objective, stated: Stated) -> tuple[Any, Any]:
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
     return (Largest(error(by="class")), small) if small == error() else (small, error())
-
-
-def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
-    """Return costs of answers as checked numbers, of the rows that are used.
-
-    Raises
-    ------
-    ValueError
-        If they are not K finite numbers for each row.
-    """
-    if costs is None:
-        return None
-    try:
-        found = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as failure:
-        raise ValueError(f"{name} must be numbers: {failure}") from None
-    if found.shape != (n, K):
-        raise ValueError(
-            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
-        )
-    found = found if used is None else found[used]
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite numbers")
-    return found

@@ -205,7 +205,7 @@ class RateTable:
         """Whether limits are kept, on these rows and by the estimate for others, in a sentence."""
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
-            return "Nothing was limited."
+            return "There is no limit among these rates."
         if broken := _named(line for line in limited if not line.met):
             return f"Not kept on these rows: {broken}."
         if beyond := _named(line for line in limited if line.likely is False):
