@@ -64,15 +64,17 @@ class Parts:
 
 
 def _load() -> dict[str, Rows]:
-    wine = datasets.load_wine_quality(as_frame=False)
-    credit = datasets.load_credit_default(as_frame=False)
+    """Return the tables; of equal rows one is kept, so that no test row equals a row fitted on."""
     found = {}
-    for title, data, by in (("wine", wine, None), ("credit default", credit, "age_band")):
-        y = np.unique(data.target, return_inverse=True)[1]
-        values = y if by is None else np.asarray(data.groups[by])
+    for title, data, by in (
+        ("wine", datasets.load_wine_quality(as_frame=False), None),
+        ("credit default", datasets.load_credit_default(as_frame=False), "age_band"),
+    ):
+        X, kept = np.unique(np.asarray(data.data, dtype=float), axis=0, return_index=True)
+        y = np.unique(data.target[kept], return_inverse=True)[1]
+        values = y if by is None else np.asarray(data.groups[by])[kept]
         other = np.unique(values, return_inverse=True)[1]
-        group = np.unique(np.c_[y, other], axis=0, return_inverse=True)[1].ravel()
-        found[title] = Rows(np.asarray(data.data, dtype=float), y, group)
+        found[title] = Rows(X, y, np.unique(np.c_[y, other], axis=0, return_inverse=True)[1].ravel())
     return found
 
 

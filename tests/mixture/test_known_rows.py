@@ -196,9 +196,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
     models = [("inner", frozen_by(how, inner))]
     for rows in (slice(0, 600), slice(600, 900)):
-        with pytest.warns(
-            tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"
-        ):
+        with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"):
             mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
         assert "100% of which equal rows that a frozen model was made on" in str(mix.guarantee_)
     with warnings.catch_warnings():
