@@ -132,7 +132,7 @@ def profile_likelihood(
     >>> from tailboost import AdaBoostClassifier
     >>> from tailboost.robustness import dro_radius, profile_likelihood
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = AdaBoostClassifier("stump", n_estimators=3).fit(X, y)
+    >>> clf = AdaBoostClassifier("stump", n_estimators=2).fit(X, y)
     >>> profile_likelihood(clf, X, y) < dro_radius(len(y), effective_dim=3)
     True
     """
