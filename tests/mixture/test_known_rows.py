@@ -240,7 +240,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
             n_points=2,
             passed_on=(0.0, 0.1),
         )
-        (_, curve), (_, other) = both
+        curve, other = both.values()
     else:
         limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
         curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
