@@ -244,7 +244,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
     else:
         limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
         curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
-    level = next(iter(curve)).limited + 0.01
+    level = min(1.0, next(iter(curve)).limited + 0.01)
     before = other.at(level)
     curve.predicted(Z, z, groups=groups)
     refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
