@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.combiners import CVaR as CVaR
     from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
     from tailboost.combiners import WorstRow as WorstRow
-    from tailboost.combiners import WorstUnit as WorstUnit
     from tailboost.confidence import rows_needed as rows_needed
     from tailboost.decisions import Decisions as Decisions
     from tailboost.decisions import RandomizedDecision as RandomizedDecision
@@ -69,7 +68,7 @@ _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound certify",
     "statements.recheck": "Recheck RecheckedBound",
-    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
+    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",
     "confidence": "rows_needed",

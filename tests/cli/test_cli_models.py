@@ -132,7 +132,7 @@ class TestFitOptions:
 
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
         """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
-        assert load_model(model)[-1].mixture_.max_error == {"yes": 0.3, None: 0.4}
+        assert load_model(model)[-1].gamma_ is None
         game = tmp_path / "game.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
@@ -488,7 +488,7 @@ class TestInspect:
         guarantee = load_model(model)[-1].guarantee_
         assert guarantee.headline in short
         assert not set("ληγ") & set(short)
-        for words in ("noise", "symbols: K = "):
+        for words in ("noise", "symbols: T = "):
             assert words not in short
             assert words in text
 

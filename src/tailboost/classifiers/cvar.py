@@ -194,7 +194,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
             return totally_corrective_bounds(self.game_)
         if self.player == "entropic":
             return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
-        alpha, combiner = self.objective_.alpha, self.combiner_
+        alpha, combiner = self.combiner_.alpha, self.combiner_
         bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
         if self._even or alpha is None:  # or re-weighted for units
             return bounds

@@ -16,6 +16,7 @@ from tailboost._typing import Labels
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
 from tailboost.metrics import expected_zero_one_losses
+from tailboost.statements.calibration import calibrate as local_calibrate
 from tailboost.statements.certificates import Certificate, CertificateRequest, certificate_of
 from tailboost.statements.judged import answers_of, judged_rows, rules_of
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
@@ -130,3 +131,40 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     columns += [] if groups is None else [("groups", groups)]
     return count(*columns), known, shortest(hash_rounded_rows(X))
+
+
+def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **options: Any) -> Any:
+    """Return the cheapest point of a trade-off that rows in Dask collections certify.
+
+    The sequence of points is fixed before the rows are read. The rows come to the client: a calibration needs
+    some thousands of rows of each subgroup, see `tailboost.confidence.rows_needed`.
+
+    Parameters
+    ----------
+    model : classifier
+        One of tailboost's, with ``tradeoff``; of `tailboost.dask` or of one machine.
+    X_cal, y_cal : Dask array or data frame of shape (n, d), (n,)
+        Fresh rows and their labels, cut at the same rows.
+    groups : Dask array of shape (n,) or (n, c), column or data frame, optional
+        Groups of the rows.
+    **options
+        As in `tailboost.calibrate`: ``limits``, ``max_error``, ``confidence``, …
+
+    Returns
+    -------
+    classifier
+        As from `tailboost.calibrate`, with its ``certificate_``.
+
+    Raises
+    ------
+    NotCertifiedError
+        If the safest point is not certified.
+    SeenRowsError
+        If rows took part in making the model.
+    """
+    model = model.to_local() if hasattr(model, "to_local") else model
+    partitions(
+        X_cal, Column("y_cal", y_cal), Column("groups", groups)
+    )  # refuses rows that do not belong together
+    X, y, of = dask.compute(X_cal, y_cal, groups)
+    return local_calibrate(model, X, y, groups=of, **options)
