@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import metrics as metrics
     from tailboost import onnx as onnx
     from tailboost import plotting as plotting
+    from tailboost import published as published
     from tailboost import rates as rates
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
@@ -81,7 +82,9 @@ _MODULES = {
     "statements.watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
-_PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")
+_PACKAGES = (
+    "datasets", "decisions", "learners", "metrics", "plotting", "published", "rates", "robustness", "solvers",
+)  # fmt: skip
 # They need an extra, and are not among the names that `from tailboost import *` gives.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 

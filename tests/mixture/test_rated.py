@@ -281,7 +281,6 @@ def test_weights_are_rows():
 
 
 def test_it_is_cloned_pickled_saved_and_set(tmp_path):
-    pytest.importorskip("skops")
     mix = RobustMixtureClassifier(
         [("lr", LogisticRegression())],
         objective=rates.largest(rates.miss("yes", by=("sex",))),

@@ -260,7 +260,8 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     References
     ----------
-    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 2.
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 2
+    (`tailboost.published.adalpboost` has its settings).
 
     Examples
     --------
@@ -311,7 +312,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     References
     ----------
-    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, eq. 6.
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 1 with
+    the weights of eq. 5 (`tailboost.published.lpboost`).
 
     Examples
     --------
@@ -368,7 +370,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     References
     ----------
     Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, eq. 8 (with the sign of
-    its constraint corrected).
+    its constraint corrected; `tailboost.published.regularized_lpboost` has its settings).
     Warmuth, Glocer, Vishwanathan: Entropy Regularized LPBoost, ALT 2008.
 
     Examples

@@ -105,7 +105,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         check_is_fitted(self)
-        return self._counting.rates_of(self._counts())
+        combiner, counts = self._counting, self._counts()
+        return combiner.rates_of(counts).expecting(combiner.outlook(counts))
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Probability that `predict` keeps all limits on new rows, see `RateTable.outlook`; None without."""
+        likely = self.rates_.outlook
+        return None if likely is None else likely.probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:

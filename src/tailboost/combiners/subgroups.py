@@ -19,11 +19,13 @@ from tailboost.solvers import minimize_cvar_mixture
 from tailboost.targets import DECIMALS
 from tailboost.thresholds import (
     SLIGHT,
+    LimitsOutlook,
     Program,
     RateTable,
     Selection,
     Table,
     mixed,
+    outlook,
     select,
     solve,
     within_budget,
@@ -88,8 +90,9 @@ class SubgroupMixture:
     mean_budget: float | None = None
     randomized: bool = True  # whether several members may have mixture weight
     even: bool = False  # whether all boosted hypotheses have the same weight
-    # Whether the first T* rounds vote with the same weight: T* has the least objective of the majority, or
-    # the least overall error within the limits.
+    # Whether the hypotheses vote with the same weight. If the judged rows were not fitted on, the first T*
+    # rounds vote: T* has the least objective of the majority, or the least overall error within the limits.
+    # Else all rounds vote.
     voting: bool = False
     # with_erm, with_constants: whether plain ERM and the K constants join the pool.
     with_erm: bool = False
@@ -137,7 +140,7 @@ class SubgroupMixture:
         self.pool.take(response)
         if self.voting:
             self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
-            return min(self.results)[0], 0.0
+            return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
         if self.even or not watched:
             return np.nan, 0.0
         beyond = self.beyond(self.candidates().tallies).round(ERROR_DECIMALS)
@@ -295,9 +298,14 @@ class SubgroupMixture:
         found = self.counted(P.argmax(axis=1))
         self.results.append((round(self.worst(found), DECIMALS), round(self.overall(found), DECIMALS)))
 
+    @property
+    def _selects_voters(self) -> bool:
+        """Whether the number of voters is selected; errors on rows fitted on say little about it."""
+        return self.voting and not self.pool.ledger.rows.fitted
+
     def _voters(self, n_rounds: int) -> int:
         """Return how many of the first rounds have the same weight."""
-        if not self.voting:
+        if not self._selects_voters:
             return n_rounds
         enough = -np.inf
         if self.limits and not self.objective.worst:  # the cheapest within the limits
@@ -413,6 +421,11 @@ class SubgroupMixture:
         rows, strata = self.pool.ledger.rows, self.table.strata
         found = RateTable.counted(stated, strata, counts, rows.words, kind=kind, refit=rows.refit)
         return found.on_fitted_rows() if rows.fitted else found
+
+    def outlook(self, counts: Floats) -> LimitsOutlook | None:
+        """Return how likely a rule with these confusion counts keeps the limits on new rows."""
+        rows = self.pool.ledger.rows
+        return None if rows.fitted else outlook(self.limits, self.table.strata, counts, rows.refit)
 
     def stating(
         self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None

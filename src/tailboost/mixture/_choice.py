@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_weights, n_rows_of, positions
+from tailboost._checks import check_costs, check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses
-from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, RateOf, front
+from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
 from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
@@ -32,7 +32,6 @@ from tailboost.mixture._rated import (
     RateChoice,
     Rated,
     Stated,
-    costs_of,
     name_of,
     stated_pair,
 )
@@ -40,7 +39,7 @@ from tailboost.mixture._tables import Judged, Models
 from tailboost.mixture._tail import TailChoice
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
-from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.known_rows import noting_frozen, noting_seen
 from tailboost.thresholds import SLIGHT, RateTable, within_budget
 
 
@@ -87,6 +86,7 @@ class ProbabilityMixture(MixtureAnswers):
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+            rows = noting_frozen(self, X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
@@ -246,7 +246,7 @@ class ProbabilityMixture(MixtureAnswers):
                 new._name_groups(groups)
             judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
             given = judged.rows.given
-            costs = costs_of(costs, n_rows_of(y), len(self.classes_), None if given is None else given.index)
+            costs = check_costs(costs, n_rows_of(y), self.classes_, None if given is None else given.index)
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
                 table = _used(checked, judged.rows)
@@ -353,7 +353,9 @@ class ProbabilityMixture(MixtureAnswers):
             limited, small = a, error() if a != error() else Largest(error(by="class"))
         return limited, small if b is None else b
 
-    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
+    def _rate_curve(
+        self, limited: Any, small: Any, n_points: int, looked_at: LookedAt | None = None
+    ) -> Curve:
         one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
         other = Objective.of(small)
         others = self._other_limits(one)
@@ -379,7 +381,8 @@ class ProbabilityMixture(MixtureAnswers):
             if start is not None and tightest is not None:
                 least = one.least if one.compares else tightest.value(one)
                 for level in np.linspace(start.value(one), least, n_points):
-                    eased = level + SLACK if one.within(one.most).from_above else level - SLACK
+                    above = one.within(one.most).from_above
+                    eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
                     found.append(grown((*others, one.within(float(eased))), objective))
         if not self._sharing:
             _, excess = base.judge(pool.tallies)
@@ -404,6 +407,7 @@ class ProbabilityMixture(MixtureAnswers):
             lambda level: self._reaching(other, (*others, one.within(level))),
             self._along,
             self._sketch,
+            _looked_at=looked_at or LookedAt(),
         )
 
     def _tail_curve(self) -> Curve:
@@ -471,8 +475,10 @@ class ProbabilityMixture(MixtureAnswers):
             limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
         )
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
+        looked_at = LookedAt()  # a point may be picked from any of the curves
         return {
-            share: mix._rate_curve(limited, small, n_points) for share, mix in zip(given, mixes, strict=True)
+            share: mix._rate_curve(limited, small, n_points, looked_at)
+            for share, mix in zip(given, mixes, strict=True)
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:

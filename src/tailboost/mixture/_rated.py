@@ -51,6 +51,7 @@ from tailboost.thresholds import (
     Program,
     RateTable,
     Selection,
+    SelectionData,
     Table,
     below_noise,
     charges,
@@ -82,6 +83,7 @@ ONE_SIDED = 1.6448536269514722
 # what share of the rows is answered alike where such a rule is said to do so.
 DEAR, MOST_ALIKE = 0.1, 0.95
 FEW_ROWS = 10  # rates of fewer rows are named in a warning
+UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 
 
 def name_of(objective: Any) -> str:
@@ -190,8 +192,8 @@ class Stated:
             if rows.groups is None or names is None:
                 raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
-            every = names.columns or (None,)
-            kept = self.columns(every) if every != (None,) else [0]
+            every = names.titles
+            kept = self.columns(every) if names.columns else [0]
             if not kept:  # no column is called so: the rate says it
                 kept = list(range(len(every)))
             numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
@@ -336,7 +338,7 @@ class Rated:
 
     models: Models
     belief: Belief  # p(s | x)
-    table: Table
+    table: SelectionData  # the selection data
     words: str  # what rows these are
     refit: bool  # whether refits answer instead of the models that are judged on these rows
     # The candidates of each objective whatever the limits, made once.
@@ -408,7 +410,7 @@ class Rated:
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
         known = self.table.strata
-        every = (names.columns or (None,)) if names is not None else ()
+        every = names.titles if names is not None else ()
         wanted = stated.columns(every) if every != (None,) else [0] * stated.needs_groups
         has_groups = not stated.needs_groups or (
             bool(known.columns) and {every[j] for j in wanted} <= set(known.columns)
@@ -572,12 +574,11 @@ class RateChoice:
         growth, worth = self.selection.growth, None
         if growth is not None:
             worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        likely = outlook(
-            self.stated.limits, self.program.strata, self.selection.counts, self.refit, self.confidence or 0.9
-        )
-        table = RateTable.of(
-            self.program, self.selection.counts, self.words, worth, outlook=likely, refit=self.refit
-        )
+        limits, strata, counts = self.stated.limits, self.program.strata, self.selection.counts
+        likely = outlook(limits, strata, counts, self.refit, self.confidence or 0.9)
+        table = RateTable.of(self.program, counts, self.words, worth, refit=self.refit).expecting(likely)
+        if likely is None and self.stated.limits:
+            table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
         if before is None or before == value:
             return table
@@ -615,7 +616,7 @@ class RateChoice:
     @property
     def passing(self) -> Passing | None:
         """Errors of deferred rows, where rows may be deferred."""
-        table, found = self.pool.table, self.selection
+        table, found = self.pool.table.at_hand, self.selection
         if not table.strata.defers:
             return None
         return Passing.of(table, [self.pool.members[i] for i in found.numbers], found.weights)
@@ -706,8 +707,8 @@ class RateChoice:
         if self.confidence is not None and likely is not None and likely.probability < self.confidence:
             warn_user(
                 f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
-                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
-                "lower confidence=",
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows, "
+                "or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
@@ -723,7 +724,11 @@ class RateChoice:
                 f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
                 f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in self.table if 0 < line.rows < FEW_ROWS]
+        few = [
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            for line in self.table
+            if 0 < line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "
@@ -759,27 +764,3 @@ def stated_pair(stated: Stated) -> tuple[Any, Any]:
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
     return error(), Largest(error(by="class")) if small == error() else small
-
-
-def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
-    """Return costs of answers as checked numbers, of the rows that are used.
-
-    Raises
-    ------
-    ValueError
-        If they are not K finite numbers for each row.
-    """
-    if costs is None:
-        return None
-    try:
-        found = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as failure:
-        raise ValueError(f"{name} must be numbers: {failure}") from None
-    if found.shape != (n, K):
-        raise ValueError(
-            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
-        )
-    found = found if used is None else found[used]
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite numbers")
-    return found

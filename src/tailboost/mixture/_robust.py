@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import n_rows_of, numbered, refuse_missing
+from tailboost._checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
@@ -37,10 +37,10 @@ from tailboost.learners.named import named_learner
 from tailboost.mixture._average import averaging
 from tailboost.mixture._choice import ProbabilityMixture, check_parameters
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import NAMED, costs_of, warn_of_noise
+from tailboost.mixture._rated import NAMED, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.statements.known_rows import holds_fitted, noting_seen
+from tailboost.statements.known_rows import holds_unknown, noting_frozen, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -80,9 +80,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
         largest of a family. None is "worst_class", and with limits the overall error.
         "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
-    limits : list of Limit, default=()
-        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``. A
-        limit that the best rule without limits keeps changes nothing.
+    limits : list of Limit or str, default=()
+        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
+        text. A limit that the best rule without limits keeps changes nothing.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
@@ -207,7 +207,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
         "objective": [StrOptions({*NAMED, "cvar"}), Rate, Largest, None],
-        "limits": [list, tuple, Limit],
+        "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -348,8 +348,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
             ``by_group=True`` alone.
-        costs : array-like of shape (n, K), optional
-            What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
+        costs : array-like of shape (n, K) or data frame, optional
+            Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
+            ``classes_``, those of a data frame are named by the labels.
         split_by : array-like of shape (n,), optional
             Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
             and in held-out rows. Intervals count values, not rows.
@@ -398,12 +399,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
-            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
+            costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
         if stated is not None:
             names = None if groups is None else names
@@ -422,7 +423,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        judged = averaging(judged)
+        given = problem.X if problem.validation is None else problem.validation[0]
+        judged = averaging(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
         else:
@@ -434,7 +436,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
-        self.seen_rows_ = replace(fitted_on, complete=not holds_fitted(estimators))
+        self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
         chosen_on = problem.sketch if frozen else None
         if problem.validation is not None:
             chosen_on = Sketch.of_rows(problem.validation[0])
@@ -510,7 +512,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
-        mix._settle(judged, costs=costs_of(costs, n_rows_of(y), len(mix.classes_), used))
+        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
         mix._warn()
         return mix
 

@@ -36,12 +36,13 @@ def tune(
         Their labels.
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows, for rates by group.
-    costs : array-like of shape (n, K), optional
-        What each answer costs in each row, for ``rates.cost()``.
+    costs : array-like of shape (n, K) or data frame, optional
+        Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
+        labels.
     objective : str, rate or largest, optional
         As in `RobustMixtureClassifier`: by default the worst class, and with limits the mean error.
-    limits : list of Limit, optional
-        From `tailboost.rates`.
+    limits : list of Limit or str, optional
+        From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
     mean_budget : float in [0, 1], optional
         How far the mean error may be above that of the best model alone.
     confidence : float in [0, 1), optional
@@ -94,7 +95,7 @@ def _named(models: Any) -> list[tuple[str, Any]]:
     each = list(models) if isinstance(models, (list, tuple)) else [models]
     if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
         return each
-    kinds = [type(model).__name__ for model in each]
+    kinds = [(model if isinstance(model, type) else type(model)).__name__ for model in each]
     found = []
     for i, (kind, model) in enumerate(zip(kinds, each, strict=True)):
         number = kinds[: i + 1].count(kind)

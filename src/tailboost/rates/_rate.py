@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tailboost._near import did_you_mean
+from tailboost._near import meant
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates._kinds import KINDS
 from tailboost.rates.strata import Strata, plain
@@ -39,6 +39,12 @@ class Expression:
         """Return the same of another rate, whose units are called ``unit(name)``."""
         this: Any = self
         return replace(this, rate=rate)
+
+    def __lt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} <= {bound!r}")
+
+    def __gt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
 
 
 def as_expression(given: Any) -> Expression | None:
@@ -105,6 +111,11 @@ class Rate(Expression):
     def needs_deferral(self) -> bool:
         """Whether rows may be passed on because of it: it counts them, or says what a person's look costs."""
         return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+
+    @property
+    def counts_deferral(self) -> bool:
+        """Whether it depends on which rows are deferred, whatever the answers to the others are."""
+        return self.needs_deferral or self.kind == "answered_error"
 
     @property
     def can_be_lowered(self) -> bool:
@@ -341,11 +352,21 @@ class Sample:
         whole = 1.0 if self.among is None else self.among
         return replace(self, values=(self.low + self.high) * whole - self.values)
 
-    def ordered(self, rank: Ints) -> Sample:
+    def taken(self, places: Any) -> Sample:
+        """Return some of the rows, by their places in ``rows`` or a mask of these."""
+        among = None if self.among is None else self.among[places]
+        return replace(self, rows=self.rows[places], values=self.values[places], among=among)
+
+    def ordered(self, rank: Floats) -> Sample:
         """Return the same rows in the order of a rank of all rows, shape (n,)."""
-        order = np.argsort(rank[self.rows], kind="stable")
-        among = None if self.among is None else self.among[order]
-        return replace(self, rows=self.rows[order], values=self.values[order], among=among)
+        return self.taken(np.argsort(rank[self.rows], kind="stable"))
+
+    def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
+        """Return the rows of several units of this one's rate together."""
+        parts = [(each.rows, each.values, each.among) for each in samples]
+        rows, values, among = zip(*parts, strict=True)
+        whole = None if self.among is None else np.concatenate(among)
+        return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
 
     def without_rows(self, name: Any) -> Sample:
         """Return what a unit without rows has."""
@@ -436,10 +457,15 @@ class Limit(Expression):
         found = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
         for name, value in given.items():
             if name not in known:
-                near = did_you_mean(str(name), map(str, known))
+                near = meant(name, known)
                 raise ValueError(f"{self!r}: no unit is called {name!r}: {near}there are {names[:20]}")
             found[known[name]] = value
         return found
+
+    @property
+    def rest(self) -> float:
+        """The bound of the units that it does not name, NaN if they are free."""
+        return float(dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound)
 
     def rows(self, strata: Strata) -> list[Row]:
         """Return the inequalities of the limit, scaled to rates of about 1.
@@ -485,6 +511,11 @@ class Limit(Expression):
     def compares(self) -> bool:
         """Whether it is about a gap or ratio between units, not about each of them."""
         return self.form in (GAP, RATIO)
+
+    @property
+    def of_every(self) -> bool:
+        """Whether it is about every unit, not about named ones alone."""
+        return not isinstance(self.bound, tuple) or any(name is None for name, _ in self.bound)
 
     @property
     def limit(self) -> Limit:
@@ -634,5 +665,5 @@ def _number(rate: Rate, bound: Any) -> float:
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
-        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:g}{percent}")
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:.15g}{percent}")
     return value

@@ -37,7 +37,8 @@ class Reviewed:
     finish: Callable[[Any], None] | None = None
 
 
-# Functions of one array that compute another.
+# Functions of one array that compute another: all that a transformer of functions may hold. `save_model` and
+# SECURITY.md list them.
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (

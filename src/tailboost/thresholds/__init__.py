@@ -17,7 +17,7 @@ from tailboost.thresholds._games import play
 from tailboost.thresholds._lines import REFITTED, ROUNDING, SELECTED, RateLine, RateTable, below_noise
 from tailboost.thresholds._pool import Growth, grow, solve
 from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
-from tailboost.thresholds._table import Singles, Table, plain_state, spread
+from tailboost.thresholds._table import RemoteTable, SelectionData, Singles, Table, plain_state, spread
 
 __all__ = [
     "FEW",
@@ -39,7 +39,9 @@ __all__ = [
     "Program",
     "RateLine",
     "RateTable",
+    "RemoteTable",
     "Selection",
+    "SelectionData",
     "Singles",
     "Table",
     "below_noise",
