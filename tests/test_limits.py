@@ -112,8 +112,21 @@ def test_where_none_keeps_the_targets_the_least_excess_is_taken_and_said(kind):
 
 
 def test_a_vote_stops_at_its_targets_too():
-    """Three voters keep .5 at a mean of .25; the first alone is farther within it and errs on .4."""
-    from tests.test_worst_class import play_script
+    """Three voters keep .5 at a mean of .25; the first alone is farther within it and errs on .4.
+
+    The rows of X_val select the voters: on rows that members were fitted on all rounds vote.
+    """
+    from tests.test_worst_class import Scripted
+
+    def play_script(answers, y, **params):
+        Scripted.script, Scripted.fits = list(answers), 0
+        rows = np.arange(len(y), dtype=float)[:, None]
+        clf = tb.WorstClassBoostClassifier(
+            Scripted(), n_estimators=3, eta=1.0, n_iter_no_change=None, random_state=0, **params
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return clf.fit(rows, y, X_val=rows + 0.25, y_val=y)
 
     y = np.array([0] * 10 + [1] * 10)
     voters = np.tile(y, (3, 1))

@@ -54,7 +54,7 @@ def test_a_warning_where_rows_were_fitted_on():
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)
     assert told[0].filename == __file__
     assert fair.guarantee_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
-    assert "100% of which equal rows fitted on" in fair.guarantee_.judged_on
+    assert "100% of which equal rows that were fitted on" in fair.guarantee_.judged_on
     assert fair.guarantee_.upper is None
     half = np.r_[X[:100], FRESH[:100]], np.r_[Y[:100], LABELS[:100]]
     with pytest.warns(tb.ResubstitutionWarning, match="50%"):
