@@ -24,10 +24,8 @@ from tailboost.thresholds import (
     RateTable,
     Selection,
     Table,
-    mixed,
     outlook,
     select,
-    solve,
     within_budget,
 )
 from tailboost.thresholds import Pool as Candidates
@@ -389,8 +387,10 @@ class SubgroupMixture:
     @property
     def constants(self) -> float:
         """The objective of the best mixture of constants."""
-        best = solve(self._constants, self.program.within(()))
-        return self.program.value(mixed(best.solved.weights, self._constants.counts))
+        terms = self.objective.rate.terms(self.table.strata)
+        rates = np.array([terms.values(counts) for counts in self._constants.counts])
+        known = rates[:, ~np.isnan(rates).all(axis=0)]
+        return minimize_cvar_mixture(known, 1.0 / known.shape[1]).value
 
     @property
     def _constants(self) -> Candidates:
