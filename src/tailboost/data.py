@@ -73,6 +73,8 @@ class Rows:
     # Shape (n,): which of a member's siblings judged the row, where losses are out of fold.
     fold: NDArray[np.uint8] | None = None
     multiplicity: Multiplicity | None = None  # what is behind each row, where it stands for several
+    # Whether refits answer instead of the models that are judged on these rows.
+    refit: bool = False
 
     @property
     def base(self) -> Floats:

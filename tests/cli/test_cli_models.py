@@ -132,7 +132,7 @@ class TestFitOptions:
 
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
         """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
-        assert load_model(model)[-1].mixture_.max_error == {"yes": 0.3, None: 0.4}
+        assert load_model(model)[-1].gamma_ is None
         game = tmp_path / "game.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
@@ -488,7 +488,7 @@ class TestInspect:
         guarantee = load_model(model)[-1].guarantee_
         assert guarantee.headline in short
         assert not set("ληγ") & set(short)
-        for words in ("noise", "symbols: K = "):
+        for words in ("noise", "symbols: T = "):
             assert words not in short
             assert words in text
 
@@ -1038,7 +1038,15 @@ class TestPassingOn:
                     str(u): pytest.approx(v) for u, v in counted.items()
                 }
         text = done("evaluate", deferring, csv).stdout
-        assert "if none were passed on" in text
+        assert f"{passed.sum()} of the {len(rows)} rows are deferred. A deferred row is no error" in text
+        errors = json.loads(done("evaluate", deferring, csv, "--json").stdout)
+        assert errors["deferred"] == passed.sum()
+        counted = tb.metrics.class_errors(rows["outcome"], answers, deferred=passed)
+        by_class = {unit["name"]: unit["error"] for unit in errors["errors"] if unit["kind"] == "class"}
+        assert by_class == {str(label): pytest.approx(error) for label, error in counted.items()}
+        assert by_class["yes"] == pytest.approx(
+            *rates.measure(rates.miss("yes"), rows["outcome"], answers, deferred=passed).values()
+        )
         assert "error among the answered by class" in text
 
     def test_curves_of_shares_passed_on(self, deferring, tmp_path):

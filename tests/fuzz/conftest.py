@@ -22,6 +22,7 @@ PROMISED = {
     "versions": 100,
     "determinism": 200,
     "bounds": 4_000,
+    "named tables": 1_500,
 }
 WAYS = ("refused", "equal", "violations")
 

@@ -201,9 +201,10 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
         tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=2),
     ):
         curve = clf.fit(X, y).tradeoff()
-        before = curve.at(0.01)
+        level = max(point.limited for point in curve) + 0.01
+        before = curve.at(level)
         curve.predicted(Z, z)
-        point = curve.refined().at(0.01)
+        point = curve.at(level)
         with pytest.raises(tb.SeenRowsError, match="combination was chosen on 100%"):
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
@@ -271,11 +272,11 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
             n_points=2,
             passed_on=(0.0, 0.1),
         )
-        (_, curve), (_, other) = both
+        curve, other = both.values()
     else:
         limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
         curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
-    level = next(iter(curve)).limited + 0.01
+    level = min(1.0, next(iter(curve)).limited + 0.01)
     before = other.at(level)
     curve.predicted(Z, z, groups=groups)
     refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]

@@ -58,7 +58,6 @@ def test_a_rate_is_chosen_as_its_name(unit):
     assert named.rates_ is None
     assert [line.unit for line in stated.rates_] == named.units_
     assert [line.value for line in stated.rates_] == pytest.approx(named.unit_errors_)
-    assert [line.estimate for line in stated.rates_] == pytest.approx(named.unit_estimates_)
     assert stated.limits_met_ == named.bound_met_ == all(line.met for line in stated.rates_)
 
 

@@ -11,16 +11,17 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.thresholds import (
     Member,
-    Pool,
     Program,
     Table,
     charges,
     decide,
     grow,
     mixed,
-    restricted,
-    shared,
-    single,
+    seeded,
+    select,
+    selected,
+    solve,
+    within_budget,
 )
 
 NAMES = np.array(["a", "b", "c"])
@@ -43,8 +44,7 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     np.add.at(frequency, (x, stratum), share)
     frequency /= frequency.sum(axis=1, keepdims=True)
     belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
-    half = rng.random(n) < 0.5
-    return Table(strata, stratum, share, (belief,), costs, half), x
+    return Table(strata, stratum, share, (belief,), costs), x
 
 
 def every_rule(table, x):
@@ -111,11 +111,19 @@ def best_mixture(table, x, objective, limits):
     return found.fun if found.status == 0 else None
 
 
-def solve(table, objective, limits, pseudo_rows=0.0, **more):
-    pool = Pool(table)
+def grown(table, objective, limits, mean_budget=None):
+    """Candidates of a problem, and the best mixture of them."""
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
-    expected, counted = grow(pool, program, [0], pseudo_rows, **more)
-    return pool, program, expected, counted
+    pool = seeded(table, program)
+    program = within_budget(pool, program, mean_budget)
+    return pool, program, grow(pool, program)
+
+
+def one_rule(table, objective, limits, mean_budget=None):
+    program = Program.of_rates(table.strata, Objective.of(objective), limits)
+    pool = seeded(table, program)
+    program = within_budget(pool, program, mean_budget)
+    return pool, selected(pool, program, budgeted=mean_budget is not None)
 
 
 PROGRAMS = {
@@ -153,21 +161,19 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     for seed in range(3):
         table, x = atoms(seed, 2, 2, n_atoms, weights=weights, defers=defers, costs=costs)
         best = best_mixture(table, x, objective, limits)
-        pool, _, expected, counted = solve(table, objective, limits)
+        pool, program, counted = grown(table, objective, limits)
         if best is None:
             assert not counted.feasible
             assert counted.contradicting.any()
             continue
         solved += 1
         assert counted.feasible
-        if not costs:  # the belief knows a stratum's mean cost, not a row's
-            assert expected.solved.value == pytest.approx(best, abs=2e-4)
-            assert expected.bound <= best + 1e-6
+        if not costs:  # the probabilities know a stratum's mean cost, not a row's
             assert counted.solved.value == pytest.approx(best, abs=1e-3)
         assert counted.solved.value >= best - 1e-6
-        choice = shared(pool, counted, table.reading(0.0))
-        assert (choice.excesses <= 1e-5).all()
-        alone = single(pool, counted, table.reading(0.0))
+        drawn = select(pool, program, randomized=True)
+        assert (drawn.excesses <= 1e-5).all()
+        _, alone = one_rule(table, objective, limits)
         assert len(alone.numbers) == 1
         if alone.keeps:
             assert alone.value >= alone.bound - 1e-9
@@ -182,9 +188,8 @@ def test_three_classes_and_three_groups(seed):
         (rates.error(), [rates.gap(rates.selected("c", by="sex")) <= 0.1]),
     ):
         best = best_mixture(table, x, objective, limits)
-        _, _, expected, counted = solve(table, objective, limits)
+        _, _, counted = grown(table, objective, limits)
         if best is not None:
-            assert expected.solved.value == pytest.approx(best, abs=2e-4)
             assert counted.solved.value == pytest.approx(best, abs=2e-3)
 
 
@@ -192,11 +197,10 @@ def test_the_master_is_the_linear_program_of_its_columns():
     """HiGHS, warm and grown column by column, against linprog over the same columns."""
     table, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
-    pool, program, _, counted = solve(table, objective, limits)
-    reading = table.reading(0.0)
-    again = restricted(pool, program, reading)
+    pool, program, counted = grown(table, objective, limits)
+    again = solve(pool, program)
     T = len(pool.tallies)
-    v = np.array([tally.counted.ravel() for tally in pool.tallies])
+    v = np.array([counts.ravel() for counts in pool.counts])
     rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
     found = linprog(
         np.r_[v @ program.cost, 0.0],
@@ -218,7 +222,7 @@ def test_limits_that_contradict_each_other_are_named():
         rates.gap(rates.selected("b", by="sex")) <= 1.0,
         rates.false_alarm("a") <= 0.01,
     ]
-    _, _, _, counted = solve(table, rates.error(), limits)
+    _, _, counted = grown(table, rates.error(), limits)
     assert not counted.feasible
     assert counted.contradicting.tolist() == [False, True, False, True]
 
@@ -230,7 +234,7 @@ def test_units_without_rows_limit_nothing():
     belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
     table = Table(strata, stratum, np.full(200, 1 / 200), (belief,))
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
-    _, _, _, counted = solve(table, rates.largest(rates.error(by="cell")), limits)
+    _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
     assert counted.solved.value == pytest.approx(0.0, abs=1e-6)
     assert np.isnan(rates.error(by="sex").terms(strata).values(np.ones((2, 2)))[1])
@@ -240,13 +244,13 @@ def test_a_budget_limits_the_mean_error():
     table, _ = atoms(1, 3, 1, 6)
     errors = []
     for budget in (0.0, 0.02, 1.0):
-        pool, _, _, counted = solve(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
-        tally = sum(
-            w * pool.tallies[i].counted for w, i in zip(counted.solved.weights, counted.numbers, strict=True)
-        )
-        plain = rates.error().terms(table.strata).values(pool.tallies[0].counted)[0]
+        pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
+        tally = mixed(counted.solved.weights, pool.counts)
+        plain = rates.error().terms(table.strata).values(pool.counts[0])[0]
         mean = rates.error().terms(table.strata).values(tally)[0]
         assert mean <= plain + budget + 1e-6
+        _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
+        assert rates.error().terms(table.strata).values(alone.counts)[0] <= plain + budget + 1e-9
         errors.append(counted.solved.value)
     assert errors[0] >= errors[1] >= errors[2]
 
@@ -259,15 +263,6 @@ def test_a_row_is_answered_alike_alone_and_in_its_table():
         together = member.answers(belief)
         alone = [member.answers(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
         assert together.tolist() == alone
-
-
-def test_halves_add_up_and_expected_tallies_keep_the_masses():
-    table, _ = atoms(5, 3, 2, 6, weights=True)
-    member = Member.of(0, np.random.default_rng(1).normal(size=(6, 3)))
-    tally = table.tally(member)
-    np.testing.assert_allclose(tally.counted.sum(axis=1), table.strata.mass)
-    np.testing.assert_allclose(tally.expected.sum(axis=1), table.strata.mass, rtol=1e-5)
-    np.testing.assert_allclose(tally.halves[1].sum(), table.share[table.half].sum())
 
 
 RATIOS = {
@@ -291,11 +286,10 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
             reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
             low, high = (low, middle) if reached is not None else (middle, high)
         objective = family if family.by is None else rates.largest(family)
-        pool, _, expected, counted = solve(table, objective, limits)
-        assert expected.program.level == pytest.approx(high, abs=3e-4)
-        choice = shared(pool, counted, table.reading(0.0))
-        tally = mixed(choice.weights, [pool.tallies[i].counted for i in choice.numbers])
-        assert counted.program.value(tally) == pytest.approx(high, abs=3e-4)
+        pool, program, counted = grown(table, objective, limits)
+        assert counted.program.level == pytest.approx(high, abs=3e-4)
+        choice = select(pool, program, randomized=True)
+        assert counted.program.value(choice.counts) == pytest.approx(high, abs=3e-4)
         assert choice.value == pytest.approx(high, abs=2e-3)
         assert (choice.excesses <= 1e-5).all()
 
@@ -307,21 +301,19 @@ def smooth(seed, n=3000):
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
     strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
     belief = np.stack([(1 - p) / 2, (1 - p) / 2, p / 2, p / 2]).astype(np.float32)
-    return Table(strata, stratum, np.full(n, 1 / n), (belief,), None, rng.random(n) < 0.5), p, y, sex
+    return Table(strata, stratum, np.full(n, 1 / n), (belief,)), p, y, sex
 
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
 def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
     """Chow's rule in all, and within a limit by group: what passes on fewer rows wastes the person."""
     table, p, _, sex = smooth(0)
-    pool, _, _, counted = solve(table, rates.error(), [rates.deferred() <= most])
-    alone = single(pool, counted, table.reading(0.0))
+    pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
     passed = table.answers(pool.members[alone.numbers[0]]) == 2
     unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
     assert passed.mean() == pytest.approx(most, abs=2 / len(p))
     assert (passed != unsure).mean() <= 3e-3
-    pool, _, _, counted = solve(table, rates.error(), [rates.deferred(by="sex") <= most])
-    alone = single(pool, counted, table.reading(0.0))
+    pool, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
     passed = table.answers(pool.members[alone.numbers[0]]) == 2
     of_groups = [passed[sex == g].mean() for g in (0, 1)]
     assert max(of_groups) <= most
@@ -333,7 +325,7 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
     goal = rates.largest(rates.error(by="class"))
     chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
     for budget in (0.0, 0.02):
-        _, _, _, counted = solve(table, goal, [rates.deferred() <= 0.1], mean_budget=budget)
+        _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], mean_budget=budget)
         limit = counted.program.limits[-1]
         assert limit.rate == rates.error()
         assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
@@ -341,8 +333,8 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
 
 def test_who_passes_every_row_on_still_says_labels():
     table, p, _, _ = smooth(2)
-    pool, _, _, counted = solve(table, rates.error(), [rates.deferred() <= 1.0])
-    member = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+    pool, alone = one_rule(table, rates.error(), [rates.deferred() <= 1.0])
+    member = pool.members[alone.numbers[0]]
     assert (table.answers(member) == 2).all()
     said = decide(charges(table.beliefs[0], member.prices)[:2])
     assert (said == (p > 0.5)).mean() > 0.99
@@ -360,87 +352,43 @@ def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
         table, *_ = smooth(3)
         reached = []
         for bound in (most - 0.02, most, most + 0.02):
-            pool, program, expected, _ = solve(table, objective, [rate <= bound, *others])
-            tally = mixed(expected.solved.weights, [pool.tallies[i].expected for i in expected.numbers])
+            pool, program, growth = grown(table, objective, [rate <= bound, *others])
+            tally = mixed(growth.solved.weights, pool.counts)
             reached.append(program.value(tally))
             if bound == most:
-                worth = expected.program.worth(expected.solved.duals, tally)
+                worth = growth.program.worth(growth.solved.duals, tally)
         assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
 
 
 def test_a_price_of_a_look_gives_the_rule_of_the_limit():
     """The price that a limit has, as one more column of costs, passes the same rows on: Chow's rule."""
     table, p, *_ = smooth(4)
-    for most in (0.02, 0.1):
-        pool, _, expected, counted = solve(table, rates.error(), [rates.deferred() <= most])
-        limited = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
-        [[price]] = expected.program.worth(expected.solved.duals, np.zeros((4, 3)))
+    for most in (0.05, 0.1):
+        pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
+        limited = pool.members[alone.numbers[0]]
+        _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
+        [[price]] = growth.program.worth(growth.solved.duals, np.zeros((4, 3)))
         assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
         cost = rates.cost([[0, 1, price], [1, 0, price]])
-        pool, _, _, counted = solve(table, cost, [])
-        priced = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
-        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.01
-
-
-@pytest.mark.parametrize("costs", [False, True])
-def test_a_table_is_corrected_by_what_answers_otherwise(costs):
-    """By counting rows: out of fold, plus what answers, less models of folds, on the same rows."""
-    table, _ = atoms(3, 2, 2, 6, weights=True, costs=costs)
-    rng, n = np.random.default_rng(0), len(table.stratum)
-    rows = np.sort(rng.choice(n, 150, replace=False))
-    own = table.beliefs[0][:, rows]
-    learnt = np.where(rng.random(150) < 0.1, rng.dirichlet(np.ones(4), 150).T, own).astype(np.float32)
-    both = table.corrected(rows, [own], [learnt])
-    assert both.n_judged == n
-    member = Member.of(0, rng.normal(size=(4, 2)))
-    out = member.answers(table.beliefs[0])
-    expected = np.zeros((2, 4, 2))
-    np.add.at(expected, (table.half.astype(int), table.stratum, out), table.share)
-    for h, s in product((0, 1), range(4)):
-        here = (table.half == h) & (table.stratum == s)
-        sample = here[rows]
-        scale = table.share[here].sum() / table.share[rows[sample]].sum()
-        for sign, belief in ((1, own), (-1, learnt)):
-            answers = member.answers(belief)[sample]
-            np.add.at(expected[h, s], answers, sign * scale * table.share[rows[sample]])
-        assert expected[h, s].sum() == pytest.approx(table.share[here].sum())
-        if expected[h, s].min() < 0:  # more is taken than there is
-            expected[h, s] = np.where(expected[h, s] < 0, 0, expected[h, s].sum())
-    found = both.tally(member)
-    np.testing.assert_allclose(found.halves[:, :4], expected, atol=1e-12)
-    reversed_ = table.corrected(rows, [1 - learnt], [learnt]).tally(member)
-    assert reversed_.counted[:4].min() >= 0
-    np.testing.assert_allclose(reversed_.counted[:4].sum(axis=1), table.strata.mass)
-    same = table.corrected(rows, [own], [own]).tally(member)
-    np.testing.assert_allclose(same.counted, table.tally(member).counted, atol=1e-12)
-    thin = both.part(both.spread(100))
-    assert thin.n_judged == 100
-    assert len(thin.stratum) == 400
-    np.testing.assert_allclose(thin.tally(member).counted[:4].sum(axis=1), thin.strata.mass)
+        pool, alone = one_rule(table, cost, [])
+        priced = pool.members[alone.numbers[0]]
+        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.02
 
 
 def test_fewer_rows_count_as_all_of_them():
-    """Strata of few rows keep all of theirs, and what is corrected weighs no more beside fewer rows."""
+    """Strata of few rows keep all of theirs."""
     rng, n = np.random.default_rng(0), 20_000
     y, g = rng.integers(2, size=n), np.where(np.arange(n) < 40, 1, 0)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
     belief = rng.dirichlet(np.ones(4), n).T.astype(np.float32)
     table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
     member = Member.of(0, rng.normal(size=(4, 2)))
-    every, few = table.tally(member).counted, table.part(table.spread(2_000))
-    assert few.n_judged == 2_000
+    few = table.thinned(2_000)
+    every, thin = (of.counted(of.answers(member)) for of in (table, few))
+    assert len(few) == 2_000
     np.testing.assert_allclose(few.strata.mass, strata.mass)
-    thin = few.tally(member).counted
     np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
     np.testing.assert_allclose(thin, every, atol=0.03)  # four standard errors of 1,000 rows, half of all each
-    rows = np.arange(0, n, 10)
-    own, learnt = belief[:, rows].copy(), belief[:, rows]
-    own[:, ::20] = own[::-1, ::20]
-    both = table.corrected(rows, [own], [learnt])
-    moved = both.tally(member).counted - every
-    assert np.abs(moved).max() > 0.001
-    fewer = both.part(both.spread(2_000)).tally(member).counted - thin
-    np.testing.assert_allclose(fewer, moved, atol=1e-6)
 
 
 def test_the_number_of_threads_changes_no_digit():
@@ -456,9 +404,9 @@ def test_the_number_of_threads_changes_no_digit():
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            pool, _, _, counted = solve(table, rates.error(), limits)
-            choice = single(pool, counted, table.reading(0.0))
-        found.append([member.prices for member in pool.members] + [choice.weights, counted.solved.duals])
+            pool, choice = one_rule(table, rates.error(), limits)
+        duals = choice.growth.solved.duals
+        found.append([member.prices for member in pool.members] + [choice.weights, duals])
     assert len(found[0]) == len(found[1])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -1,10 +1,12 @@
-"""The choice of thresholds and shares on probabilities, whoever made them: all but training."""
+"""Selection on models' probabilities, whoever made them: all but training."""
 
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -15,6 +17,7 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses
+from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
 from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
@@ -22,46 +25,39 @@ from tailboost.classifiers.input import (
     named_groups,
     rows_given,
 )
-from tailboost.classifiers.tradeoff import Source, TradeOff, trace
-from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
-from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
-from tailboost.mixture._average import averaging
-from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
-from tailboost.mixture._lines import Lines
-from tailboost.mixture._members import POWERS, Tempered, loss_of, losses_of
-from tailboost.mixture._named import NamedChoice
-from tailboost.mixture._rated import RateChoice, Rated, Stated, name_of
-from tailboost.mixture._tables import Judged, Models, sources
-from tailboost.rates import error
-from tailboost.solvers import BitLosses
+from tailboost.mixture._rated import (
+    InfeasibleLimitsError,
+    RateChoice,
+    Rated,
+    Stated,
+    name_of,
+    stated_pair,
+)
+from tailboost.mixture._tables import Judged, Models
+from tailboost.mixture._tail import TailChoice
+from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
 from tailboost.statements.known_rows import noting_frozen, noting_seen
-from tailboost.thresholds import RateTable
+from tailboost.thresholds import SLIGHT, RateTable, within_budget
 
 
 class ProbabilityMixture(MixtureAnswers):
-    """A mixture of members that are functions of models' probabilities.
+    """Candidates that are functions of models' probabilities, and the one that is selected.
 
-    It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
+    `_settle` selects on probabilities of rows that the models were not fitted on, whoever made them.
     """
 
     objective: Any
     limits: Any
-    # The engine on the rows of the last choice, and the choice; both stay where another one fails.
+    # The engine on the selection data, and the selected rule; both stay where another selection fails.
     _rated: Rated
-    _choice: NamedChoice | RateChoice
-    limits_met_: bool | None
+    _choice: RateChoice | TailChoice
     alpha: float | None
     max_error: Any
     mean_budget: float | None
-    n_thresholds: int
-    shrinkage: float
-    averages: bool
-    shares: bool | str
-    include_constants: bool
+    confidence: float | None
     randomized: bool | str
 
     # -- the choice ----------------------------------------------------------------------------------
@@ -114,7 +110,7 @@ class ProbabilityMixture(MixtureAnswers):
 
     @property
     def _stated(self) -> Stated | None:
-        """What rates are made small and limited; None where the objective is one by name alone."""
+        """The objective and the limits as rates; None for a CVaR, which is no rate."""
         return Stated.of(self.objective, self.limits, self.max_error)
 
     @property
@@ -127,21 +123,6 @@ class ProbabilityMixture(MixtureAnswers):
     def _objective_name(self) -> str:
         return name_of(self.objective)
 
-    def _learned(self, judged: Judged) -> Judged:
-        """Return the judged rows with the averages of the models' probabilities learned on them."""
-        return averaging(judged, sources(len(judged.models.names), bool(self.averages)))
-
-    def _aimed(self, rows: Rows) -> Aim:
-        return Aim.of(
-            self._objective_name,
-            rows,
-            self.classes_,
-            getattr(self, "_group_names", None),
-            alpha=self.alpha,
-            max_error=self.max_error,
-            shrinkage=float(self.shrinkage),
-        )
-
     def _settle(
         self,
         judged: Judged,
@@ -150,12 +131,12 @@ class ProbabilityMixture(MixtureAnswers):
         costs: Any = None,
         known: Rated | None = None,
     ) -> None:
-        """Make the pool and choose.
+        """Make the candidates and select.
 
         Parameters
         ----------
         judged : Judged
-            The log-probabilities of the rows.
+            The log-probabilities of the rows, and their average.
         X : table, optional
             Their features.
         costs : ndarray of shape (n, K), optional
@@ -163,114 +144,37 @@ class ProbabilityMixture(MixtureAnswers):
         known : Rated, optional
             An engine on these rows.
         """
-        if (stated := self._stated) is None:
-            aim = self._aimed(judged.rows)
-            rated, numbers = self._members(aim, judged, X, known)
-            judged = replace(judged, said=rated.said)
-            self._take_named(aim, judged, *self._ledger(aim, judged, rated, numbers))
-            return
+        stated = self._stated
         if known is None:
-            known = self._engine(stated, judged, X, costs=costs)
+            names = getattr(self, "_group_names", None)
+            spoken = Stated.of("worst_class") if stated is None else stated
+            assert spoken is not None
+            known = Rated.of(spoken, judged, X, self.classes_, names, told=self.by_group, costs=costs)
         self._judged, self._rated = judged, known
-        shrinkage = float(self.shrinkage)
-        chosen = known.choose(
-            stated, mean_budget=self.mean_budget, sharing=self._sharing, shrinkage=shrinkage
-        )
-        self._take(judged, chosen)
+        if stated is None:
+            assert self.alpha is not None
+            self._take(TailChoice.of(known, judged, float(self.alpha), self.mean_budget))
+        else:
+            self._take(
+                known.choose(
+                    stated, mean_budget=self.mean_budget, sharing=self._sharing, confidence=self.confidence
+                )
+            )
 
-    def _take_named(
-        self, aim: Aim, judged: Judged, ledger: Ledger, members: list[Any], lines: Lines | None = None
-    ) -> None:
-        """Choose among members with these losses, of rows or of lines of rows."""
-        mixture = Mixture(
-            aim.objective,
-            len(self.classes_),
-            mean_budget=self.mean_budget,
-            randomized=self._sharing,
-            limit=aim.limit,
-        )
-        mixture.pool = Pool(ledger, [], members)
-        self._take(judged, NamedChoice.of(aim, judged, mixture, lines))
-
-    def _engine(self, stated: Stated, judged: Judged, X: Any, **more: Any) -> Rated:
-        names = getattr(self, "_group_names", None)
-        averages = bool(self.averages)
-        return Rated.of(
-            stated, judged, X, self.classes_, names, told=self.by_group, averages=averages, **more
-        )
-
-    def _again(self, limited: bool) -> None:
-        """Choose again among the same members; targets may be left out of it."""
-        known = cast("NamedChoice", self._choice)
-        aim = self._aimed(known.judged.rows)
-        limit = aim.limit if limited else None
-        combiner = known.combiner.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
-        self._take(known.judged, NamedChoice.of(aim, known.judged, combiner, known.lines))
-
-    def _take(self, judged: Judged, choice: NamedChoice | RateChoice) -> None:
-        """Answer as a choice says."""
-        self._judged, self._choice = judged, choice
-        self.ensemble_, self.limits_met_, errors = choice.ensemble, choice.limits_met, choice.errors
-        self.units_ = self.unit_errors_ = self.bound_met_ = None
-        if errors is not None:
-            self.units_, self.unit_errors_ = errors.names, errors.errors["predict"]
-            self.bound_met_ = choice.limits_met
+    def _take(self, choice: RateChoice | TailChoice) -> None:
+        """Answer as a selected rule does."""
+        self._choice, self.ensemble_ = choice, choice.ensemble
         self.__dict__.pop("_guarantee", None)
 
-    @property
-    def combiner_(self) -> Mixture:
-        """The members with their losses, where they were chosen by these."""
-        return cast("NamedChoice", self._choice).combiner
-
     def _warn(self, *, forewarned: bool = False) -> None:
-        """Warn of what the choice found, and of limits below their noise unless that was said before."""
+        """Warn of what the selection found, and of limits below their noise unless that was said before."""
         self._choice.warn(forewarned=forewarned)
-        self._choice.warn_of_missed(lambda: self.unit_estimates_)
-
-    def _ledger(
-        self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]
-    ) -> tuple[Ledger, list[Any], Lines | None]:
-        """Return the losses of all members, by line with the units as groups or by row, and the members.
-
-        And the lines, where what `predict` answers is not known by one member's losses.
-        """
-        draws: list[Any] = []
-        if not aim.over_units if self.shares == "auto" else self.shares:  # draws from the probabilities join
-            draws = [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
-        members = [*map(rated.member, numbers), *draws]
-        if not aim.over_units:
-            losses = losses_of(members, judged.table, judged.rows.y)
-            return Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), members, None
-        rows, y = aim.rows(judged.rows), judged.rows.y
-        lines = Lines.of(replace(rows, groups=None) if aim.units.kind == "class" else rows, rated.table)
-        drawn = [loss_of(draw.predict_table(judged.table), y) for draw in draws]
-        # One member is chosen by what its margins say of other rows.
-        pool = [rated.pool.members[i] for i in numbers]
-        ledger = lines.ledger(pool, rated.table, drawn, near=not self._sharing)
-        return ledger, members, lines if self._sharing else None
-
-    def _members(
-        self, aim: Aim, judged: Judged, X: Any = None, known: Rated | None = None
-    ) -> tuple[Rated, list[int]]:
-        """Return the engine on judged rows, and the numbers of its members that join the pool.
-
-        Of an engine known on these rows what it learnt of groups serves again, if it has the same sources.
-        """
-        stated, names = Stated.units(self._objective_name), getattr(self, "_group_names", None)
-        same = sources(len(judged.models.names), bool(self.averages))
-        if known is not None and known.scores == same and known.covers(stated, names):
-            rated = known.anew()
-        else:
-            rated = self._engine(stated, judged, X, most_sources=None)
-        n, s = int(self.n_thresholds), float(self.shrinkage)
-        return rated, rated.thresholds(stated, n, s, with_constants=bool(self.include_constants))
+        self._choice.warn_of_missed()
 
     @property
     def _sharing(self) -> bool:
-        """Whether members may share λ."""
-        if self.randomized == "auto":
-            return self._objective_name == "cvar" or self.shares is True
-        return bool(self.randomized)
+        """Whether candidates may share the weight."""
+        return self._objective_name == "cvar" if self.randomized == "auto" else bool(self.randomized)
 
     # -- another choice ------------------------------------------------------------------------------
 
@@ -287,6 +191,7 @@ class ProbabilityMixture(MixtureAnswers):
         sample_weight: Any = None,
         mean_budget: float | None = None,
         max_error: Any = None,
+        confidence: float | None = None,
     ) -> Self:
         """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
 
@@ -312,6 +217,8 @@ class ProbabilityMixture(MixtureAnswers):
         max_error : float in (0, 1] or dict, optional
             Targets for the units, as in the class; by default the classifier's own, where the units are the
             same.
+        confidence : float in [0, 1), optional
+            With which probability all limits have to hold on new rows; by default the classifier's own.
 
         Returns
         -------
@@ -332,7 +239,7 @@ class ProbabilityMixture(MixtureAnswers):
         """
         if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
             check_is_fitted(self)
-        new = self._meaning(alpha, objective, limits, mean_budget, max_error)
+        new = self._meaning(alpha, objective, limits, mean_budget, max_error, confidence)
         judged, rated, table = self._judged, getattr(self, "_rated", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
@@ -348,26 +255,25 @@ class ProbabilityMixture(MixtureAnswers):
             judged, rated = judged.kept(), None
             judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         check_parameters(new, judged.rows.groups)
-        if (stated := new._stated) is not None:
-            if rated is not None and not rated.covers(stated, getattr(new, "_group_names", None)):
-                rated = None
-            if rated is None and stated.needs_costs and costs is None:
-                raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
-            if rated is not None:  # what this choice adds is not this classifier's
-                rated = replace(rated, pool=rated.pool.copy())
-            new._settle(judged.kept(), table, costs=costs, known=rated)
-            new._warn()
-            return new
-        # On the same rows and for the same units the members are the same: only λ is chosen again.
-        if self._stated is None and judged is self._judged and new._objective_name == self._objective_name:
-            new._again(limited=True)
-        else:
-            new._settle(judged.kept(), table, known=rated)
-        new._choice.warn_of_missed(lambda: new.unit_estimates_)
+        stated = new._stated
+        spoken = Stated.of("worst_class") if stated is None else stated
+        assert spoken is not None
+        if rated is not None and not rated.covers(spoken, getattr(new, "_group_names", None)):
+            rated = None
+        if rated is None and spoken.needs_costs and costs is None:
+            raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
+        new._settle(judged.kept(), table, costs=costs, known=rated)
+        new._warn()
         return new
 
     def _meaning(
-        self, alpha: float | None, objective: Any, limits: Any, mean_budget: float | None, max_error: Any
+        self,
+        alpha: float | None,
+        objective: Any,
+        limits: Any,
+        mean_budget: float | None,
+        max_error: Any,
+        confidence: float | None,
     ) -> Self:
         """Return a copy whose parameters are those asked for, where they are, and checked."""
         new = copy.copy(self)
@@ -384,6 +290,8 @@ class ProbabilityMixture(MixtureAnswers):
             new.mean_budget = mean_budget
         if max_error is not None:
             new.max_error = max_error
+        if confidence is not None:
+            new.confidence = confidence
         new._validate_params()
         return new
 
@@ -399,122 +307,297 @@ class ProbabilityMixture(MixtureAnswers):
         self._name_groups(groups, np.isin(np.arange(n), used))
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
-    def tradeoff(
-        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9, passed_on: Any = None
-    ) -> TradeOff | RateCurve | DeferralCurves:
-        """Return what a lower worst error costs in mean error, or one rate in another, without training.
+    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, passed_on: Any = None) -> Any:
+        """Return what a limit on one rate costs in another, without training.
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
-            Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
-            what is limited. Where rates were made small or limited, None is the rate of the first limit.
-        objective : rate, largest, gap or ratio, optional
-            With a rate: what is made small within its limits; the mean error by default. A gap or a ratio
-            cannot be made small: it is limited, and the other rate made small.
+        a : rate, largest, gap or ratio, optional
+            What is limited. By default the rate of the first limit, and without limits the overall error.
+        b : rate or largest, optional
+            What is made small within the limits. By default the objective; beside the overall error the
+            largest error of a class. If it is a gap or a ratio, that is limited and ``a`` is made small.
         n_points : int, default=9
-            With a rate: how many limits are tried.
+            Limits for which candidates are searched. The curve has a point for each candidate that no other
+            dominates.
         passed_on : sequence of float in [0, 1), optional
-            With a rate: a curve for each of these shares of rows that may be passed on to a person.
+            A curve for each of these shares of rows that may be deferred.
 
         Returns
         -------
-        TradeOff, RateCurve or DeferralCurves
-            On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
-            ``predicted(X, y)`` what `predict` does on other rows. Of two rates a `RateCurve`, whose ``at``
-            takes a limit.
+        Curve, or dict of Curve by share
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
 
         Raises
         ------
         ValueError
-            If a budget is not in [0, 1].
+            If the rates are none, or not known here.
         """
         check_is_fitted(self)
-        if budgets is None and objective is None and (pair := self._choice.pair) is not None:
-            budgets, objective = pair
-        if getattr(objective, "compares", False) and hasattr(budgets, "rate"):
-            budgets, objective = objective, budgets
-        if hasattr(budgets, "rate"):
-            if passed_on is not None:
-                return deferral_curves(
-                    self, budgets, error() if objective is None else objective, n_points, passed_on
-                )
-            return curve(self, budgets, error() if objective is None else objective, n_points)
         if passed_on is not None:
-            raise ValueError(
-                "passed_on needs two rates: tradeoff(rates.largest(rates.answered_error(by='class')), "
-                "rates.answered_error(), passed_on=...)"
-            )
-        mixture = self._choice.traced
+            return self._deferral_curves(a, b, n_points, passed_on)
+        if a is None and b is None and self._stated is None:
+            return self._tail_curve()
+        limited, small = self._pair(a, b)
+        return self._rate_curve(limited, small, n_points)
 
-        def within(mean_budget: float) -> ProbabilityMixture:
+    def _pair(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Return both rates of a curve."""
+        stated = self._stated or Stated.of("worst_class")
+        assert stated is not None
+        limited, small = stated_pair(stated)
+        if getattr(b, "compares", False):
+            a, b = b, a
+        if a is not None:
+            limited, small = a, error() if a != error() else Largest(error(by="class"))
+        return limited, small if b is None else b
+
+    def _rate_curve(
+        self, limited: Any, small: Any, n_points: int, looked_at: LookedAt | None = None
+    ) -> Curve:
+        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
+        other = Objective.of(small)
+        others = self._other_limits(one)
+        mix = self._reaching(other, (*others, one.within(one.most)))
+        rated, objective, overall = mix._rated, mix._choice.stated.objective, one == Objective.of(error())
+        budget = None if overall else self.mean_budget
+        base = mix._choice.program.within(others)
+        pool = rated.seeded(base)
+        base = within_budget(pool, base, budget)
+
+        def grown(limits: tuple[Limit, ...], objective: Objective) -> RateChoice | None:
+            try:
+                stated = Stated(objective, limits)
+                return rated.choose(stated, mean_budget=budget, sharing=self._sharing, pool=pool)
+            except InfeasibleLimitsError:
+                return None
+
+        found = []
+        if self._sharing or not (overall and not others):
+            # Limits between what the objective alone leads to and the tightest.
+            start = grown(others, objective)
+            tightest = start if one.compares else grown(others, one)
+            if start is not None and tightest is not None:
+                least = one.least if one.compares else tightest.value(one)
+                for level in np.linspace(start.value(one), least, n_points):
+                    above = one.within(one.most).from_above
+                    eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
+                    found.append(grown((*others, one.within(float(eased))), objective))
+        if not self._sharing:
+            _, excess = base.judge(pool.tallies)
+            found += [
+                rated.choice(
+                    Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False
+                )
+                for i in np.flatnonzero(excess <= SLIGHT)
+            ]
+        choices = [choice for choice in found if choice is not None]
+        reached = np.array([(choice.value(one), choice.value(other)) for choice in choices]).reshape(-1, 2)
+        points = tuple(
+            CurvePoint(*reached[i].tolist(), mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))))
+            for i in front(one, *reached.T)
+        )
+        return Curve(
+            points,
+            one,
+            other,
+            rated.words,
+            (RateOf(one), RateOf(other)),
+            lambda level: self._reaching(other, (*others, one.within(level))),
+            self._along,
+            self._sketch,
+            _looked_at=looked_at or LookedAt(),
+        )
+
+    def _tail_curve(self) -> Curve:
+        choice = self._choice
+        assert isinstance(choice, TailChoice)
+        overall = Objective.of(error())
+
+        def within(level: float) -> ProbabilityMixture:
             new = copy.copy(self)
-            new.mean_budget = mean_budget
-            new._again(limited=False)
+            new.mean_budget = max(0.0, level - choice.least)
+            new._take(choice.within(new.mean_budget))
             return new
 
-        checked = self._checked if self._models.fitted else None
-        source = Source(self.ensemble_, self.objective_, within, self._answered, checked)
-        return trace(mixture, source, budgets)
+        points = []
+        for mean, worst, found in choice.curve():
+            new = copy.copy(self)
+            new.mean_budget = max(0.0, mean - choice.least)
+            new._take(found)
+            points.append(CurvePoint(mean, worst, new))
+        measures = RateOf(overall), choice.measure
+        words = self._judged.rows.words
+        return Curve(
+            tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch
+        )
 
-    def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
-        """Return rows to measure errors on, and the answers of all members to them."""
-        if rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
-            judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
-            table = judged.table
-            if self._models.fitted:  # members may infer groups from the features
-                table = table.beside(_used(self._checked(unpack(X, y)[0]), judged.rows))
+    def _other_limits(self, limited: Objective | Spread) -> tuple[Limit, ...]:
+        """Return the limits but for those on what a curve limits."""
+        stated = self._stated
+        own = limited.within(limited.most)
+        limits = () if stated is None else stated.limits
+        return tuple(limit for limit in limits if (limit.form, limit.rate) != (own.form, own.rate))
+
+    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
+        """Return the classifier of an objective within limits; targets and budget are among the limits."""
+        given = Largest(objective.rate) if objective.worst else objective.rate
+        with warnings.catch_warnings():
+            # Each point would say of its own limit what all of them have in common.
+            warnings.simplefilter("ignore", UserWarning)
+            bare = copy.copy(self)
+            bare.max_error = bare.confidence = None
+            if objective.rate == error() or any(limit.rate == error() for limit in limits):
+                bare.mean_budget = None
+            return bare.reweight(objective=given, limits=list(limits))
+
+    def _as_chosen(self, choice: RateChoice, limits: tuple[Limit, ...]) -> Self:
+        """Return a classifier with another selected rule."""
+        new = copy.copy(self)
+        new.limits = list(limits)
+        new._take(choice.within(limits))
+        return new
+
+    def _deferral_curves(self, a: Any, b: Any, n_points: int, shares: Any) -> dict[float, Curve]:
+        """Return the curve of each of some shares of rows that may be deferred.
+
+        Limits of the classifier on all deferred rows give way to the shares.
+        """
+        given = [float(share) for share in np.ravel(shares)]
+        if not given or any(not 0.0 <= share < 1.0 for share in given) or len(set(given)) < len(given):
+            raise ValueError(
+                f"passed_on must be different shares of the rows, from 0 to below 1, got {shares!r}"
+            )
+        limited, small = self._pair(a, b)
+        stated = self._stated
+        others = tuple(
+            limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
+        )
+        mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
+        looked_at = LookedAt()  # a point may be picked from any of the curves
+        return {
+            share: mix._rate_curve(limited, small, n_points, looked_at)
+            for share, mix in zip(given, mixes, strict=True)
+        }
+
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+        """Return the answers of the classifiers of a curve, and which rows they defer; models are asked once."""
+        if isinstance(X, Mapping):
+            table = self._models.given(X, self._models.pooled_models, self.classes_)
         else:
-            judged = self._judged.kept()
-            table = judged.table
-        check_parameters(self, judged.rows.groups)
-        aim = cast("NamedChoice", self._choice).aim
-        return aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
+            table = self._models.transform(self._checked(X))
+        told = groups if self.by_group else None
+        table = table.knowing(self._numbers(told, table.n_rows))
+        return [
+            (self.classes_[c._shares(table).argmax(axis=1)], c._deferred(table) if c.can_defer else None)
+            for c in classifiers
+        ]
+
+    def _sketch(self, X: Any) -> Sketch | None:
+        """Return the fingerprints of rows; None where probabilities are given, whose rows are not known."""
+        return None if isinstance(X, Mapping) else Sketch.of_rows(self._checked(X))
 
     # -- what was found -------------------------------------------------------------------------------
 
     @property
     def gap_(self) -> float:
-        """Optimality gap of λ; of one member alone by how much members that share could do better."""
+        """By how much a draw among the candidates could lower the objective on the selection data."""
         check_is_fitted(self)
         return self._choice.gap
 
     @property
     def objective_(self) -> Any:
-        """What λ minimises."""
+        """What is made small."""
         return self._choice.objective
 
     @property
+    def limits_met_(self) -> bool | None:
+        """Whether all limits hold on the selection data; None without limits."""
+        check_is_fitted(self)
+        return self._choice.limits_met
+
+    @property
     def guarantee_(self) -> Guarantee:
-        """What was achieved, against the best member alone and against constants, in words."""
+        """What was achieved, against constants and the most accurate rule, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = self._choice.guarantee(self.classes_.tolist(), self.members_)
+            found = self._choice.guarantee(self.classes_.tolist(), self.members_[0])
             self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
 
     @property
-    def rates_(self) -> RateTable | None:
-        """Where rates were stated, each by unit; None without any."""
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        if (chosen := self._choice.table) is not None:
-            return replace(chosen, notes=tuple(map(str, group_uses(self))))
-        by_name = self.objective is None or isinstance(self.objective, str)
-        table = None if by_name else self.guarantee_.units
-        return None if table is None else table.of_rule("predict")
+        table = self._choice.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
-    def unit_estimates_(self) -> Floats | None:
-        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
-        table = self.guarantee_.units
-        return None if table is None else table.column("estimate")
+    def limits_probability_(self) -> float | None:
+        """Probability that all limits hold on new rows, see `RateTable.outlook`; None without limits."""
+        check_is_fitted(self)
+        likely = self._choice.table.outlook
+        return None if likely is None else likely.probability
 
     @property
-    def unit_intervals_(self) -> Floats | None:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
-        table = self.guarantee_.units
-        return None if table is None else table.intervals()
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, group or cell that the objective or a limit is about.
+
+        On the selection data; `unit_intervals_` are for new rows. NaN for a subgroup without rows.
+        """
+        check_is_fitted(self)
+        return {line.unit: line.value for line in self._choice.errors}
+
+    @property
+    def units_(self) -> list[Any]:
+        """The subgroups of `subgroup_errors_`."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """The values of `subgroup_errors_`, shape (m,)."""
+        return np.array(list(self.subgroup_errors_.values()))
+
+    @property
+    def bound_met_(self) -> bool | None:
+        """`limits_met_`."""
+        return self.limits_met_
+
+    @property
+    def unit_intervals_(self) -> Floats:
+        """95 % intervals for the errors of the subgroups on new rows, shape (m, 2); NaN without one."""
+        found = self._choice.errors.intervals()
+        return np.full((len(self.units_), 2), np.nan) if found is None else found
+
+
+def check_parameters(mix: Any, groups: Any) -> None:
+    """Raise ValueError where parameters do not suit each other, or groups are needed."""
+    stated, name = mix._stated, mix._objective_name
+    if stated is None:
+        if mix.alpha is None:
+            raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
+        if mix.max_error is not None:
+            raise ValueError("max_error has no meaning with objective='cvar'")
+        if mix.randomized is False:
+            raise ValueError(
+                "randomized=False leaves one candidate, and its CVaR is its mean loss / alpha, or 1: for "
+                "objective='cvar' candidates must share"
+            )
+        if mix.by_group:
+            raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
+        return
+    if mix.alpha is not None:
+        raise ValueError(
+            f"alpha={mix.alpha!r} has no meaning with objective={name!r}: it is the tail mass of a CVaR"
+        )
+    if groups is None and stated.needs_groups:
+        if isinstance(mix.objective, str):
+            raise ValueError(f"objective={mix.objective!r} needs groups")
+        rate = next(rate for rate in stated.rates if rate.needs_groups)
+        raise ValueError(f"{rate!r} needs groups")
+    if mix.by_group and groups is None:
+        raise ValueError("by_group=True needs groups")
 
 
 def _used(X: Any, rows: Rows) -> Any:

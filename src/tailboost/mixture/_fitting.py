@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._typing import Ints, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._warn import warn_user
 from tailboost.classifiers import FitInterruptedWarning
 from tailboost.data import Problem, Rows, take
@@ -46,6 +46,7 @@ def fit_models(
     seed: int,
     n_jobs: int | None,
     clock: Clock | None = None,
+    factors: Floats | None = None,
 ) -> tuple[Judged, Any]:
     """Fit every estimator for the rows that judge it, and what stays of it.
 
@@ -70,6 +71,8 @@ def fit_models(
         Fits at the same time.
     clock : Clock, optional
         Until when estimators after the first are fitted.
+    factors : ndarray of shape (n,), optional
+        Factors of the rows' weights in the fits alone: those of ``class_weight``.
 
     Returns
     -------
@@ -82,7 +85,8 @@ def fit_models(
     parts = Parts.of(problem, cv, seed, all(frozen))
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     clock = Clock.of(None, False) if clock is None else clock
-    begun = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
+    fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
+    begun = _fits(estimators, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [i for i, found in begun.items() if None in found]:
         warn_user(
             f"max_time is over: {[estimators[i][0] for i in late]} "
@@ -247,7 +251,7 @@ class Parts:
         words = (
             f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
         )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8)).part(judged)
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
         return cls(held, fitted, replace(rows, words=words), "splits")
 
     @property

@@ -55,11 +55,10 @@ class Tempered:
 def source_name(models: Models, source: Source) -> str:
     """Say whose probabilities are read, for people."""
     names = [models.names[i] for i in source]
-    average = next((each for each in models.averages if each.source == source), None)
-    if average is None:
+    average = models.average
+    if average is None or len(source) == 1:
         return names[0] if len(names) == 1 else f"mean({', '.join(names)})"
-    weight = dict(zip(source, average.weights, strict=True))
-    return " + ".join(f"{weight[i]:.2g} {models.names[i]}" for i in average.asked.tolist())
+    return " + ".join(f"{average.weights[i]:.2g} {models.names[i]}" for i in average.asked.tolist())
 
 
 def ratio_of(weights: Floats) -> str:

@@ -1,26 +1,31 @@
-"""A mixture chosen for rates: what is stated, the engine on the rows of the choice, and what it answers."""
+"""Selection for rates: the stated problem, the engine on the selection data, and the selected rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from tailboost import rates
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
-from tailboost.combiners import Mixture, MixtureEnsemble
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallUnitsWarning,
+)
+from tailboost.combiners import MixtureEnsemble
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import SHOWN, ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source, sources
+from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.rates import (
     AT_MOST,
     GAP,
@@ -40,27 +45,25 @@ from tailboost.statements.guarantee import Guarantee
 from tailboost.thresholds import (
     ROUNDING,
     Belief,
-    Choice,
     Growth,
     Member,
     Pool,
     Program,
     RateTable,
-    Reading,
-    Singles,
+    Selection,
+    SelectionData,
     Table,
-    Tally,
     below_noise,
     charges,
+    confident,
     decide,
-    grow,
-    join_by_group,
     mixed,
-    play,
-    restricted,
-    shared,
-    single,
-    spread,
+    outlook,
+    plain_state,
+    seeded,
+    selected,
+    solve,
+    within_budget,
 )
 
 # The objectives that have a name, as rates.
@@ -70,21 +73,17 @@ NAMED = {
     "worst_group": largest(error(by="group")),
     "worst_cell": largest(error(by="cell")),
 }
-# Those that are made small by the errors of rows: see `tailboost.combiners`.
-UNITS = ("worst_class", "worst_group", "worst_cell", "cvar")
-# Sources of probabilities whose members join, the best by log loss.
-MOST_SOURCES = 2
-# Rounds of the player that looks for weights of the units, and the prices of the mean error beside them.
-ROUNDS, PRICES = 80, (0.0, 0.2, 0.4, 0.6, 0.8)
-# Where groups are inferred, budgets of the mean error at which members are grown from more than so many rows:
-# on fewer, what is grown by counting fits chance more than what is played.
-BUDGETS, GROWN_ROWS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05), 100_000
 # Weights that differ by no more are the same, for people.
 ALIKE = 1e-9
 # Columns beyond which groups are inferred from the probabilities, as of images.
 MOST_FEATURES = 1000
-# Pseudo-rows by which counts of few rows are doubted, for each of the mixture's shrinkage.
-DOUBT = 3.0
+# A number from a standard normal distribution is larger in 5 % of the draws.
+ONE_SIDED = 1.6448536269514722
+# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid, and
+# what share of the rows is answered alike where such a rule is said to do so.
+DEAR, MOST_ALIKE = 0.1, 0.95
+FEW_ROWS = 10  # rates of fewer rows are named in a warning
+UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 
 
 def name_of(objective: Any) -> str:
@@ -94,21 +93,6 @@ def name_of(objective: Any) -> str:
     return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
 
 
-# Rows on which what folds say of groups is corrected by what answers.
-CORRECTED_ROWS = 5_000
-# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others;
-# and the part from which models of folds stand for those that answer, unless so many rows are believed alike.
-# What seems to be done otherwise is there that models of more rows remember less of each: limits would be
-# kept too well, at the cost of errors.
-LEAST_KNOWN, MOST_KNOWN, ALIKE_ROWS = 0.2, 0.6, 4
-# A number from a standard normal distribution is larger in 5 % of the draws.
-ONE_SIDED = 1.6448536269514722
-# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid, and
-# what share of the rows is answered alike where such a rule is said to do so.
-DEAR, MOST_ALIKE = 0.1, 0.95
-FEW_ROWS = 10  # rates of fewer rows are named in a warning
-
-
 @dataclass(frozen=True)
 class Stated:
     """What is made small within which limits."""
@@ -116,14 +100,15 @@ class Stated:
     objective: Objective  # a rate, or the largest of a family
     limits: tuple[Limit, ...]  # what has to hold
 
-    @classmethod
-    def units(cls, name: str) -> Stated:
-        """Return that the largest error of the units of a named objective is small; of a CVaR the classes."""
-        return cls(Objective.of(NAMED.get(name, NAMED["worst_class"])), ())
+    # Whether a rule answers where no rule keeps the limits: targets are aims, stated limits are conditions.
+    aims: bool = False
 
     @classmethod
-    def of(cls, objective: Any, limits: Any, max_error: Any = None) -> Stated | None:
-        """Return what parameters state; None for a CVaR or the largest error of units, without limits.
+    def of(cls, objective: Any, limits: Any = (), max_error: Any = None) -> Stated | None:
+        """Return what parameters state; None for a CVaR, which is no rate.
+
+        With ``max_error`` the overall error is made small within limits on the errors of the subgroups of the
+        objective, a largest rate.
 
         Raises
         ------
@@ -132,19 +117,29 @@ class Stated:
         """
         found = checked_limits(limits)
         by_name = objective is None or isinstance(objective, str)
-        if not found and name_of(objective) in UNITS:
-            return None
         if objective == "cvar":
-            raise ValueError("objective='cvar' takes no limits on rates: a tail of rows is no rate of a unit")
-        given = NAMED[objective or "error"] if by_name else objective
-        if max_error is not None:
-            if not isinstance(given, Largest):
+            if found:
                 raise ValueError(
-                    "max_error limits the units of an objective that is the largest rate of a family; "
-                    "state it as a limit: rates.error(by='class') <= ..."
+                    "objective='cvar' takes no limits on rates: a tail of rows is no rate of a subgroup"
                 )
-            found = (given.rate <= max_error, *found)
-        return cls(Objective.of(given), found)
+            return None
+        if objective is None and found and max_error is None:
+            objective = "error"
+        given = NAMED[objective or "worst_class"] if by_name else objective
+        if max_error is None:
+            return cls(Objective.of(given), found)
+        if not isinstance(given, Largest):
+            raise ValueError(
+                "max_error limits the subgroups of an objective that is the largest rate of a family; "
+                "state it as a limit: rates.error(by='class') <= ..."
+            )
+        return cls(Objective.of(error()), (given.rate <= max_error, *found), aims=not found)
+
+    @property
+    def kind(self) -> Any:
+        """The subgroups that errors are told of: those of the objective, of a limit, or the classes."""
+        said = (self.objective.rate, *(limit.rate for limit in self.limits))
+        return next((rate.by for rate in said if rate.by is not None), "class")
 
     @property
     def rates(self) -> list[Rate]:
@@ -280,7 +275,7 @@ class Priced:
         if self.rule.is_constant:
             alike = np.ones((1, 1), dtype=np.float32)
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
-        return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
+        return charges(believed(self.belief, self.score, table), self.rule.prices)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -307,19 +302,16 @@ class Priced:
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
 
 
-def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
+def believed(belief: Belief, score: Source, table: LogTable) -> Any:
     """Return p(s | x) of the rows of a table, once."""
 
     def make() -> Any:
-        groups = table.said
-        if groups is None:
-            groups = table.derived(("groups", id(belief)), lambda: belief.groups_of(known_of(belief, table)))
-        return belief.of(number, table[score], groups)
+        groups = None
+        if belief.infers:
+            groups = belief.groups_of(known_of(belief, table))
+        return belief.of(table[score], groups, table.groups if belief.told else None)
 
-    def told() -> Any:
-        return belief.of(number, table[score], None, table.groups)
-
-    return table.derived(("belief", id(belief), number), make if belief.infers else told)
+    return table.derived(("belief", id(belief)), make)
 
 
 def known_of(belief: Belief, table: LogTable) -> Any:
@@ -342,16 +334,15 @@ def tells_groups(X: Any) -> bool:
 
 @dataclass(eq=False)
 class Rated:
-    """The engine on the rows of a choice: kept, so that another choice costs no fit."""
+    """The engine on the selection data: kept, so that another selection costs no fit."""
 
     models: Models
-    scores: list[Source]  # the sources: models whose log-probabilities are averaged, the best first
     belief: Belief  # p(s | x)
-    table: Table
-    pool: Pool  # the members so far
+    table: SelectionData  # the selection data
     words: str  # what rows these are
-    # Shape (K, G, n): p(combination of groups | x, y) of them, out of fold, where groups are inferred.
-    said: Singles | None = None
+    refit: bool  # whether refits answer instead of the models that are judged on these rows
+    # The candidates of each objective whatever the limits, made once.
+    pools: dict[Objective, Pool] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -363,18 +354,16 @@ class Rated:
         names: GroupNames | None,
         *,
         told: bool,
-        averages: bool,
         costs: Floats | None = None,
-        most_sources: int | None = MOST_SOURCES,
     ) -> Rated:
-        """Return the engine on judged rows.
+        """Return the engine on selection data.
 
         Parameters
         ----------
         stated : Stated
             What rates it has to know.
         judged : Judged
-            The log-probabilities of the models.
+            The log-probabilities of the models, and their average.
         X : table of n rows, optional
             Features that groups are inferred from; without them the log-probabilities serve.
         classes : ndarray of shape (K,)
@@ -382,13 +371,9 @@ class Rated:
         names : GroupNames, optional
             What groups are called.
         told : bool
-            Whether the groups are told where it answers.
-        averages : bool
-            Whether averages of models join.
+            Whether rules read the groups.
         costs : ndarray of shape (n, K), optional
             What each answer costs in each row.
-        most_sources : int, optional
-            How many sources join, the best by log loss first; None takes all as they come.
         """
         rows = judged.rows
         if costs is not None and stated.defers:
@@ -396,9 +381,6 @@ class Rated:
         strata, stratum, numbers = stated.strata(rows, classes, names, costs, told=told)
         stated.check(strata)
         table = judged.table.beside(X)
-        scores = sources(len(judged.models.names), averages)
-        if most_sources is not None:
-            scores = _best(scores, table, rows)[:most_sources]
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if told:
             assert numbers is not None
@@ -412,36 +394,18 @@ class Rated:
         reads = not told and strata.n_combinations > 1 and X is not None and tells_groups(X)
         belief = Belief(len(classes), strata.combinations, told, reads)
         groups = combination = None
+        logs = table[judged.models.source]
         if belief.told:
             assert numbers is not None
             combination = strata.find(numbers)
         elif belief.infers:
             assert numbers is not None
-            some = spread(stratum, CORRECTED_ROWS)
-            groups, *of_some = belief.fit_groups(
-                known_of(belief, table), rows.y, numbers, rows.weight, strata, some
-            )
-        beliefs = []
-        for number, score in enumerate(scores):
-            if groups is not None:
-                belief.calibrate(number, table[score], groups, stratum, rows.base)
-            beliefs.append(belief.of(number, table[score], groups, combination))
-        half = rows.halves()
-        judges = Table(
-            strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
-        )
+            groups = belief.fit_groups(known_of(belief, table), rows.y, numbers, rows.weight, strata)
+        belief.calibrate(logs, groups, combination, stratum, rows.base)
+        costs = costs if stated.needs_costs else None
+        judges = Table(strata, stratum, rows.base, (belief.of(logs, groups, combination),), costs)
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        if groups is not None:
-            logs = [table[score][some] for score in scores]
-            own, learnt = ([belief.of(i, log, said) for i, log in enumerate(logs)] for said in of_some)
-            most = np.inf if len(np.unique(own[0], axis=1).T) * ALIKE_ROWS <= len(some) else MOST_KNOWN
-            if LEAST_KNOWN <= _known(groups, of_some[1], some, stratum, rows, strata) < most:
-                judges = judges.corrected(some, own, learnt)
-        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
-
-    def anew(self) -> Rated:
-        """Return the engine with an empty pool: what was learnt of groups is kept."""
-        return replace(self, pool=Pool(self.table))
+        return cls(judged.models, belief, judges, words, rows.refit or belief.infers)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -456,99 +420,97 @@ class Rated:
         same_columns = not all_meant or set(every) == set(known.columns)
         return has_groups and same_costs and same_columns and stated.defers == known.defers
 
+    def seeded(self, program: Program) -> Pool:
+        """Return the candidates of an objective, to which others may be added."""
+        if len(program.caps[1]):
+            return seeded(self.table, program)
+        if program.objective not in self.pools:
+            self.pools[program.objective] = seeded(self.table, program)
+        return self.pools[program.objective].copy()
+
     def choose(
-        self, stated: Stated, *, mean_budget: float | None, sharing: bool, shrinkage: float
+        self,
+        stated: Stated,
+        *,
+        mean_budget: float | None,
+        sharing: bool,
+        pool: Pool | None = None,
+        confidence: float | None = None,
     ) -> RateChoice:
-        """Return the choice.
+        """Return the selected rule.
+
+        Parameters
+        ----------
+        stated : Stated
+            Objective and limits.
+        mean_budget : float, optional
+            Error budget.
+        sharing : bool
+            Whether candidates may share the weight.
+        pool : Pool, optional
+            Candidates so far, to which others are added.
+        confidence : float, optional
+            With which probability all limits have to hold on new rows.
 
         Raises
         ------
         InfeasibleLimitsError
-            If limits contradict each other; the members made meanwhile are kept.
+            If limits contradict each other.
         ValueError
             If rates speak of something that is not there.
         """
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
-        pseudo_rows = DOUBT * shrinkage
-        expected, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
-        reading = self.table.reading(pseudo_rows)
-        if not growth.feasible:
-            raise InfeasibleLimitsError(self._contradiction(growth))
-        # With nothing to keep one rule is best, and a draw of several would gain by chance alone.
-        among_several = sharing and (program.objective.worst or bool(growth.program.limits))
-        choice = (shared if among_several else single)(self.pool, growth, reading)
-        tally = mixed(choice.weights, [self.pool.tallies[i].counted for i in choice.numbers])
-        # What is expected is smooth in the bounds, what is counted a staircase.
-        worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
-        elsewhere, passing = self._elsewhere(growth.program, among_several, reading)
-        ensemble = MixtureEnsemble(
-            [self.member(number) for number in choice.numbers.tolist()],
-            choice.weights,
-            self.belief.n_classes,
-            np.argsort(-choice.weights, kind="stable"),
-            choice.gap,
-        )
-        table = RateTable.of(growth.program, tally, elsewhere, self.words, worth)
-        return RateChoice(stated, growth.program, choice, tally, passing, ensemble, table, sharing)
+        own = self.seeded(program)
+        if pool is None:
+            pool = own
+        else:
+            pool.extend(own)
+        program = within_budget(pool, program, mean_budget)
 
-    def thresholds(
-        self, stated: Stated, n_thresholds: int, shrinkage: float, *, with_constants: bool
-    ) -> list[int]:
-        """Make members for the largest rate of a family, at several prices of the mean error; return numbers.
+        def within(program: Program) -> Selection:
+            return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
 
-        Where groups are told, each plays its own game on its cells, and what is best in each is joined.
-        """
-        program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
-        every, blind = range(len(self.scores)), not self.belief.told
-        plain = self.pool.seed(every, constants=False)
-        constants = self.pool.seed(every)[len(plain) :] if with_constants else []
-        for source in every:
-            made = [plain[source]]
-            if n_thresholds:
-                made += self._played(program if blind else self._cells, source, n_thresholds, shrinkage)
-            if not blind:
-                join_by_group(self.pool, program, [*made, *constants], DOUBT * shrinkage)
-        if self.belief.infers and n_thresholds and self.table.n_judged > GROWN_ROWS:
-            self._grow(program, DOUBT * shrinkage)
-        others = (i for i in range(len(self.pool.members)) if i not in constants)
-        return [*others, *dict.fromkeys(constants)]
+        found = within(program)
+        if not (found.growth.feasible or stated.aims):
+            raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
+        choice = self.choice(stated, program, pool, found, sharing=sharing)
+        if not confidence or not stated.limits:
+            return choice
+        surer = confident(program, found, stated.limits, confidence, self.refit, within)
+        if surer is not found:
+            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        return replace(choice, confidence=confidence, untightened=found.value)
 
-    def _grow(self, program: Program, pseudo_rows: float) -> None:
-        """Add what the program chooses at several budgets: of many units a game makes few such answers."""
-        reading = self.table.reading(pseudo_rows)
-        for budget in BUDGETS:
-            pool = Pool(self.table)
-            _, growth = grow(pool, program, range(len(self.scores)), pseudo_rows, budget)
-            for choice in (single(pool, growth, reading), shared(pool, growth, reading)):
-                for number in choice.numbers.tolist():
-                    self.pool.add(pool.members[number])
+    def choice(
+        self, stated: Stated, program: Program, pool: Pool, found: Selection, *, sharing: bool
+    ) -> RateChoice:
+        """Return a selection as a rule that answers, with its table."""
+        order = np.argsort(-found.weights, kind="stable")
+        members = [self.member(pool.members[number]) for number in found.numbers.tolist()]
+        ensemble = MixtureEnsemble(members, found.weights, self.belief.n_classes, order, found.gap)
+        return RateChoice(stated, program, pool, found, ensemble, self.words, sharing, self.refit)
 
-    @property
-    def _cells(self) -> Program:
-        return Program.of_rates(self.table.strata, Objective.of(NAMED["worst_cell"]), ())
+    def alone(self, pool: Pool, program: Program, number: int) -> Selection:
+        """Return one candidate as a selection."""
+        counts, unknown = pool.counts[number], np.full(len(program.limits), np.nan)
+        value, excesses = program.value(counts), program.excesses(counts)
+        return Selection(np.array([number]), np.ones(1), counts, value, value, excesses, unknown, None)
 
-    def _played(self, program: Program, source: int, n_thresholds: int, shrinkage: float) -> list[int]:
-        games = None
-        if self.belief.told:
-            inside = (program.unit_prices != 0).any(axis=2)
-            games = self.table.strata.combination[inside.argmax(axis=1)]
-        return play(
-            self.pool,
-            program,
-            source,
-            prices=PRICES,
-            rounds=ROUNDS,
-            kept=-(-n_thresholds // len(PRICES)),
-            pseudo_rows=shrinkage,
-            corrected=len(self.belief.combinations) > 1,
-            games=games,
-        )
+    def member(self, rule: Member) -> Priced:
+        """Return a candidate as a member of a mixture."""
+        score = self.models.source
+        source: Source = tuple(self.models.pooled_models) if len(score) > 1 else score
+        if rule.is_constant:
+            source = ()
+        elif self.belief.infers and not self.belief.by_features:
+            source = score  # groups are inferred from all of them
+        return Priced(self.models, source, score, self.belief, rule)
 
-    def _contradiction(self, growth: Growth) -> str:
-        program, weights = growth.program, growth.solved.weights
-        tally = mixed(weights, [self.pool.tallies[i].counted for i in growth.numbers])
+    def _contradiction(self, pool: Pool, growth: Growth) -> str:
+        program = growth.program
+        counts = np.tensordot(growth.solved.weights, pool.tallies, axes=1)
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
-        reached = [limit.said_of(limit.rate.terms(program.strata).values(tally)) for limit in named]
+        reached = [limit.said_of(limit.rate.terms(program.strata).values(counts)) for limit in named]
         each = "; ".join(
             f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
         )
@@ -557,139 +519,110 @@ class Rated:
             "What was fitted is kept: reweight(limits=...) goes on from here"
         )
 
-    def _elsewhere(
-        self, program: Program, sharing: bool, reading: Reading
-    ) -> tuple[Floats | None, Passing | None]:
-        """Return the tally of choices on one half of the rows, each counted on the other half.
-
-        And what they would have answered there to rows that they pass on.
-        """
-        table = self.table
-        if table.half is None:
-            return None, None
-        total, n_strata, passing = None, len(table.strata.mass), []
-        for own in (0, 1):
-            mass = self.pool.tallies[0].halves[own][:n_strata].sum(axis=1)
-            if mass.sum() <= 0:
-                return None, None
-            part = replace(table.strata, mass=mass / mass.sum())
-            tallies = [_half(tally, own, mass) for tally in self.pool.tallies]
-            pool = Pool(replace(table, strata=part), self.pool.members, tallies)
-            growth = restricted(pool, program.over(part), reading)
-            found = shared(pool, growth, reading) if sharing else single(pool, growth, reading, repair=False)
-            there = mixed(found.weights, [self.pool.tallies[i].halves[1 - own] for i in found.numbers])
-            total = there if total is None else total + there
-            if table.strata.defers:
-                members = [self.pool.members[i] for i in found.numbers]
-                other = (table.half == 1 - own) & (np.arange(len(table.half)) < table.n_judged)
-                passing.append(Passing.of(table, members, found.weights, other))
-        return total, sum(passing[1:], passing[0]) if passing else None
-
-    def member(self, number: int) -> Priced:
-        """Return a member of the pool as a member of a mixture."""
-        rule = self.pool.members[number]
-        score = self.scores[rule.source]
-        source = score
-        if rule.is_constant:
-            source = ()
-        elif self.belief.infers and not self.belief.by_features:
-            source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
-        return Priced(self.models, source, score, self.belief, rule)
-
-
-def _known(out: Singles, learnt: Singles, some: Ints, stratum: Ints, rows: Rows, strata: Strata) -> float:
-    """Return what part of what models of groups know of rows they learnt from they know of new rows.
-
-    Where it is small, as of groups that the features do not tell, what they do on rows they learnt from says
-    nothing about others, whoever does it.
-    """
-    y, group, w = rows.y[some], strata.combination[stratum[some]], rows.base[some]
-    shares = strata.mass[stratum[some]] / np.bincount(strata.y, strata.mass)[y]
-    told = (out[y, group, some], learnt[y, group, np.arange(len(some))])
-    beyond_chance, remembered = (float(w @ np.log(np.maximum(p, 1e-12) / shares)) for p in told)
-    return beyond_chance / remembered if remembered > 0 else 1.0
-
-
-def _half(tally: Tally, own: int, mass: Floats) -> Tally:
-    """Return a tally of one half of the rows as one of rows of their own."""
-    counted = tally.halves[own] / mass.sum()
-    strata = len(mass)
-    before = tally.expected[:strata].sum(axis=1)
-    scale = np.where(before > 0, mass / mass.sum() / np.where(before > 0, before, 1.0), 0.0)
-    scaled = tally.expected * np.tile(scale, len(tally.expected) // strata)[:, None]
-    return Tally(np.stack([counted, np.zeros_like(counted)]), scaled)
-
-
-def _best(every: list[Source], table: LogTable, rows: Rows) -> list[Source]:
-    """Return the sources, that of least log loss first."""
-
-    def loss(score: Source) -> float:
-        logs = table[score]
-        own = logs[np.arange(len(rows.y)), rows.y] - logsumexp(logs, axis=1)
-        return -float(rows.base @ own)
-
-    return sorted(every, key=loss)
-
 
 @dataclass(frozen=True)
 class Passing:
-    """What rows that are passed on would have been answered, on rows that had no part in the choice."""
+    """The errors that deferred rows would have been answered with, beside those of the others."""
 
-    # passed, wrong: weight of the rows passed on, and of those among them to which the label would have been
-    # wrong.
-    passed: float
-    wrong: float
-    # answered, missed: weight of the others, and of those answered wrongly.
-    answered: float
-    missed: float
-    squares: float  # sum of the squared weights of the rows passed on
+    deferred: float  # weight of the deferred rows
+    error: float  # the error that their labels would have
+    others: float  # the error among the answered rows
+    noise: float  # standard error of ``error`` if it were that of the others
 
     @classmethod
-    def of(cls, table: Table, members: Sequence[Member], weights: Floats, rows: Mask) -> Passing:
-        """Return it for some members with shares on some rows of a table."""
-        total, y = np.zeros(5), table.strata.y[table.stratum]
+    def of(cls, table: Table, members: Sequence[Member], weights: Floats) -> Passing:
+        """Return them for candidates with weights on the selection data."""
+        y, K, total = table.strata.y[table.stratum], table.strata.n_classes, np.zeros(5)
         for weight, member in zip(weights, members, strict=True):
-            passed = (table.answers(member) == table.strata.n_classes) & rows
-            wrong = rates.wrong(table.labels(member), y)
+            charged = charges(table.beliefs[member.source], member.prices)
+            deferred, wrong = decide(charged) == K, rates.wrong(decide(charged[:K]), y)
             share = weight * table.share
-            each = (
-                share[passed],
-                share[passed & wrong],
-                share[rows & ~passed],
-                share[rows & ~passed & wrong],
-            )
-            total += [*(part.sum() for part in each), (table.share[passed] ** 2).sum() * weight]
-        return cls(*total.tolist())
-
-    def __add__(self, other: Passing) -> Passing:
-        return Passing(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """The error that the rows passed on would have, and that among the answered."""
-        return self.wrong / max(self.passed, 1e-300), self.missed / max(self.answered, 1e-300)
+            each = share[deferred], share[deferred & wrong], share[~deferred], share[~deferred & wrong]
+            total += [*(part.sum() for part in each), weight * (table.share[deferred] ** 2).sum()]
+        passed, wrongly, answered, missed, squares = total.tolist()
+        error, others = wrongly / max(passed, 1e-300), missed / max(answered, 1e-300)
+        noise = np.sqrt(max(others * (1.0 - others), 0.0) * squares) / max(passed, 1e-300)
+        return cls(passed, error, others, float(noise))
 
     @property
     def gains(self) -> bool:
-        """Whether the first is larger than the second by more than chance: one side of 95 %."""
-        error, others = self.errors
-        noise = np.sqrt(max(others * (1.0 - others), 0.0) * self.squares) / max(self.passed, 1e-300)
-        return bool(self.passed == 0 or self.answered == 0 or error - others > ONE_SIDED * noise)
+        """Whether the deferred rows would be answered worse than the others beyond chance, on one side of 95 %."""
+        return self.deferred in (0.0, 1.0) or self.error - self.others > ONE_SIDED * self.noise
 
 
 @dataclass(frozen=True, eq=False)
 class RateChoice:
-    """The members, or the one, that keep limits on rates, and what they do."""
+    """The selected rule: its members with their weights, and what it does on the selection data."""
 
     stated: Stated  # what was asked for
     program: Program  # the objective and all limits, that of the budget included
-    choice: Choice  # the members and their shares
-    tally: Floats  # shape (W, A): what they do, counted on the rows of the choice
-    passing: Passing | None  # what choices on halves would have answered to the rows they pass on
+    pool: Pool  # the candidates
+    selection: Selection
     ensemble: MixtureEnsemble  # the members with their shares
-    table: RateTable  # every rate by unit
+    words: str  # the selection data, for people
     sharing: bool  # whether members may share
-    errors: None = None  # those of units are among the rates
+    refit: bool  # whether refits answer instead of the models that were counted
+    confidence: float | None = None  # with which probability limits were to hold on new rows
+    untightened: float | None = None  # the objective of the selection without this
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
+    @cached_property
+    def table(self) -> RateTable:
+        """Every rate of the objective and the limits by subgroup, on the selection data."""
+        growth, worth = self.selection.growth, None
+        if growth is not None:
+            worth = growth.program.worth(growth.solved.duals, self.selection.counts)
+        likely = outlook(
+            self.stated.limits, self.program.strata, self.selection.counts, self.refit, self.confidence or 0.9
+        )
+        table = RateTable.of(
+            self.program, self.selection.counts, self.words, worth, outlook=likely, refit=self.refit
+        )
+        if likely is None and self.stated.limits:
+            table = replace(table, notes=(*table.notes, UNKNOWN))
+        before, value = self.untightened, self.selection.value
+        if before is None or before == value:
+            return table
+        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        return replace(table, notes=(*table.notes, price))
+
+    def within(self, limits: Sequence[Limit]) -> RateChoice:
+        """Return the rule as one that is selected within these limits."""
+        program = self.program.within(limits)
+        found = replace(self.selection, excesses=program.excesses(self.selection.counts), growth=None)
+        return replace(
+            self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found
+        )
+
+    @cached_property
+    def errors(self) -> RateTable:
+        """The errors of the subgroups that the problem is about."""
+        return self.errors_by(self.stated.kind)
+
+    def errors_by(self, kind: Any) -> RateTable:
+        """Return the errors of subgroups."""
+        rate = error(by=kind)
+        limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
+        kind = kind if isinstance(kind, str) else "subgroup"
+        strata, counts = self.program.strata, self.selection.counts
+        return RateTable.counted([(rate, limit)], strata, counts, self.words, kind=kind, refit=self.refit)
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of a 95 % interval for the objective on new rows; None where a rate has none."""
+        own = [line for line in self.table if line.rate == str(self.objective.rate) and not line.limit]
+        ends = [line.high for line in own if not np.isnan(line.value)]
+        return None if np.isnan(ends).any() else max(ends)
+
+    @property
+    def passing(self) -> Passing | None:
+        """Errors of deferred rows, where rows may be deferred."""
+        table, found = self.pool.table.at_hand, self.selection
+        if not table.strata.defers:
+            return None
+        return Passing.of(table, [self.pool.members[i] for i in found.numbers], found.weights)
 
     @property
     def objective(self) -> Objective:
@@ -698,62 +631,73 @@ class RateChoice:
 
     @property
     def gap(self) -> float:
-        """What sharing would gain on the rows of the choice."""
-        return self.choice.gap
-
-    @property
-    def pair(self) -> tuple[Any, Any]:
-        """What a trade-off is of by default: what it limits, and what it makes small."""
-        return stated_pair(self.objective, self.stated)
+        """By how much a draw among the candidates could be better on the selection data."""
+        return self.selection.gap
 
     @property
     def limits_met(self) -> bool | None:
-        """Whether all limits are kept on the rows of the choice; None without any."""
-        return self.table.met
+        """Whether all limits are kept on the selection data; None without any."""
+        return self.selection.keeps if self.program.limits else None
 
     def value(self, measured: Objective | Spread) -> float:
-        """Return another objective, or the gap or ratio of a family, on the rows of the choice."""
-        return measured.value(measured.rate.terms(self.program.strata).values(self.tally))
+        """Return another objective, or the gap or ratio of a family, on the selection data."""
+        return measured.value(measured.rate.terms(self.program.strata).values(self.selection.counts))
 
-    @property
-    def traced(self) -> Mixture:
-        """Refuse: of rates there is no curve of budgets.
-
-        Raises
-        ------
-        ValueError
-            In any case.
-        """
-        raise ValueError(
-            "where rates were limited or made small, a budget of mean error names no point: tradeoff() "
-            "limits the rate of the first limit, tradeoff(rates.miss(1), rates.error()) any other"
+    def guarantee(self, classes: Sequence[Any], name: str) -> Guarantee:
+        """Return what is reached, beside constants and the most likely class; ``name`` says whose that is."""
+        program, found = self.program.within(()), self.selection
+        constants = Pool(self.pool.table)
+        numbers = constants.constants()
+        coin = solve(constants, program)
+        best = mixed(coin.solved.weights, constants.counts)
+        alone = error().terms(program.strata)
+        plain = min(self.pool.counts, key=lambda counts: float(alone.values(counts)[0]))
+        even = np.full(len(numbers), 1.0 / len(numbers))
+        rule = self.ensemble.members[0].rule if len(found.numbers) == 1 else None
+        only = None if rule is None else name
+        if rule is not None and rule.is_constant:
+            only = f"the constant {classes[int(rule.prices[0, : len(classes)].argmin())]!r}"
+        values = [program.value(each) for each in (found.counts, mixed(even, constants.counts), plain, best)]
+        ignoring = all(member.rule.is_constant for member in self.ensemble.members)
+        return Guarantee(
+            promised=(),
+            observed=(),
+            achieved=values[0],
+            achieved_on_all=values[0],
+            dropped=0.0,
+            gap=self.gap,
+            objective=str(self.objective),
+            judged_on=self.words,
+            coin_flip_value=values[1],
+            erm_value=values[2],
+            alone="the most accurate rule",
+            constants_value=values[3],
+            only=only,
+            ignores_features=ignoring,
+            largest_error=None,
+            is_coin_flip=values[0] >= values[1] - ROUNDING,
+            beats_coin_flip_from=None,
+            symbols={},
+            upper=self.upper,
+            units=self.errors,
+            draws=len(found.numbers) > 1,
         )
-
-    def guarantee(self, classes: Sequence[Any], members: Sequence[str]) -> Guarantee:
-        """Refuse: what is said of rates is their table.
-
-        Raises
-        ------
-        AttributeError
-            In any case.
-        """
-        raise AttributeError("guarantee_ is about errors of units; of rates see rates_")
 
     def warn(self, *, forewarned: bool) -> None:
         """Name the limits that so few rows cannot show to be kept, unless that was said before."""
         if not forewarned:
             warn_of_noise(self.program.limits, self.program.strata)
 
-    def warn_of_missed(self, estimates: Any) -> None:
-        """Name the limits that one member does not keep, and those that are below their own noise."""
-        choice, limits, words = self.choice, self.program.limits, self.table.words
-        for number in np.flatnonzero(choice.excesses > ROUNDING):
+    def warn_of_missed(self) -> None:
+        """Name the limits that the rule does not keep, and those that are below their own noise."""
+        found, limits, words = self.selection, self.program.limits, self.words
+        for number in np.flatnonzero(found.excesses > ROUNDING):
             limit = limits[number]
-            values = limit.rate.terms(self.program.strata).values(self.tally)
-            alone = not self.sharing and choice.drawn[number] <= ROUNDING
+            values = limit.rate.terms(self.program.strata).values(found.counts)
+            alone = not self.sharing and found.drawn[number] <= ROUNDING
             way = (
                 f"; randomized=True, a draw among several rules, keeps it there, with {self.objective} of "
-                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                f"{found.bound:.4g} (this rule: {found.value:.4g})"
                 if alone
                 else ""
             )
@@ -762,20 +706,26 @@ class RateChoice:
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
             )
-        if limits and not self.sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
-            most = self.tally[: len(self.program.strata.mass)].sum(axis=0).max()
+        likely = self.table.outlook
+        if self.confidence is not None and likely is not None and likely.probability < self.confidence:
+            warn_user(
+                f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
+                "lower confidence=",
+                ConfidenceNotReachedWarning,
+            )
+        if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
+            most = found.counts[: len(self.program.strata.mass)].sum(axis=0).max()
             warn_user(
                 f"the best rule found that keeps the limits on {words} "
                 f"{f'answers {most:.1%} of the rows alike and ' if most > MOST_ALIKE else ''}has "
-                f"{self.objective}: {choice.value:.4g}; randomized=True, a draw among several "
-                f"rules, keeps them with {choice.bound:.4g}"
+                f"{self.objective}: {found.value:.4g}; randomized=True, a draw among several "
+                f"rules, keeps them with {found.bound:.4g}"
             )
-        if self.passing is not None and not self.passing.gains:
-            error, others = self.passing.errors
+        if (passing := self.passing) is not None and not passing.gains:
             warn_user(
-                "passing rows on gains nothing beyond chance: by choices on one half of "
-                f"{words}, judged on the other, the rows passed on would be answered with an "
-                f"error of {error:.4f}, the others are with {others:.4f}"
+                f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
+                f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
@@ -790,23 +740,24 @@ class RateChoice:
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
         for line in self.table:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
+            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
-                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
 
 
-def stated_pair(objective: Objective, stated: Stated) -> tuple[Any, Any]:
-    """Return what a curve limits, and what it makes small, where nobody says: what the fit was asked for.
+def stated_pair(stated: Stated) -> tuple[Any, Any]:
+    """Return the rates of a trade-off by default: the one that is limited, and the one that is made small.
 
-    The rate of the first limit that can be drawn tighter step by step, against the objective; without such
-    a limit the objective against the mean error.
+    That is the rate of the first limit that can be drawn tighter step by step, against the objective. Without
+    such a limit it is the overall error, against the objective or, where that is the overall error, against
+    the largest error of a class.
     """
+    objective = stated.objective
     small = Largest(objective.rate) if objective.worst else objective.rate
     for limit in stated.limits:
         rate = limit.rate
@@ -815,4 +766,4 @@ def stated_pair(objective: Objective, stated: Stated) -> tuple[Any, Any]:
         limited = rate if rate.by is None else Largest(rate)
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
-    return (Largest(error(by="class")), small) if small == error() else (small, error())
+    return error(), Largest(error(by="class")) if small == error() else small

@@ -1,4 +1,4 @@
-"""A mixture of any classifiers' answers that holds up on the worst class, group, cell or tail."""
+"""An ensemble of any classifiers whose decision rule holds up on the worst class, group, cell or tail."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
+    class_factors,
     input_tags,
     judged_rows,
     read_problem,
@@ -33,10 +34,10 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
-from tailboost.mixture._aim import OBJECTIVES, check_parameters
-from tailboost.mixture._choice import ProbabilityMixture
+from tailboost.mixture._average import averaging
+from tailboost.mixture._choice import ProbabilityMixture, check_parameters
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import warn_of_noise
+from tailboost.mixture._rated import NAMED, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.statements.known_rows import holds_unknown, noting_frozen, noting_seen
@@ -46,18 +47,24 @@ from tailboost.validation import N_FOLDS
 
 @documented
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
-    """Mix what any classifiers answer, so that the worst class, group, cell or tail errs least.
+    """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
-    Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
-    model, and a learned average of their log-probabilities [4]_, gives members to a pool: its answers, its
-    answers under weights of the classes, or of the classes in each group (``argmax_a Σ_s p(s|x) Q[s, a]``,
-    [1]_, [2]_, the prices Q played by Hedge on the errors of the units), for a CVaR draws from its
-    probabilities and their powers, and the constants. The best member within the budget then answers; where
-    members may share λ, as for a CVaR, an exact linear program chooses the shares, and few of them get any.
+    `fit` works in three steps:
 
-    A group that is not told where it answers is inferred: p(group | x, class) is learned from the features,
-    out of fold, or from the models' probabilities where there are no features, as in `from_probabilities`,
-    in `reweight` to units that were not asked for before, and for images and tables of over 1,000 columns.
+    1. Each model is cross-fitted. The out-of-fold class probabilities of all models are averaged on the log
+       scale [3]_, with weights that minimise the log loss.
+    2. Candidate decision rules are made. Each predicts the action of least expected cost under these
+       probabilities, ``argmin_a Σ_s p(s|x) Q[s, a]`` [1]_ [2]_. For a largest rate the costs come from a game
+       in which the subgroup with the largest rate gains weight; with limits, from the shadow prices of a
+       linear program over confusion counts.
+    3. The candidate of least objective that keeps all limits on the selection data is selected.
+
+    `predict` applies the selected rule. It is deterministic. `predict_proba` returns the averaged
+    probabilities.
+
+    By default the rule is group-blind: `predict` takes no group. If rates are about groups, the rule uses an
+    estimate of p(group | x, class), cross-fitted on the features. Without features, and for images and tables
+    of over 1,000 columns, the models' probabilities serve instead.
 
     Parameters
     ----------
@@ -69,62 +76,51 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
         numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
-        What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
-        worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
-        of a family. None is "worst_class", and with limits the mean error.
+        What is made small: the largest error of a class, a group or a (class, group) cell, the mean loss of
+        the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
+        largest of a family. None is "worst_class", and with limits the overall error.
+        "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
     limits : list of Limit or str, default=()
-        Limits from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as text.
-        With limits, or another rate than the largest error of a class, group or cell, thresholds are found by
-        column generation on tallies of the rows.
+        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
+        text. A limit that the best rule without limits keeps changes nothing.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
-        Error allowed to each class, group or cell, a limit: of the rules that keep it, on the rows of the
-        choice and by the estimate on halves of them, the one of least mean error answers, and where none
-        does the one that is least beyond it. A dict names units, None stands for the rest.
+        Error allowed to each subgroup of the objective: limits, within which the overall error is made small.
+        ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
+        subgroups, None stands for the others. Where no rule keeps all of them, the one with the smallest
+        violation answers, with a warning.
     mean_budget : float in [0, 1], optional
-        The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free. Where
-        rows may be passed on, the best is the least mean error of rules that pass on as many.
+        Largest increase of the overall error that the rule may accept, relative to the most accurate
+        candidate. Both errors are measured on the selection data: 0 means no more error there than the most
+        accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
+        many. None sets no limit.
+    confidence : float in [0, 1), optional
+        Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
+        tightened by as many standard errors as that takes; of rules with this probability the one with the
+        least objective is selected. If no rule is found, the most probable one answers, with a
+        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is known in any case.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
-        Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
-        is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
-        numbers, says itself what is held out, each row once at most. "auto" is ``X_val`` where `fit` is given
-        one, else five folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out
-        if it has 20 rows of each class in a group. What stays of an estimator is fitted on all rows; of
-        boosted trees (`HistBoostClassifier`) it is the mean of the models of the folds, where these are
-        complements of each other. Where all estimators are frozen, "auto" chooses on all rows given.
-    n_thresholds : int, default=40
-        Shifts of every model.
-    shrinkage : float ≥ 0, default=10.0
-        Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
-        ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. One
-        member alone is chosen by the largest error to be expected where each is normal about that value with
-        the variance of its n + s rows, and where e is a kernel estimate (Azzalini 1981): a row near the
-        threshold counts in part on either side. What is reported are the plain errors; 0 believes them.
-    averages : bool, default=True
-        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three. Their
-        weights, at least 0, and an offset for each class are those of the least log loss on the rows λ is
-        chosen on, drawn towards even weights and no offsets by 10 pseudo-rows. Where the weights sum to more
-        than 1, the models together are surer than each by itself.
-    shares : bool or "auto", default="auto"
-        Whether draws from the probabilities join; "auto" for a CVaR.
-    include_constants : bool, default=True
-        Whether the K constant answers join.
+        The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
+        fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
+        row held out once at most. "auto" is ``X_val`` where `fit` is given one, else five folds, three of
+        more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20 rows of each class
+        in a group. The final model of an estimator is fitted on all rows; for boosted trees
+        (`HistBoostClassifier`) it is the mean of the models of the folds, where these are complements of
+        each other. Where all estimators are frozen, "auto" selects on all rows given.
     randomized : bool or "auto", default="auto"
-        Whether members may share λ. False gives all of it to the one member that is best within the budget
-        (not for "cvar"): the errors promised are then those of `predict`, the price of it is ``gap_``. "auto"
-        shares for a CVaR and where ``shares=True``: there a draw gains what no member has alone.
+        Whether the rule may draw one of several candidates for each row. Their weights come from a linear
+        program, which may keep limits that no single rule keeps. "auto" draws for a CVaR alone.
     by_group : bool, default=False
-        Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
-        each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
-        count in a decision, by law or otherwise, leave it False.
+        Whether the rule may read the group, of one column of groups: each group then has thresholds of its
+        own, and `predict` takes ``groups``. Where the group may not count in a decision, by law or
+        otherwise, leave it False.
     class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn, times ``sample_weight``: in the fits of the models, so in
-        `predict_proba`, and in what a mean is over, as of ``mean_budget``. The error of a class is the same.
+        Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
+        objective and tables count rows by ``sample_weight`` alone.
     max_time : float, optional
         Seconds after which no further estimator is begun, and one that is not fitted for all folds is left
-        out, with a warning; the first is always fitted. The choice on their probabilities comes after.
+        out, with a warning; the first is always fitted. Selection comes after.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -137,30 +133,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     classes_ : ndarray of shape (K,)
         The labels.
     members_ : list of str
-        What each member of the pool is.
+        The selected candidates: usually one.
     estimator_weights_ : ndarray of shape (n_members,)
-        λ: the share of each member.
+        λ: the mixture weight of each.
+    rates_ : RateTable
+        The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
+        for the rates of this rule on new rows. Notes name the rates without an interval.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell that the objective or a limit is about, on the
+        selection data.
+    limits_met_ : bool or None
+        Whether all limits are kept on the selection data; None without limits.
+    limits_probability_ : float or None
+        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        None without limits, and with limits on costs of rows.
     units_ : list
-        The classes, groups or cells; None for a CVaR.
+        The subgroups of ``subgroup_errors_``.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on each, on the rows λ was chosen on: an estimate that is too low by the choice.
-    {{unit_estimates_}}
+        Their errors.
     {{unit_intervals_}}
     bound_met_ : bool or None
-        Whether these errors are all at most ``max_error``, and the estimates by which the choice was made;
-        None without one.
+        The same as ``limits_met_``.
     gap_ : float
-        Optimality gap of λ: no other λ makes what it minimises, among the mixtures that are as cheap, lower
-        by more than this. One member alone is chosen by its largest error to be expected on other rows; there
-        the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
-        much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
-    rates_ : RateTable or None
-        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
-        them by a choice on the other, its 95 % interval, and the limit.
-    limits_met_ : bool or None
-        Whether all limits are kept on the rows of the choice; None without limits.
+        By how much a mixture of the candidates could lower the objective on the selection data within the
+        limits; 0 if the rule is the best mixture.
     objective_ : Objective
-        What λ minimises.
+        What is made small.
     guarantee_ : Guarantee
         What was achieved, in words.
     validation_ : str, int or float
@@ -173,22 +171,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     FitInterruptedWarning
         Names the estimators that ``max_time`` left out.
     BoundNotMetWarning
-        Names the units whose error of `predict` is above ``max_error``, on the rows of the choice or by the
-        estimate, and by how much.
+        Names the limits that are broken on the selection data, and by how much.
+    ConfidenceNotReachedWarning
+        Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
     SmallUnitsWarning
-        Names the units with fewer than 10 different rows to choose on.
+        Names the subgroups with fewer than 10 different rows of selection data.
 
     See Also
     --------
-    WorstClassBoostClassifier : Trains members for the worst class.
+    WorstClassBoostClassifier : Boosts models for the worst class.
 
     References
     ----------
     .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
-    .. [3] A. Azzalini, "A note on the estimation of a distribution function and quantiles by a kernel
-       method", Biometrika 68, 1981.
-    .. [4] C. Genest and J. Zidek, "Combining probability distributions", Statistical Science 1, 1986.
+    .. [3] C. Genest and J. Zidek, "Combining probability distributions", Statistical Science 1, 1986.
 
     Examples
     --------
@@ -209,7 +206,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
-        "objective": [StrOptions({*OBJECTIVES, "error"}), Rate, Largest, None],
+        "objective": [StrOptions({*NAMED, "cvar"}), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
@@ -224,11 +221,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Iterator,
             None,
         ],
-        "n_thresholds": [Interval(Integral, 0, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, None, closed="left")],
-        "averages": ["boolean"],
-        "shares": ["boolean", StrOptions({"auto"})],
-        "include_constants": ["boolean"],
+        "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", StrOptions({"auto"})],
         "by_group": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -248,12 +241,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
+        confidence: float | None = None,
         cv: Any = "auto",
-        n_thresholds: int = 40,
-        shrinkage: float = 10.0,
-        averages: bool = True,
-        shares: bool | str = "auto",
-        include_constants: bool = True,
         randomized: bool | str = "auto",
         by_group: bool = False,
         class_weight: Any = None,
@@ -268,12 +257,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
+        self.confidence = confidence
         self.cv = cv
-        self.n_thresholds = n_thresholds
-        self.shrinkage = shrinkage
-        self.averages = averages
-        self.shares = shares
-        self.include_constants = include_constants
         self.randomized = randomized
         self.by_group = by_group
         self.class_weight = class_weight
@@ -350,7 +335,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         sample_weight_val: Any = None,
         costs_val: Any = None,
     ) -> Self:
-        """Fit the models and choose the shares λ.
+        """Fit the models and select the rule.
 
         Parameters
         ----------
@@ -367,9 +352,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
             ``classes_``, those of a data frame are named by the labels.
         split_by : array-like of shape (n,), optional
-            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds,
-            in held-out rows and in the halves behind `unit_estimates_`, so that these are about others. The
-            `shrinkage` then counts values, not rows.
+            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
+            and in held-out rows. Intervals count values, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 
@@ -391,9 +375,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem, found = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
+        problem, found = read_problem(self, self, X, y, sample_weight, groups, None)
         self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
+        factors = class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y]
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
             if (problem.split_by == problem.split_by[0]).all():
@@ -421,9 +406,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
-        if stated is None:
-            self._aimed(judged_on)
-        else:
+        if stated is not None:
             names = None if groups is None else names
             strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
             stated.check(strata)
@@ -434,13 +417,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             problem,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
+            factors=factors,
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
             clock=clock,
         )
         given = problem.X if problem.validation is None else problem.validation[0]
-        judged = self._learned(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
+        judged = averaging(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
         else:
@@ -504,7 +488,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs : array-like of shape (n, K), optional
             What each answer costs in each row.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows. A row given twice is two rows to the ``shrinkage``: contents are not known.
+            Weights of the rows.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params
@@ -526,7 +510,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if groups is not None:
             mix._name_groups(groups)
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
-        judged = mix._learned(judged)
+        judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
         mix._warn()

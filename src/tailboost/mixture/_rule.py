@@ -78,11 +78,12 @@ class RulePart:
 
 def log_weights(models: Models, source: Source) -> tuple[dict[str, float], list[float]]:
     """Return the weights of the models' logarithms in a source, and the offsets of the classes."""
-    average = next((each for each in models.averages if each.source == source), None)
-    if average is None:
+    average = models.average
+    if average is None or len(source) == 1:
         return {models.names[i]: 1.0 / len(source) for i in source}, [0.0] * models.n_classes
-    weight = dict(zip(average.source, average.weights.tolist(), strict=True))
-    return {models.names[i]: weight[i] for i in average.asked.tolist()}, average.offset.tolist()
+    return {
+        models.names[i]: float(average.weights[i]) for i in average.asked.tolist()
+    }, average.offset.tolist()
 
 
 @dataclass(frozen=True)

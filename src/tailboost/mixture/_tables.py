@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import combinations
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,12 +16,8 @@ from tailboost._checks import check_probabilities, in_class_order
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost._warn import warn_user
-from tailboost.combiners.ensemble import wrong_answers
-from tailboost.combiners.mixture import Wrong
-from tailboost.combiners.pool import Pool
-from tailboost.data import LOTS, Rows, take
+from tailboost.data import LOTS, Rows
 from tailboost.mixture._order import better_order
-from tailboost.thresholds import Singles
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -31,25 +26,10 @@ SUM_TOLERANCE = 1e-2
 
 # Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
 Source = tuple[int, ...]
-# Models up to which averages of pairs join that of all.
-PAIRS_UP_TO = 3
-
-
-def sources(n_models: int, averages: bool) -> list[Source]:
-    """Return each model, then the averages: of all, and of pairs where models are few."""
-    each: list[Source] = [(i,) for i in range(n_models)]
-    if not averages or n_models < 2:
-        return each
-    pairs = list(combinations(range(n_models), 2)) if 2 < n_models <= PAIRS_UP_TO else []
-    return [*each, tuple(range(n_models)), *pairs]
 
 
 class Averaging(Protocol):
-    """How the log-probabilities of a source of several models are averaged."""
-
-    @property
-    def source(self) -> Source:
-        """Numbers of the models."""
+    """How the log-probabilities of several models are averaged."""
 
     @property
     def weights(self) -> Floats:
@@ -61,7 +41,7 @@ class Averaging(Protocol):
 
     @property
     def asked(self) -> Ints:
-        """Numbers of the models that it takes."""
+        """Numbers of the models that it reads."""
 
     def of(self, logs: Iterable[Floats]) -> Floats:
         """Return the average of the log-probabilities of these, shape (n, K)."""
@@ -82,10 +62,8 @@ class LogTable:
         How many models there are.
     X : table of n rows, optional
         Features of the rows, for members that infer groups from them.
-    averages : sequence of Averaging
-        Of sources of several models; the mean is even for a source that has none.
-    said : ndarray of shape (K, G, n), optional
-        p(combination of groups | x, y), where that is known otherwise than by a model of all rows.
+    average : Averaging, optional
+        Of all models; without one the mean is even.
     """
 
     def __init__(
@@ -95,51 +73,35 @@ class LogTable:
         groups: Ints | None = None,
         n_models: int = 0,
         X: Any = None,
-        averages: Sequence[Averaging] = (),
-        said: Singles | None = None,
+        average: Averaging | None = None,
     ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
-        self.n_models, self.X, self.averages, self.said = n_models, X, averages, said
+        self.n_models, self.X, self.average = n_models, X, average
         self._known: dict[Any, Any] = {}
 
     @classmethod
     def of(
-        cls,
-        tables: Sequence[Floats],
-        groups: Ints | None = None,
-        averages: Sequence[Averaging] = (),
-        said: Singles | None = None,
+        cls, tables: Sequence[Floats], groups: Ints | None = None, average: Averaging | None = None
     ) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), averages=averages, said=said)
+        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), average=average)
 
     def knowing(self, groups: Ints | None) -> LogTable:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X, self.averages)
+        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
 
     def beside(self, X: Any) -> LogTable:
         """Return the table with the features of the rows."""
-        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.averages)
-
-    def part(self, rows: Ints) -> LogTable:
-        """Return the table of some rows, by their numbers."""
-        groups = None if self.groups is None else self.groups[rows]
-        X = None if self.X is None else take(self.X, rows)
-        said = None if self.said is None else self.said[:, :, rows]
-        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X, self.averages, said)
+        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
-            average = next((each for each in self.averages if each.source == source), None)
             if len(source) == 1:
                 self._known[source] = self._of_model(source[0])
-            elif average is not None:
-                self._known[source] = average.of(self[(i,)] for i in average.asked.tolist())
+            elif self.average is not None:
+                self._known[source] = self.average.of(self[(i,)] for i in self.average.asked.tolist())
             else:
-                total = np.zeros_like(self[source[:1]])
-                for i in source:
-                    total += self[(i,)]
-                self._known[source] = total / len(source)
+                self._known[source] = np.mean([self[(i,)] for i in source], axis=0)
         return self._known[source]
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -213,19 +175,23 @@ class Models:
     n_classes: int  # K
     fitted: list[Any]  # the models; none where only probabilities were given
     columns: list[Ints]  # class number of each column of a model's probabilities
-    averages: tuple[Averaging, ...] = ()  # those of several models that were learned
-    pooled: Averaging | None = None  # the average of all that estimates P(y | x); even weights, without one
+    average: Averaging | None = None  # learned on the selection data; even weights without one
+
+    @property
+    def source(self) -> Source:
+        """The source of all candidates: the average of all models."""
+        return tuple(range(len(self.names)))
 
     @property
     def pooled_models(self) -> list[int]:
         """Numbers of the models that `pool` asks."""
-        return list(range(len(self.names))) if self.pooled is None else self.pooled.asked.tolist()
+        return list(self.source) if self.average is None else self.average.asked.tolist()
 
     def pool(self, table: LogTable) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
         logs = [table[(i,)] for i in self.pooled_models]
-        if self.pooled is not None:
-            return np.exp(self.pooled.of(logs))
+        if self.average is not None:
+            return np.exp(self.average.of(logs))
         mean: Floats = sum(logs[1:], start=logs[0]) / len(logs)
         return softmax(mean, axis=1)
 
@@ -239,7 +205,7 @@ class Models:
             None,
             len(self.names),
             X,
-            self.averages,
+            self.average,
         )
 
     def logs(
@@ -305,7 +271,7 @@ class Models:
             )
         logs = logs_by_name(probabilities, classes, n_rows)
         n_rows = len(next(iter(logs.values())))
-        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), averages=self.averages)
+        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average)
 
 
 @dataclass(frozen=True)
@@ -315,8 +281,6 @@ class Judged:
     models: Models  # the models
     logs: tuple[Floats, ...]  # (n, K), their log-probabilities
     rows: Rows  # the rows, with their groups where there are any
-    # (K, G, n), p(combination of groups | x, y) out of fold, where groups are inferred.
-    said: Singles | None = None
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
@@ -347,7 +311,7 @@ class Judged:
     @property
     def table(self) -> LogTable:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups, self.models.averages, self.said)
+        return LogTable.of(self.logs, self.rows.groups, self.models.average)
 
     def kept(self) -> Judged:
         """Return these, by which members can be made and asked again.
@@ -363,8 +327,3 @@ class Judged:
                 "objective, for groups and for what predict answers, give X and y"
             )
         return self
-
-    def wrong(self, pool: Pool) -> Wrong:
-        """Return what says in which rows `predict` of an ensemble of the pool's members is wrong."""
-        members, table = pool.members, self.table
-        return partial(wrong_answers, cache(lambda m: members[m].predict_table(table)), self.rows.y)

@@ -20,6 +20,7 @@ def tune(
     objective: Any = None,
     limits: Any = (),
     mean_budget: float | None = None,
+    confidence: float | None = None,
     sample_weight: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
@@ -44,6 +45,8 @@ def tune(
         From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
     mean_budget : float in [0, 1], optional
         How far the mean error may be above that of the best model alone.
+    confidence : float in [0, 1), optional
+        With which probability all limits have to hold on new rows.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows.
     **params
@@ -75,7 +78,12 @@ def tune(
     """
     frozen = [(name, FrozenEstimator(model)) for name, model in _named(models)]
     classifier = RobustMixtureClassifier(
-        frozen, objective=objective, limits=limits, mean_budget=mean_budget, **params
+        frozen,
+        objective=objective,
+        limits=limits,
+        mean_budget=mean_budget,
+        confidence=confidence,
+        **params,
     )
     return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
 

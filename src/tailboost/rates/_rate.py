@@ -405,11 +405,14 @@ class Limit(Expression):
         The family.
     bound : float or tuple of (unit, float) pairs
         The number; of units by name, where None stands for the rest and units not named are free.
+    margins : tuple of m tuples of m floats, optional
+        Of a gap or ratio: by how much each pair of units has to keep the limit, see `with_margins`.
     """
 
     form: str
     rate: Rate
     bound: Any
+    margins: Matrix | None = None
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -475,6 +478,8 @@ class Limit(Expression):
             each = terms.linear[there] / scale
             if len(each) < 2:
                 return []
+            if self.margins is not None:
+                return self._pairs(each, np.array(self.margins)[np.ix_(there, there)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Row(C, -1.0, level) for C in each] + [Row(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
@@ -484,6 +489,23 @@ class Limit(Expression):
             return [Row(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[there]]
         pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
         return [Row(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Row]:
+        """Return an inequality for each ordered pair of rates, tighter by its margin."""
+        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
+        return [Row(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def with_margins(self, margins: Floats) -> Limit:
+        """Return the gap or ratio that each pair of units keeps by a margin.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (m, m)
+            The margin of each ordered pair (i, j) of units: of a gap in ``rᵢ − rⱼ ≤ bound``, of a ratio in
+            ``bound rᵢ − rⱼ ≤ 0``.
+        """
+        return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def compares(self) -> bool:
@@ -553,6 +575,12 @@ class Limit(Expression):
         -------
         ndarray of shape (...)
         """
+        if self.margins is not None:
+            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            others = ~np.eye(values.shape[-1], dtype=bool)
+            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
+            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
         if self.compares:
             known = ~np.isnan(values)
             least = np.where(known, values, np.inf).min(axis=-1)
@@ -562,6 +590,38 @@ class Limit(Expression):
             return np.where(known.any(axis=-1), np.maximum(over, 0.0), 0.0)
         over = values - self.bounds(names)
         found: Floats = np.nan_to_num(over if self.form == AT_MOST else -over).max(axis=-1, initial=0.0)
+        return found
+
+    def distance(self, names: list[Any], values: Floats) -> Floats:
+        """Return by how much rates break the limit, in its own number; negative where they have room.
+
+        Parameters
+        ----------
+        names : list
+            The units.
+        values : ndarray of shape (..., m)
+            The rates of the units; NaN is left out.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            −∞ where no rate is known.
+        """
+        known = ~np.isnan(values)
+        if self.compares:
+            least = np.where(known, values, np.inf).min(axis=-1)
+            largest = np.where(known, values, -np.inf).max(axis=-1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                over = (
+                    largest - least - self.bound
+                    if self.form == GAP
+                    else self.bound - np.where(largest > 0, least / np.where(largest > 0, largest, 1.0), 1.0)
+                )
+            return np.where(known.any(axis=-1), over, -np.inf)
+        over = values - self.bounds(names)
+        found: Floats = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over).max(
+            axis=-1
+        )
         return found
 
     def said_of(self, values: Floats) -> float:
@@ -605,5 +665,5 @@ def _number(rate: Rate, bound: Any) -> float:
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
-        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value!r}{percent}")
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:.15g}{percent}")
     return value

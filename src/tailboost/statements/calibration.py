@@ -13,7 +13,6 @@ import numpy as np
 from tailboost._checks import check_number
 from tailboost._rows import Sketch
 from tailboost._warn import warn_user
-from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.statements.attempts import call_key, known_attempts, same_rows
@@ -33,12 +32,12 @@ from tailboost.statements.rate_bounds import (
     RateFamily,
     limit_bounds,
 )
-from tailboost.statements.two_fold import TWO_SIDED
+from tailboost.thresholds import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
-#: Points of the trade-off that are tried, at equal steps of the mean budget.
-POINTS = 25
+#: Points that are tried, at equal shares of the targets, and the least bound.
+POINTS, LEAST = 25, 1e-6
 METHOD = "fixed sequence"
 #: By how many times half their intervals limits are tightened, from the tightest.
 TIGHTER = (8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
@@ -245,12 +244,6 @@ def calibrate(
         named = targets_of(max_error, error_names(judged))
         if not named:
             raise ValueError(f"max_error={max_error!r} sets no target below 1")
-        if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
-            raise ValueError(
-                "max_error walks along one curve of the worst error and the mean, which a classifier chosen "
-                "by rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no "
-                "limits, or certify this one as it is"
-            )
         ((kind, *_),) = {(kind,) for kind, _ in named}
         targets = {name: target for (_, name), target in named.items()}
         absent = [
@@ -333,7 +326,7 @@ def _margin(lines: Any, limits: Any) -> float:
     found = [np.inf]
     for line in lines:
         bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
-        seen = line.value if np.isnan(line.estimate) else line.estimate
+        seen = line.value
         width = max(line.high - seen, seen - line.low)
         if width > 0:
             found.append((bound - seen if line.sense == "≤" else seen - bound) / width)
@@ -347,11 +340,10 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         plain = model.reweight(limits=list(limits))
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            width = max(line.high - seen, seen - line.low)
+            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= line.bound <= 1 and line.rows > 0:
                 # A share that is far from its limit here may be near it where other limits are tighter.
-                width = max(width, TWO_SIDED * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
+                width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
             half.setdefault(line.limit, {})[line.unit] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
@@ -414,34 +406,26 @@ def _times(n: int) -> str:
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield the classifiers along a fitted mixture's trade-off, from the safest to the cheapest.
+    """Yield classifiers of the same members, from the safest to the cheapest.
 
-    The trade-off is between the mean error and the largest error beyond its target; of a
-    `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
-    between the mean error and what the model was fitted for.
+    Each has the least overall error within a share of the targets. If the selection data do not know the
+    subgroups of the targets, the points are those of the model's own trade-off.
     """
-    objective = _aim(model, targets)
-    curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])
-    dearest = float(curve.mean_budget[-1])
-    for budget in np.unique(np.linspace(0.0, dearest, POINTS))[::-1]:
-        yield curve.at(float(budget))
-
-
-def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | None:
-    """Return the largest excess over the targets as an objective; None where the model cannot have it."""
-    if not hasattr(model, "game_"):  # a mixture of given models: its thresholds belong to its own aim
-        return None
     ((kind, *_),) = {(kind,) for kind, _ in targets}
-    own = model.objective_
-    names: list[Any] = []
-    if kind == "class":
-        names = model.classes_.tolist()
-    elif own.unit == kind == "group" and not own.by_class:
-        names = list(model.groups_)
-    if not {name for _, name in targets} <= set(names):
-        return None
-    allowed = [targets.get((kind, name), 1.0) for name in names]
-    return WorstUnit(kind, tuple(allowed), by_class=kind == "class")
+    bounds = {name: target for (_, name), target in targets.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a point that misses its limits is tested all the same
+        try:
+            yield from [
+                model.reweight(
+                    objective=f"worst_{kind}",
+                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()}
+                    | {None: 1.0},
+                )
+                for share in np.linspace(0.0, 1.0, POINTS)
+            ]
+        except ValueError:
+            yield from [point.classifier for point in reversed(model.tradeoff().points)]
 
 
 def not_certified(

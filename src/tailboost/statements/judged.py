@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from tailboost._checks import (
     as_pandas,
     check_length,
+    check_mask,
     check_probabilities,
     check_same_kind,
     columns_by_name,
@@ -26,8 +27,8 @@ from tailboost._checks import (
 )
 from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost._steps import final_step, label_shares, last_step
-from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
-from tailboost._units import can_defer, told
+from tailboost._typing import Floats, Hashes, Ints, Labels
+from tailboost._units import can_defer, deferral_words, told
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
@@ -204,6 +205,10 @@ class JudgedRows:
     def notes(self) -> list[str]:
         """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
         assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        strata = self.answered.strata
+        if strata.defers:
+            deferred = int((self.answered.actions == strata.n_classes).sum())
+            assumed = f"{assumed} {deferral_words(deferred, len(self))}"
         if self.known is None:
             unknown = "It is not known on which rows the model was made"
             return [assumed, f"{unknown}: that these are none of them is for you to see to."]
@@ -266,6 +271,13 @@ def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels,
             "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
             f"{given.shape}"
         )
+    if given.dtype.kind == "f" and y.dtype.kind in "biuf":
+        stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
+        if len(stray):
+            raise ValueError(
+                f"model holds numbers such as {stray[0]:g}, which are no labels of y. If they are "
+                "probabilities, give labels, or probabilities of shape (n, K), with a column for each label"
+            )
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
     return answers, _all_labels(y, answers, listed)
@@ -334,17 +346,6 @@ def _combinations_of_fit(
     combinations = getattr(last_step(model), "group_combinations_", ())
     place = [list(of_fit).index(column) for column in columns]
     return tuple(sorted({tuple(row[j] for j in place) for row in combinations}, key=repr))
-
-
-def _mask(deferred: Any, n: int) -> Mask:
-    """Return which rows were deferred, checked."""
-    given = np.asarray(deferred)
-    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
-        raise ValueError(
-            f"deferred must be a mask of shape ({n},), True for a deferred row, got the shape {given.shape} "
-            f"and the type {given.dtype}"
-        )
-    return given.astype(bool)
 
 
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
@@ -438,7 +439,7 @@ def judged_rows(
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "tell them; give deferred=, a mask that is True for a deferred row"
             )
-        deferred = None if deferred is None else _mask(deferred, len(labels))
+        deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
         given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:

@@ -13,7 +13,7 @@ from typing import Any
 from tailboost._store import digest
 
 RECORD, STRUCTURE, ARRAYS = "tailboost.json", "parts.json", "arrays.bin"
-FORMAT = 5
+FORMAT = 6
 # The structure is text that becomes many small objects; they take about twenty times its memory.
 _STRUCTURE_SHARE = 32
 _PIECE = 2**20  # bytes decompressed at a time

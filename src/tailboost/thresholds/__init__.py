@@ -1,41 +1,63 @@
-"""Thresholds on models' probabilities for any linear rate: strata, belief, members, pool and choice."""
+"""Selection of decision rules on confusion counts, for any linear rate: candidates, program, select."""
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
-from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
-from tailboost.thresholds._games import join_by_group, play
-from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise
-from tailboost.thresholds._members import Pool
-from tailboost.thresholds._pool import Growth, grow, restricted
-from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide, spread
+from tailboost.thresholds._candidates import Member, Pool, charges, decide
+from tailboost.thresholds._choice import Selection, seeded, select, selected, within_budget
+from tailboost.thresholds._confidence import (
+    FEW,
+    LEAST_ROWS,
+    REFIT,
+    SPREAD,
+    LimitsOutlook,
+    binomial_arms,
+    confident,
+    outlook,
+)
+from tailboost.thresholds._games import play
+from tailboost.thresholds._lines import REFITTED, ROUNDING, SELECTED, RateLine, RateTable, below_noise
+from tailboost.thresholds._pool import Growth, grow, solve
+from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
+from tailboost.thresholds._table import RemoteTable, SelectionData, Singles, Table, plain_state, spread
 
 __all__ = [
+    "FEW",
+    "LEAST_ROWS",
+    "REFIT",
+    "REFITTED",
     "ROUNDING",
+    "SELECTED",
     "SLIGHT",
+    "SPREAD",
     "Belief",
     "Calibration",
-    "Choice",
     "GroupModel",
     "Growth",
+    "LimitsOutlook",
     "Master",
     "Member",
     "Pool",
     "Program",
     "RateLine",
     "RateTable",
-    "Reading",
+    "RemoteTable",
+    "Selection",
+    "SelectionData",
     "Singles",
     "Table",
-    "Tally",
     "below_noise",
+    "binomial_arms",
     "charges",
+    "confident",
     "decide",
     "grow",
-    "join_by_group",
     "mixed",
+    "outlook",
+    "plain_state",
     "play",
-    "restricted",
-    "shared",
-    "single",
+    "seeded",
+    "select",
+    "selected",
+    "solve",
     "spread",
+    "within_budget",
 ]

@@ -1,9 +1,9 @@
-"""Belief: the probability p(s | x) of each stratum, from models of the class and features of groups."""
+"""Stratum probabilities p(s | x), from models of the class and, where groups are not read, features."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,14 @@ from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
-from tailboost.thresholds._tally import Singles
+from tailboost.thresholds._table import Singles, spread
 
-# Folds of the models of groups, and the rows of a class by which they are doubted.
-FOLDS, PRIOR_ROWS = 3, 20.0
-# Trust in a model of groups at most: how near to 0 a probability is says nothing that holds on other rows.
-MOST_TRUST = 0.95
+# Folds of the models of groups.
+FOLDS = 3
 # Probabilities below are as good as this one to the calibration.
 LEAST = 1e-4
-# Rows a calibration is fitted on at most, and strata up to which it is one.
+# Rows a calibration is fitted on at most, and strata up to which there is one. Without it rules under limits
+# fall to constants with six groups; with up to four it shows nothing.
 CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
 # Strata up to which it is found by whole Newton steps.
 NEWTON_STRATA = 20
@@ -46,8 +45,6 @@ class GroupModel:
     n_values: int
     model: Any  # classifier or None: fitted on features and class; None where there is one group
     present: Ints  # the groups it knows
-    prior: Floats  # shape (K, n_values): shares of the groups in each class
-    trust: Floats  # shape (K,): share of the model in the answer for a class; the rest is the prior's
 
     @classmethod
     def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
@@ -64,38 +61,22 @@ class GroupModel:
         n_classes, n_values : int
             How many there are.
         """
-        mass = np.bincount(y * n_values + group, weight, n_classes * n_values).reshape(n_classes, n_values)
-        overall = mass.sum(axis=0) / mass.sum()
-        rows = np.bincount(y, minlength=n_classes)
-        prior = mass + overall  # one row's worth of all classes keeps every group possible
-        prior /= prior.sum(axis=1, keepdims=True)
-        trust = np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST)
-        return cls(n_classes, n_values, None, np.unique(group), prior, trust).learnt(X, y, group, weight)
-
-    def learnt(self, X: Any, y: Ints, group: Ints, weight: Floats) -> GroupModel:
-        """Return the model learnt from some of its rows, doubted as that of all is.
-
-        What it says out of fold then differs from what it says of new rows by the learner alone: a
-        calibration fitted on the one holds for the other.
-        """
         present, index = np.unique(group, return_inverse=True)
         model = None
         if len(present) > 1:
-            model = group_learner().fit(with_class(X, y, self.n_classes), index, sample_weight=weight)
-        return replace(self, model=model, present=present)
+            model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
+        return cls(n_classes, n_values, model, present)
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
         n = n_rows_of(X)
-        found = np.empty((self.n_classes, self.n_values, n))
+        found = np.zeros((self.n_classes, self.n_values, n))
         for k in range(self.n_classes):
-            own = np.zeros((self.n_values, n))
             if self.model is None:
-                own[self.present] = 1.0
+                found[k, self.present] = 1.0
             else:
                 of_class = with_class(X, np.full(n, k, dtype=np.intp), self.n_classes)
-                own[self.present] = np.asarray(self.model.predict_proba(of_class)).T
-            found[k] = self.trust[k] * own + (1.0 - self.trust[k]) * self.prior[k][:, None]
+                found[k, self.present] = np.asarray(self.model.predict_proba(of_class)).T
         return found
 
 
@@ -128,17 +109,18 @@ class Calibration:
         towards the belief as it is, log loss is lower, and rules chosen by it err more where strata are many.
         """
         n_strata = len(belief)
-        rows, each = _some_of_each(stratum, CALIBRATION_ROWS)
-        order = np.lexsort([*belief[:, rows], stratum[rows]])  # in whatever order rows came: sums are rounded
-        rows, each = rows[order], each[order]
+        rows = spread(stratum, CALIBRATION_ROWS)
+        rows = rows[
+            np.lexsort([*belief[:, rows], stratum[rows]])
+        ]  # in whatever order rows came: sums are rounded
         logs = np.log(np.maximum(belief[:, rows].T.astype(np.float64), LEAST))
         slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
         present = np.unique(stratum[rows])
         if len(present) == 1:
             offsets[present] = 0.0
             return cls(slopes, offsets)
-        weight = share[rows] * each
-        weight *= len(stratum) / weight.sum()  # all that is known of few rows counts against the penalty
+        mass, here = (np.bincount(stratum[of], share[of], n_strata) for of in (slice(None), rows))
+        weight = share[rows] * (mass / np.maximum(here, 1e-300))[stratum[rows]] * len(stratum)
         solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
@@ -155,25 +137,6 @@ class Calibration:
         for s, t in zip(*np.nonzero(self.slopes), strict=True):
             scores[s] += self.slopes[s, t] * logs[t]
         return _softmax(scores)
-
-
-def _some_of_each(stratum: Ints, most: int) -> tuple[Ints, Floats]:
-    """Return the numbers of at most so many rows, and how many rows each stands for.
-
-    Strata of few rows keep all of theirs: a few of them would say nothing of these strata.
-    """
-    sizes = np.bincount(stratum)
-    kept, left = np.zeros_like(sizes), most
-    order = np.argsort(sizes, kind="stable")
-    for place, s in enumerate(order.tolist()):
-        kept[s] = min(sizes[s], left // (len(order) - place))
-        left -= kept[s]
-    found = []
-    for s in np.flatnonzero(kept).tolist():
-        own = np.flatnonzero(stratum == s)
-        found.append(own[np.linspace(0, len(own) - 1, kept[s]).round().astype(np.intp)])
-    rows = np.sort(np.concatenate(found))
-    return rows, (sizes / np.maximum(kept, 1))[stratum[rows]]
 
 
 def _softmax(scores: Floats) -> Floats:
@@ -200,7 +163,9 @@ class Belief:
     by_features: bool = True
     # One for each column of groups that has to be inferred.
     models: list[GroupModel] = field(default_factory=list)
-    calibrations: dict[int, Calibration] = field(default_factory=dict)  # by source, where groups are inferred
+    calibration: Calibration | None = None  # where groups are inferred
+    # Shape (S, 1): where rules read the group, the mass of each stratum beside what the models expect.
+    factors: Floats | None = None
 
     @property
     def infers(self) -> bool:
@@ -208,9 +173,9 @@ class Belief:
         return len(self.combinations) > 1 and not self.told
 
     def fit_groups(
-        self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, some: Ints, seed: int = 0
-    ) -> tuple[Singles, Singles, Singles]:
-        """Fit the models of groups, and return what they say out of fold and of rows that they learnt from.
+        self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
+    ) -> Singles:
+        """Fit the models of groups, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         Parameters
         ----------
@@ -224,46 +189,27 @@ class Belief:
             Positive weights.
         strata : Strata
             By which rows are spread over folds, each row with those of equal content.
-        some : ndarray of int, shape (m,)
-            Numbers of some of the rows.
         seed : int
             Of the folds.
-
-        Returns
-        -------
-        out : ndarray of shape (K, G, n)
-            What models of folds say of the rows that they did not learn from.
-        own, learnt : ndarray of shape (K, G, m)
-            What the models of all rows, which will answer, say of some rows, and what models of a fold say of
-            them that learnt from them too.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
         fold = draw_lots(hash_rows(X, seed=seed), stratum, weight) % FOLDS
-        sizes = [len(values) for values in strata.values]
-        of_columns, of_some, self.models = [], [], []
-        some_X = _rows(X, some)
-        for column, size in zip(groups.T, sizes, strict=True):
-            whole = GroupModel.fit(X, y, column, weight, self.n_classes, size)
-            out, own = np.empty((self.n_classes, size, n)), whole.predict(some_X)
-            learnt = own.copy()
+        of_columns, self.models = [], []
+        for column, values in zip(groups.T, strata.values, strict=True):
+            sizes = self.n_classes, len(values)
+            out = np.empty((*sizes, n))
+            self.models.append(GroupModel.fit(X, y, column, weight, *sizes))
             for j in range(FOLDS):
                 rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
-                beside = np.flatnonzero(fold[some] == (j + 1) % FOLDS)
-                if not len(held):
-                    continue
-                part = whole
-                if len(rest):
-                    part = whole.learnt(_rows(X, rest), y[rest], column[rest], weight[rest])
-                out[:, :, held] = part.predict(_rows(X, held))
-                if len(beside):
-                    learnt[:, :, beside] = part.predict(_rows(some_X, beside))
+                if len(held):
+                    part = self.models[-1]
+                    if len(rest):
+                        part = GroupModel.fit(_rows(X, rest), y[rest], column[rest], weight[rest], *sizes)
+                    out[:, :, held] = part.predict(_rows(X, held))
             of_columns.append(out)
-            of_some.append((own, learnt))
-            self.models.append(whole)
-        owns, learnts = zip(*of_some, strict=True)
-        return self._joined(of_columns), self._joined(owns), self._joined(learnts)
+        return self._joined(of_columns)
 
     def _joined(self, of_columns: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
@@ -282,15 +228,11 @@ class Belief:
             return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)
         return self._joined([model.predict(X) for model in self.models])
 
-    def of(
-        self, source: int, logs: Floats, groups: Singles | None = None, told: Ints | None = None
-    ) -> Singles:
+    def of(self, logs: Floats, groups: Singles | None = None, told: Ints | None = None) -> Singles:
         """Return p(s | x) of some rows, shape (S, n).
 
         Parameters
         ----------
-        source : int
-            Whose logarithms these are.
         logs : ndarray of shape (n, K)
             Logarithms of p(y | x), up to a constant in each row.
         groups : ndarray of shape (K, G, n), optional
@@ -299,9 +241,10 @@ class Belief:
             The combination of each row, where it is told.
         """
         joint = self.joint(logs, groups, told)
-        calibration = self.calibrations.get(source)
-        if calibration is not None:
-            joint = calibration.apply(joint)
+        if self.calibration is not None:
+            joint = self.calibration.apply(joint)
+        if self.factors is not None:
+            joint = joint * self.factors
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def joint(self, logs: Floats, groups: Singles | None, told: Ints | None) -> Floats:
@@ -316,11 +259,17 @@ class Belief:
         assert groups is not None
         return (of_class[:, None, :] * groups).reshape(len(of_class) * G, -1)
 
-    def calibrate(self, source: int, logs: Floats, groups: Singles, stratum: Ints, share: Floats) -> None:
-        """Fit the calibration of a source on rows whose strata are known."""
-        joint = self.joint(logs, groups, None)
-        if len(joint) <= CALIBRATED_STRATA:
-            self.calibrations[source] = Calibration.fit(joint.astype(np.float32), stratum, share)
+    def calibrate(
+        self, logs: Floats, groups: Singles | None, told: Ints | None, stratum: Ints, share: Floats
+    ) -> None:
+        """Fit the calibration on rows whose strata are known; where groups are read, of frequencies alone."""
+        joint = self.joint(logs, groups, told)
+        if self.told:
+            expected = joint @ share
+            mass = np.bincount(stratum, share, len(joint))
+            self.factors = (mass / np.where(expected > 0, expected, 1.0))[:, None]
+        elif self.infers and len(joint) <= CALIBRATED_STRATA:
+            self.calibration = Calibration.fit(joint.astype(np.float32), stratum, share)
 
 
 def _rows(X: Any, rows: Ints) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import highspy
 import numpy as np
 
-from tailboost._largest import expected_largest
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
-from tailboost.thresholds._tally import plain_state
+from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, Strata, error
+from tailboost.thresholds._table import plain_state
 
 # Price of the mean error beside a largest rate: among rules with the same largest one the more accurate.
 TIE_PRICE = 1e-3
@@ -21,6 +21,8 @@ SLACK_PRICE, MOST_SLACK_PRICE = 10.0, 1e6
 # A row of the program is part of a contradiction if its price is at least this share of that of slack.
 DEAR = 1e-3
 SLACK = 1e-7
+# By how much a limit may be exceeded by rounding.
+SLIGHT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +144,8 @@ class Program:
             terms = limit.rate.terms(self.strata)
             paid = duals[self.of == number] * scale / limit.rate.scale(self.strata)
             if limit.form in (GAP, RATIO):
-                half = len(paid) // 2
-                found.append(np.array([paid[:half].sum() if limit.form == GAP else np.nan]))
+                of_bound = paid[: len(paid) // 2] if limit.margins is None else paid
+                found.append(np.array([of_bound.sum() if limit.form == GAP else np.nan]))
                 continue
             there = terms.defined & ~np.isnan(limit.bounds(terms.names))
             if terms.is_ratio:  # the bound stands before what it counts among
@@ -165,53 +167,21 @@ class Program:
         """Return what is made small, in its own units."""
         return self.objective.value(self.objective.rate.terms(self.strata).values(tally))
 
-    def column(self, read: Floats) -> Floats:
-        """Return the cost and the left sides of the rows of a read tally, shape (1 + J,).
+    def column(self, counts: Floats) -> Floats:
+        """Return the cost and the left sides of the rows of confusion counts, shape (1 + J,)."""
+        flat = counts.ravel()
+        return np.append(self.cost @ flat, self.matrix @ flat)
 
-        Parameters
-        ----------
-        read : ndarray of shape (2, W, A)
-            A tally as read for the objective and for limits, see `Reading`.
+    def judge(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Return what is made small, as scaled, and the largest excess of a limit.
+
+        Of confusion counts of one candidate, shape (W, A), or of many, shape (T, W, A).
         """
-        of_objective, of_limits = read[0].ravel(), read[1].ravel()
-        rows = np.where(self.of == -1, self.matrix @ of_objective, self.matrix @ of_limits)
-        return np.append(self.cost @ of_objective, rows)
-
-    def judge(self, read: Floats) -> tuple[Floats, Floats]:
-        """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit.
-
-        Of a read tally, shape (2, W, A), or of many, shape (2, T, W, A).
-        """
-        v = read[0].reshape(*read.shape[1:-2], -1)
-        value = self.level + v @ self.cost
-        if self.objective.worst:
-            value = value + (v @ self.matrix[self.of == -1].T).max(axis=-1)
-        return value, self.excesses(read[1]).max(axis=-1, initial=0.0)
-
-    def surprise(self, read: Floats, sizes: Floats, pseudo_rows: float) -> Floats:
-        """Return by how much the largest rate to be expected on other rows is above the largest one here.
-
-        The rate of n rows, s of them as expected, is taken as normal with the variance of n + s rows. The
-        largest of many uncertain rates is larger than the one that is largest here: of two members with the
-        same one, that whose other units have room is better. 0 where counts are believed. ``sizes`` are those
-        of `unit_sizes`; of a read tally, shape (2, W, A), or of many, shape (2, T, W, A).
-        """
-        v = read[0].reshape(*read.shape[1:-2], -1)
-        if not pseudo_rows:
-            return np.zeros(v.shape[:-1])
-        rates = np.atleast_2d(v @ self.matrix[self.of == -1].T)
-        low, high = (end / self.scale for end in self.objective.rate.range(self.strata))
-        variance = np.maximum((rates - low) * (high - rates), 0.0) / (sizes + pseudo_rows)
-        expected = expected_largest(rates, np.sqrt(variance))
-        return np.maximum(0.0, expected - rates.max(axis=-1)).reshape(v.shape[:-1])
-
-    @property
-    def unit_sizes(self) -> tuple[Floats, Floats]:
-        """The mass behind each rate of a largest one, and how many rows of equal weight it is, shape (m,)."""
-        inside, strata = (self.unit_prices != 0).any(axis=2), self.strata
-        squares = inside @ (strata.mass**2 / np.where(strata.size > 0, strata.size, 1.0))
-        mass = inside @ strata.mass
-        return mass, mass**2 / np.where(squares > 0, squares, 1.0)
+        _, top, bottom, scale = self._own_terms
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        values = _ratio(flat @ top.T, flat @ bottom.T)
+        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / scale
+        return worst, self.excesses(counts).max(axis=-1, initial=0.0)
 
     def excesses(self, tally: Floats) -> Floats:
         """Return by how much tallies break each limit, in units of its rate's scale.
@@ -226,18 +196,13 @@ class Program:
             found[..., number] = limit.excess(names, _ratio(flat @ top.T, flat @ bottom.T)) / scale
         return found
 
-    @property
-    def _terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
-        if "_kept" not in self.__dict__:
-            kept = []
-            for limit in self.limits:
-                terms = limit.rate.terms(self.strata)
-                m = len(terms.names)
-                flat = (terms.top.reshape(m, -1), terms.bottom.reshape(m, -1))
-                kept.append((terms.names, *flat, limit.rate.scale(self.strata)))
-            object.__setattr__(self, "_kept", kept)
-        found: list[tuple[list[Any], Floats, Floats, float]] = self.__dict__["_kept"]
-        return found
+    @cached_property
+    def _terms(self) -> list[Terms]:
+        return [_flat(limit.rate, self.strata) for limit in self.limits]
+
+    @cached_property
+    def _own_terms(self) -> Terms:
+        return _flat(self.objective.rate, self.strata)
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -246,13 +211,23 @@ class Program:
         """Return the same program over rows with other masses."""
         return Program.of_rates(strata, self.objective, self.limits, self.level)
 
-    def with_bound(self, limit: Limit) -> Program:
-        """Return the program with one limit more."""
-        return Program.of_rates(self.strata, self.objective, (*self.limits, limit), self.level)
+    def within(self, limits: Sequence[Limit]) -> Program:
+        """Return the program of the same objective within other limits."""
+        return Program.of_rates(self.strata, self.objective, limits, self.level)
 
     def at(self, level: float) -> Program:
         """Return the program of a ratio at another level."""
         return Program.of_rates(self.strata, self.objective, self.limits, level)
+
+
+Terms = tuple[list[Any], Floats, Floats, float]
+"""Subgroups of a rate, numerators and denominators over flat counts, shape (m, W × A), and its scale."""
+
+
+def _flat(rate: Rate, strata: Strata) -> Terms:
+    terms = rate.terms(strata)
+    m = len(terms.names)
+    return terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), rate.scale(strata)
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:
@@ -306,14 +281,15 @@ class Master:
                 np.array(entries),
             )
         highs.addRow(1.0, 1.0, 0, [], [])
-        self.highs, self.first = highs, n_free + n_rows
+        self.highs, self.first, self.n_members = highs, n_free + n_rows, 0
 
-    def add(self, read: Floats) -> None:
-        """Add a member by its tally, as read."""
-        cost, *rows = self.program.column(read).tolist()
+    def add(self, counts: Floats) -> None:
+        """Add a candidate by its confusion counts."""
+        cost, *rows = self.program.column(counts).tolist()
         entries = np.array([*rows, 1.0])
         places = np.arange(len(entries), dtype=np.int32)
         self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), places, entries)
+        self.n_members += 1
 
     def charge_more(self) -> bool:
         """Raise the price of broken rows; return whether it could be."""

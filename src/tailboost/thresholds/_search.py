@@ -1,109 +1,182 @@
-"""Search for one rule: along lines of prices, and where groups are told, a threshold for each at once."""
+"""Search for one candidate near others: along lines of action costs, on which all thresholds are counted at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints
-from tailboost.rates import error
-from tailboost.thresholds._members import Pool
-from tailboost.thresholds._program import Program
-from tailboost.thresholds._scan import Line
-from tailboost.thresholds._tally import Member, Table, charges, contrasts, decide
+from tailboost._typing import Floats
+from tailboost.thresholds._candidates import Member, Pool, charges, contrasts, whole
+from tailboost.thresholds._program import SLIGHT, Program
+from tailboost.thresholds._table import Table
 
-Judge = Callable[[Floats], Floats]
-"""What read tallies of shape (2, T, W, A) are worth, shape (T,): less is better."""
-Steady = Callable[[Member], bool]
-"""Whether a rule keeps limits about as well where beliefs are a little surer or less sure."""
-
-# Lines that are searched from a start, and without a better rule before another start.
-LINES, IDLE_LINES = 60, 30
-# Share of the lines that lead to another member.
-TOWARDS = 0.3
+# Lines from each start, and without a better rule before the next start; share of lines towards a candidate.
+LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
+# Thresholds that are counted on a line of a search, and on a line towards a constant answer.
+PLACES, SWEPT = 40, 256
 # A rule is better by no less.
 BETTER = 1e-9
-# Thresholds of a group that are put together with those of others, levels at which, and looks closer.
-THRESHOLDS, LEVELS, LOOKS = 300, 80, 2
-# Rules of thresholds put together that are judged, of the least cost.
-JUDGED = 200
 
 
-def searched(
+def line(table: Table, charged: Floats, action: int, moved: Floats, most: int) -> tuple[Floats, Floats]:
+    """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ moved``.
+
+    A row changes its answer once as δ grows, so that all counts are sums over the rows in the order of their
+    changes.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    charged : ndarray of shape (A, n) or (1, n)
+        Costs of the actions, see `charges`; of two actions the difference alone.
+    action : int
+        The row of ``charged`` that moves.
+    moved : ndarray of shape (n,)
+        By how much.
+    most : int
+        How many thresholds are taken: all if there are no more, else about half nearest to 0.
+
+    Returns
+    -------
+    places : ndarray of shape (T,)
+    counts : ndarray of shape (T, W, A)
+    """
+    n, n_strata, A = charged.shape[1], len(table.strata.mass), table.strata.n_actions
+    if len(charged) == 1:
+        to, other, against = 1, np.zeros(n, dtype=np.intp), np.zeros(n)
+    else:
+        others = charged.copy()
+        others[action] = np.inf
+        to, other = action, others.argmin(axis=0)
+        against = others[other, np.arange(n)]
+    moves = moved != 0
+    at = np.where(moves, (against - charged[action]) / np.where(moves, moved, 1.0), np.inf)
+    takes = np.where(moves, moved > 0, charged[action] < against)  # at the least δ
+    ends = np.unique(at[moves])
+    if len(ends) > most:
+        here, last = np.searchsorted(ends, 0.0), len(ends) - 1
+        steps = np.geomspace(1, len(ends), most // 4).astype(np.intp)
+        ranks = np.concatenate(
+            [here + steps - 1, here - steps, np.linspace(0, last, most // 2).astype(np.intp)]
+        )
+        ends = ends[np.unique(ranks.clip(0, last))]
+    if not len(ends):
+        return np.zeros(0), np.zeros((0, n_strata, A))
+    places = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
+    place = np.searchsorted(places, at, side="right")  # the first threshold at which a row has changed
+    place[~moves] = len(places)
+    size, cell = n_strata * A, table.stratum * A
+
+    def summed(with_it: Floats, without: Floats) -> Floats:
+        first = np.bincount(cell + np.where(takes, to, other), np.where(takes, with_it, without), size)
+        sign = np.where(takes, -1.0, 1.0)
+        changes = np.bincount(place * size + cell + to, sign * with_it, (len(places) + 1) * size)
+        changes -= np.bincount(place * size + cell + other, sign * without, (len(places) + 1) * size)
+        found: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        return found.reshape(-1, n_strata, A)
+
+    found = [summed(table.share, table.share)]
+    if table.costs is not None:
+        own = table.costs[:, to], table.costs[np.arange(n), other]
+        found.append(summed(*(table.share * of for of in own)))
+    return places, np.concatenate(found, axis=1)
+
+
+def swept(pool: Pool, program: Program, number: int) -> None:
+    """Add the best threshold on each line from a candidate towards a constant answer.
+
+    Of two classes without groups these lines hold all thresholds on the score.
+    """
+    table, member = pool.table.at_hand, pool.members[number]
+    belief = table.beliefs[member.source]
+    charged, prices = charges(belief, member.prices), contrasts(member.prices)
+    for action in range(len(charged)):
+        places, counts = line(table, charged, action, np.ones(len(table)), SWEPT)
+        for best in _best(program, counts)[:1] if len(places) else ():
+            moved = prices.copy()
+            moved[:, action] += places[best]
+            pool.add(Member.of(member.source, whole(moved)))
+
+
+def _best(program: Program, counts: Floats) -> Sequence[int]:
+    """Return the rule of least objective that keeps all limits, or else the one that is least beyond them."""
+    value, excess = program.judge(counts)
+    order = np.lexsort((value, np.where(excess <= SLIGHT, 0.0, excess)))
+    return order.tolist()
+
+
+def search(
     pool: Pool,
-    starts: Sequence[int],
+    program: Program,
+    starts: Iterable[int],
     towards: Sequence[int],
-    judge: Judge,
-    steady: Steady,
+    charge: float,
     enough: float,
     lines: int = LINES,
-) -> Member:
-    """Return the best rule found along lines of prices, from some members.
+) -> None:
+    """Add the best rule within the limits that is found along lines of action costs, from some candidates.
 
-    A line moves the prices of one action, in a random direction over strata or to another member's, and all
-    its rules are judged at once.
+    A line moves the costs of one action, in a random direction over strata or towards another candidate. The
+    search moves to the rule of least objective plus charged violation; the best rule that keeps all limits
+    anywhere on its lines is added, and the last one from each start.
 
     Parameters
     ----------
     pool : Pool
-        The members.
+        The pool.
+    program : Program
+        Objective and limits.
     starts, towards : sequence of int
-        Members to start from, and to which some lines lead.
-    judge : callable
-        What tallies are worth.
-    steady : callable
-        Which rules may be taken.
+        Candidates to start from, and to which some lines lead.
+    charge : float
+        The cost of breaking a limit by 1.
     enough : float
-        Worth at which nothing better need be looked for.
+        Objective at which nothing better is looked for.
     lines : int
-        How many from each start.
+        Lines from each start.
     """
-    table, rng = pool.table, np.random.default_rng(0)
-    best = np.inf, pool.members[starts[0]]
+    table, rng, kept = pool.table.at_hand, np.random.default_rng(0), np.inf
     for start in starts:
         member = pool.members[start]
         belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
-        ends = [
-            contrasts(other.prices)
-            for other in map(pool.members.__getitem__, towards)
-            if other.source == member.source
-        ]
-        charged = charges(belief, member.prices)
-        reached, idle = _worth(table, charged, judge), 0
+        ends = [contrasts(pool.members[i].prices) for i in towards if pool.members[i].source == member.source]
+        charged, reached, idle = charges(belief, member.prices), np.inf, 0
         for _ in range(lines):
-            if reached <= enough or idle >= IDLE_LINES:
+            if kept <= enough or idle >= IDLE_LINES:
                 break
             idle += 1
             action = int(rng.integers(prices.shape[1]))
             direction = _direction(prices, ends, action, rng)
             moved = charges(belief, whole(direction[:, None]))[0]
-            places, tallies = Line(table, charged, action, moved).tallies()
-            found = judge(np.stack([tallies, tallies]))
-            place = places[int(found.argmin())]
-            if found.min() < reached - BETTER:
-                other = charged.copy()
-                other[action] += place * moved
-                moved_to = prices.copy()
-                moved_to[:, action] += place * direction
-                worth = _worth(table, other, judge)  # of rows that change at one place
-                if worth < reached - BETTER and steady(Member.of(member.source, whole(moved_to))):
-                    reached, charged, prices, idle = worth, other, moved_to, 0
-        if reached < best[0]:
-            best = reached, Member.of(member.source, whole(prices))
-        if reached <= enough:
+            places, counts = line(table, charged, action, moved, PLACES)
+            if not len(places):
+                continue
+            value, excess = program.judge(counts)
+            inside = np.where(excess <= SLIGHT, value, np.inf)
+            worth = value + charge * np.maximum(excess, 0.0)
+            for best, better in ((int(inside.argmin()), inside.min() < kept - BETTER),
+                                 (int(worth.argmin()), worth.min() < reached - BETTER)):  # fmt: skip
+                if not better:
+                    continue
+                own = prices.copy()
+                own[:, action] += places[best] * direction
+                number = pool.add(Member.of(member.source, whole(own)))
+                # By counting: rows may change at one and the same threshold.
+                value_there, excess_there = program.judge(pool.counts[number])
+                if excess_there <= SLIGHT:
+                    kept = min(kept, float(value_there))
+                reached_there = float(value_there + charge * max(excess_there, 0.0))
+                if reached_there < reached - BETTER:
+                    reached, prices, idle = reached_there, own, 0
+            charged = charges(belief, whole(prices))
+        if kept <= enough:
             break
-    return best[1]
-
-
-def _worth(table: Table, charged: Floats, judge: Judge) -> float:
-    tally = table.counted(decide(charged)).sum(axis=0)[None]
-    return float(judge(np.stack([tally, tally]))[0])
 
 
 def _direction(prices: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator) -> Floats:
-    """Return by how much the prices of an action change along a line, shape (S,)."""
+    """Return by how much the costs of an action change along a line, shape (S,)."""
     if ends and rng.random() < TOWARDS:
         towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - prices[:, action]
         return towards
@@ -112,113 +185,3 @@ def _direction(prices: Floats, ends: Sequence[Floats], action: int, rng: np.rand
     some = rng.random(len(size)) < max(0.25, 2.0 / len(size))
     some[rng.integers(len(size))] = True
     return np.where(some, size * rng.normal(size=len(size)), 0.0)
-
-
-def whole(prices: Floats) -> Floats:
-    """Return prices of all actions from what has to be charged to decide."""
-    return np.column_stack([np.zeros(len(prices)), prices[:, 0]]) if prices.shape[1] == 1 else prices
-
-
-def by_thresholds(pool: Pool, program: Program, duals: Floats, source: int, judge: Judge) -> Member | None:
-    """Return the best rule with one threshold in each told group, where limits compare groups.
-
-    A gap or ratio holds where each group alone keeps its rate between two levels. So at each level the
-    cheapest threshold of each group is taken, and levels run over what groups can reach: of two classes and
-    one or two such limits that is every rule there is, up to the steps of levels and thresholds. What is
-    limited over several groups is charged its dual, and judged in the end.
-
-    Returns
-    -------
-    Member or None
-        None where groups are not told, or limits do not compare them so.
-    """
-    table, strata = pool.table, program.strata
-    free = np.unique(program.variable[program.variable >= 0])
-    own_costs = strata.mean_costs is not None
-    if strata.n_actions > 2 or not 1 <= len(free) <= 2 or program.objective.worst or own_costs:
-        return None
-    if len(table.apart) < 2:
-        return None
-    of_group = program.matrix.reshape(len(program.matrix), -1, 2)[:, : len(strata.mass)]
-    touched = np.array([(of_group[:, own] != 0).any(axis=(1, 2)) for _, own in table.apart])
-    if (touched[:, program.variable >= 0].sum(axis=0) > 1).any():
-        return None
-    groups = [_Group.of(table, program, duals, source, g, touched) for g in range(len(table.apart))]
-    levels = [_levels(program, groups, k) for k in free]
-    found: list[tuple[float, list[int]]] = []
-    for _ in range(LOOKS):
-        cost, chosen = np.zeros([len(z) for z in levels]), list[Ints]()
-        for group in groups:
-            kept = [group.keeps(program, k, z) for k, z in zip(free, levels, strict=True)]
-            masks = kept[0] if len(kept) == 1 else kept[0][:, None, :] & kept[1][None, :, :]
-            each = np.where(masks, group.cost, np.inf)
-            cost, chosen = cost + each.min(axis=-1), [*chosen, each.argmin(axis=-1)]
-        order = np.argsort(cost, axis=None, kind="stable")[:JUDGED]
-        order = order[np.isfinite(cost.ravel()[order])]
-        if not len(order):
-            break
-        found += [(float(cost.ravel()[i]), [int(c.ravel()[i]) for c in chosen]) for i in order]
-        at = np.unravel_index(order[0], cost.shape)
-        levels = [_closer(z, int(i)) for z, i in zip(levels, at, strict=True)]
-    if not found:
-        return None
-    rules = [list(rule) for rule in dict.fromkeys(tuple(rule) for _, rule in sorted(found))]
-    tallies = np.sum(
-        [[group.tallies[c] for c in of] for group, of in zip(groups, zip(*rules, strict=True), strict=True)],
-        axis=0,
-    )
-    best = rules[int(judge(np.stack([tallies, tallies])).argmin())]
-    prices = np.zeros((len(strata.mass), 2))
-    for group, c, (_, own) in zip(groups, best, table.apart, strict=True):
-        prices[own, 1] = group.prices + group.places[c]
-    return Member.of(source, prices)
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """The thresholds of one told group, each with its tally, its cost and what it is in rows of a program."""
-
-    prices: Floats
-    places: Floats
-    tallies: Floats
-    cost: Floats
-    rows: Floats
-    own: Ints
-
-    @classmethod
-    def of(
-        cls, table: Table, program: Program, duals: Floats, source: int, g: int, touched: Floats
-    ) -> _Group:
-        rows, strata = table.apart[g]
-        plain = contrasts(error().terms(table.strata).linear[0][: len(table.strata.mass)])[strata, 0]
-        prices = plain / max(float(np.abs(plain).max()), 1e-300)
-        charged = charges(table.beliefs[source][np.ix_(strata, rows)], whole(prices[:, None]))
-        places, tallies = Line(table, charged, 0, np.ones(len(rows)), rows).tallies(THRESHOLDS)
-        flat = tallies.reshape(len(tallies), -1)
-        in_rows = flat @ program.matrix.T
-        alone = touched.sum(axis=0) == 1
-        shared = np.where(alone, 0.0, duals)
-        own = np.flatnonzero(touched[g] & alone)
-        return cls(prices, places, tallies, flat @ program.cost + in_rows @ shared, in_rows, own)
-
-    def keeps(self, program: Program, k: int, levels: Floats) -> np.ndarray:
-        """Return which thresholds keep the rows of a free variable at its levels, and those of none."""
-        kept = np.ones((len(levels), len(self.places)), dtype=bool)
-        for j in self.own[np.isin(program.variable[self.own], (k, -1))]:
-            kept &= self.rows[:, j] + program.free[j] * levels[:, None] <= program.bound[j] + BETTER
-        return kept
-
-
-def _levels(program: Program, groups: Sequence[_Group], k: int) -> Floats:
-    """Return values of a free variable at which thresholds begin to keep a row, or cease to."""
-    ends = [
-        (program.bound[j] - group.rows[:, j]) / program.free[j]
-        for group in groups for j in group.own if program.variable[j] == k
-    ]  # fmt: skip
-    return np.unique(np.quantile(np.concatenate(ends), np.linspace(0.0, 1.0, LEVELS)))
-
-
-def _closer(levels: Floats, best: int) -> Floats:
-    """Return levels about the best one."""
-    low, high = levels[max(best - 2, 0)], levels[min(best + 2, len(levels) - 1)]
-    return np.linspace(low, high, LEVELS)

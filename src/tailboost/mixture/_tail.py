@@ -1,0 +1,136 @@
+"""The CVaR: the one objective that needs the loss of each row, not confusion counts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.objective import CVaR
+from tailboost.combiners.pool import Pool
+from tailboost.mixture._members import POWERS, Tempered, losses_of
+from tailboost.mixture._rated import Rated
+from tailboost.mixture._tables import Judged
+from tailboost.rates import Objective, error, largest, wrong
+from tailboost.solvers import BitLosses
+from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.thresholds import Program, RateTable
+
+
+@dataclass(frozen=True)
+class TailOf:
+    """A CVaR, measured on answers."""
+
+    alpha: float
+
+    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
+        """Return the CVaR of the zero-one loss of answers: of rates it is the error rate / α, at most 1."""
+        weight = more.get("sample_weight")
+        mean = float(np.average(wrong(np.asarray(answers), np.asarray(y)), weights=weight))
+        return min(1.0, mean / self.alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class TailChoice:
+    """The mixture of candidates of least CVaR on the selection data."""
+
+    rated: Rated  # the engine
+    judged: Judged  # the selection data
+    combiner: Mixture  # the candidates with their losses by row
+    ensemble: MixtureEnsemble  # the candidates with their weights
+
+    @classmethod
+    def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
+        """Return the mixture of the candidates for the largest error of a class, and draws from probabilities."""
+        program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
+        models, whole = judged.models, judged.models.source
+        drawn = dict.fromkeys([whole, *((i,) for i in whole)])
+        members = [
+            *map(rated.member, rated.seeded(program).members),
+            *(Tempered(models, source, power) for source in drawn for power in POWERS),
+        ]
+        losses = losses_of(members, judged.table, judged.rows.y)
+        combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), mean_budget=mean_budget)
+        combiner.pool = Pool(Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), [], members)
+        return cls(rated, judged, combiner, _settled(combiner.stage(len(members))))
+
+    @property
+    def objective(self) -> CVaR:
+        """What λ minimises."""
+        found = self.combiner.objective
+        assert isinstance(found, CVaR)
+        return found
+
+    @property
+    def measure(self) -> TailOf:
+        """The objective, measured on answers."""
+        return TailOf(self.objective.alpha)
+
+    @property
+    def gap(self) -> float:
+        """By how much other weights may lower the CVaR."""
+        return self.ensemble.gap
+
+    @property
+    def limits_met(self) -> None:
+        """Whether limits are kept: there are none."""
+
+    @property
+    def least(self) -> float:
+        """The least mean loss of a candidate."""
+        return float(self.combiner.pool.ledger.mean_losses().min())
+
+    def within(self, mean_budget: float) -> TailChoice:
+        """Return the mixture within an error budget."""
+        combiner = self.combiner.aiming_at(self.objective, mean_budget=mean_budget)
+        return replace(self, combiner=combiner, ensemble=_settled(combiner.stage(combiner.pool.n_rounds)))
+
+    def curve(self) -> Iterator[tuple[float, float, TailChoice]]:
+        """Yield mean loss, CVaR and mixture of each corner of the trade-off."""
+        combiner = self.combiner.aiming_at(self.objective)
+        found = combiner.curve()
+        values = combiner.values(found.mixture)
+        for mean, value, weights in zip(found.mean.tolist(), values.tolist(), found.mixture, strict=True):
+            yield mean, value, replace(self, ensemble=_settled(combiner.ensemble(weights)))
+
+    @property
+    def table(self) -> RateTable:
+        """The errors of the classes by `predict`, on the selection data."""
+        return self.errors
+
+    @cached_property
+    def errors(self) -> RateTable:
+        """The errors of the classes by `predict`, on the selection data."""
+        strata, logs = self.rated.table.strata, self.judged.table
+        used = np.flatnonzero(self.ensemble.weights > 0)
+        said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
+        shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
+        counts = self.rated.table.counted(shares.argmax(axis=1))
+        stated = [(error(by="class"), None)]
+        refit = self.rated.refit
+        return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)
+
+    def guarantee(self, classes: Sequence[Any], name: str) -> Guarantee:
+        """Return what was achieved, against the best candidate alone and against constants."""
+        names = [member.words(classes) for member in self.ensemble.members]
+        weights, nothing = self.ensemble.weights, ((), ())
+        return guarantee(None, self.combiner, weights, self.gap, nothing, classes, names)
+
+    def warn(self, *, forewarned: bool) -> None:
+        """Name nothing: a CVaR is over rows."""
+
+    def warn_of_missed(self) -> None:
+        """Name nothing: there are no limits."""
+
+
+def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
+    """Return a mixture without the rounding of the solver."""
+    weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
+    # Candidates without a weight settle no tie, so that no model is asked for that alone.
+    order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
+    return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
