@@ -215,7 +215,7 @@ def mixtures(P, y, groups, w, **params):
 @pytest.mark.parametrize("aim", MIXTURES)
 @pytest.mark.thinned(3)
 def test_a_mixture_of_rows_in_partitions_is_that_of_one_machine(client, aim):
-    params, (P, y, groups, w) = {"n_thresholds": 10, **MIXTURES[aim]}, said()
+    params, (P, y, groups, w) = {**MIXTURES[aim]}, said()
     told = {"groups": groups} if "group" in aim or aim == "cell" else {}
     asked = told if aim == "by group" else {}
     one = tb.RobustMixtureClassifier.from_probabilities(P, y, sample_weight=w, **told, **params)
@@ -257,7 +257,7 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     fits = []
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
-        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd, n_thresholds=80))
+        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd))
     assert fits[0].members_ == fits[1].members_
     np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
     mix = fits[1]
@@ -291,7 +291,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     table = pd.DataFrame(np.hstack(list(P.values()))).assign(y=names[y], site=groups, side="left")
     lazy = dd.from_pandas(table.rename(columns=str), npartitions=5)
     Pd = {"one": lazy[["0", "1", "2"]], "two": lazy[["3", "4", "5"]]}
-    params = {"objective": "worst_group", "n_thresholds": 5}
+    params = {"objective": "worst_group"}
     with client.as_current():
         mix = td.RobustMixtureClassifier.from_probabilities(
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params

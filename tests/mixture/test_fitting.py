@@ -68,7 +68,7 @@ def test_the_default_models_read_one_table(monkeypatch):
     X, y = noisy(3, n=120, K=3)
     read, open_table = [], OpenTable.of
     monkeypatch.setattr(OpenTable, "of", lambda table: read.append(len(table)) or open_table(table))
-    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     assert read == [120]
     np.testing.assert_array_equal(mix.fit(X, y).predict(X), mix.set_params(n_jobs=2).fit(X, y).predict(X))
 
@@ -79,7 +79,7 @@ def test_a_number_beyond_float32_is_refused_and_named():
     with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
         RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 0.0
-    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 1e300
     with pytest.raises(ValueError, match="too large for float32"):
         mix.predict(X)
@@ -127,7 +127,7 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
     words = by_splitter._judged.rows.words
     assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
-    assert len(np.unique(RobustMixtureClassifier(cv=7, n_thresholds=2).fit(X, y)._judged.rows.fold)) == 7
+    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._judged.rows.fold)) == 7
 
 
 class Slow(GaussianNB):
@@ -141,21 +141,21 @@ class Slow(GaussianNB):
 def test_what_time_does_not_reach_is_left_out_and_said(capsys):
     X, y = noisy(6, n=120, K=2)
     models = [("first", Slow()), ("second", GaussianNB()), ("third", GaussianNB())]
-    hasty = RobustMixtureClassifier(models, n_thresholds=2, max_time=1e-9, verbose=1, random_state=0)
+    hasty = RobustMixtureClassifier(models, max_time=1e-9, verbose=1, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
         hasty.fit(X, y)
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 6  # five folds, and the fit that stays
     assert all(line.startswith("first: fitted on ") for line in printed)
-    alone = RobustMixtureClassifier(models[:1], n_thresholds=2, random_state=0).fit(X, y)
+    alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
     assert hasty.members_ == alone.members_
     assert list(hasty.named_estimators_) == ["first"]
     np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
-    defaults = RobustMixtureClassifier(n_thresholds=2, max_time=1e-9, random_state=0)
+    defaults = RobustMixtureClassifier(max_time=1e-9, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['forest', 'linear'\] are left out"):
         defaults.fit(X, y)
     frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
-    hasty = RobustMixtureClassifier(frozen, n_thresholds=2, max_time=1e-9, random_state=0)
+    hasty = RobustMixtureClassifier(frozen, max_time=1e-9, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):
         hasty.fit(X[60:], y[60:])
 
@@ -163,7 +163,7 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys):
 def test_class_weights_are_weights_of_rows():
     X, y = noisy(7, n=150, K=3)
     weight = np.array([1.0, 4.0, 0.5])
-    given = {"n_thresholds": 3, "random_state": 0, "mean_budget": 0.02}
+    given = {"random_state": 0, "mean_budget": 0.02}
     by_class = RobustMixtureClassifier(
         [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
     ).fit(X, y)
@@ -176,7 +176,7 @@ def test_class_weights_are_weights_of_rows():
 
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
-    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), n_thresholds=2, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
     save_model(mix, tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
     assert len(mix._judged.rows.y) == 75

@@ -167,9 +167,9 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
         tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=2),
     ):
         curve = clf.fit(X, y).tradeoff()
-        before = curve.at(0.01)
+        before = curve.at(1.0)
         curve.predicted(Z, z)
-        point = curve.refined().at(0.01)
+        point = curve.at(1.0)
         with pytest.raises(tb.SeenRowsError, match="combination was chosen on 100%"):
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):

@@ -47,7 +47,7 @@ def blind():
 @pytest.mark.parametrize("unit", ["class", "group", "cell"])
 def test_a_rate_is_chosen_as_its_name(unit):
     P = {"score": first_column(X, Y).predict_proba(X)}
-    given = {"groups": GROUP, "max_error": 0.4, "n_thresholds": 10}
+    given = {"groups": GROUP, "max_error": 0.4}
     named = RobustMixtureClassifier.from_probabilities(P, Y, objective=f"worst_{unit}", **given)
     stated = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.largest(rates.error(by=unit)), **given
@@ -123,7 +123,7 @@ def test_tables_of_any_form_have_groups_that_are_not_told(form):
     if form == "wide":
         table = np.hstack([table.toarray(), np.zeros((300, 1000))])
     mix = RobustMixtureClassifier(
-        [("m", LogisticRegression())], objective="worst_group", n_thresholds=5, random_state=0
+        [("m", LogisticRegression())], objective="worst_group", random_state=0
     )
     mix.fit(table, y, groups=group)
     assert mix._models.names == ["m"]

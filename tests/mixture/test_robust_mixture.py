@@ -222,7 +222,7 @@ def test_errors_are_tallies_by_line(told):
     """Lines are class, group and half: what is counted there, and with rows near a threshold in part."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_cell", groups=group, by_group=told, n_thresholds=10
+        P, y, objective="worst_cell", groups=group, by_group=told
     )
     ledger, table = mix.combiner_.pool.ledger, mix._judged.table
     assert len(ledger.rows.y) <= 12
@@ -320,7 +320,7 @@ class _Table:
 def test_no_worse_than_any_threshold_of_two_classes():
     """Brute force over all thresholds of either model: a mixture of members is at least nearly as good."""
     _, y, P, _ = printed(1, K=2)
-    mix = RobustMixtureClassifier.from_probabilities(P, y, n_thresholds=80, shrinkage=0.0)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
     worst = min(
         max(class_errors(y, (p[:, 1] >= t).astype(int))) for p in P.values() for t in np.unique(p[:, 1])
     )
@@ -345,7 +345,7 @@ def models():
 
 
 def test_budget_and_curve():
-    mix = RobustMixtureClassifier(models(), shrinkage=0.0, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     curve = mix.tradeoff()
     assert (np.diff(curve.mean) > 0).all()
     assert (np.diff(curve.worst) < 0).all()
@@ -444,7 +444,6 @@ def test_tiny_units_are_modelled_without_a_warning_of_the_model():
         warnings.simplefilter("ignore", SmallUnitsWarning)
         mix = RobustMixtureClassifier.from_probabilities(
             {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
-            n_thresholds=5,
         )  # fmt: skip
     assert any(", unit weights " in name for name in mix.members_)
 
@@ -484,7 +483,7 @@ def test_shares_help_a_small_tail():
     y = (rng.uniform(size=1000) < p).astype(int)
     with_shares, without = (
         RobustMixtureClassifier.from_probabilities(
-            {"a": p}, y, objective="cvar", alpha=0.3, shares=shares, include_constants=False
+            {"a": p}, y, objective="cvar", alpha=0.3, shares=shares
         ).guarantee_.achieved
         for shares in (True, False)
     )
@@ -578,7 +577,7 @@ def test_weights_count_rows():
     _, y, P, _ = printed(4, K=3)
     weight = np.random.default_rng(0).integers(0, 3, len(y))
     repeated = np.repeat(np.arange(len(y)), weight)
-    by_weight = RobustMixtureClassifier.from_probabilities(P, y, sample_weight=weight, shrinkage=0.0)
+    by_weight = RobustMixtureClassifier.from_probabilities(P, y, sample_weight=weight)
     by_rows = RobustMixtureClassifier.from_probabilities(
         {name: p[repeated] for name, p in P.items()}, y[repeated], classes=by_weight.classes_, shrinkage=0.0
     )
@@ -724,7 +723,7 @@ MOVED = {
 
 
 @parametrize_with_checks(
-    [RobustMixtureClassifier(models(), n_thresholds=6)], expected_failed_checks=lambda estimator: MOVED
+    [RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED
 )
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
@@ -750,8 +749,8 @@ def test_members_by_group_are_the_best_combinations(budget):
     """Brute force over all combinations of what each group could answer: none is better within the budget."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_cell", groups=group, by_group=True, shrinkage=0.0,
-        mean_budget=budget, n_thresholds=8, include_constants=False,
+        P, y, objective="worst_cell", groups=group, by_group=True,
+        mean_budget=budget,
     )  # fmt: skip
     answers = mix.predict_from(P, groups=group)
     worst, mean = max(cell_errors(y, group, answers).values()), np.mean(answers != y)
@@ -967,13 +966,13 @@ def test_a_class_without_rows_where_thresholds_are_chosen(told):
         warnings.simplefilter("error", RuntimeWarning)
         mix = RobustMixtureClassifier.from_probabilities(
             P, y, classes=[0, 1, 2], groups=group if told else None, by_group=told,
-            objective="worst_cell" if told else "worst_class", shrinkage=0.0,
+            objective="worst_cell" if told else "worst_class",
         )  # fmt: skip
     assert not any("nan" in name for name in mix.members_)
     if told:
         return
     both = {"net": softmax(logs[:, [0, 2]], axis=1)}
-    two = RobustMixtureClassifier.from_probabilities(both, y, shrinkage=0.0)
+    two = RobustMixtureClassifier.from_probabilities(both, y)
     assert np.array_equal(mix.predict_from(P), two.predict_from(both))
 
 

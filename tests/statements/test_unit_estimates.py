@@ -192,7 +192,7 @@ def test_no_estimate_where_nothing_was_chosen_or_it_is_not_known(data):
 def test_a_mixture_of_any_models(data):
     X, y, groups = data
     models = [("linear", LogisticRegression()), ("bayes", GaussianNB())]
-    mix = tb.RobustMixtureClassifier(models, objective="worst_group", n_thresholds=5, random_state=0)
+    mix = tb.RobustMixtureClassifier(models, objective="worst_group", random_state=0)
     mix.fit(X, y, groups=groups)
     lines = mix.guarantee_.units.lines  # one member answers: what is drawn is what predict answers
     assert [line.unit for line in lines] == ["u", "v"]

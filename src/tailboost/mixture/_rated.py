@@ -20,7 +20,7 @@ from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import SHOWN, ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.rates import (
     AT_MOST,
     GAP,
@@ -39,6 +39,7 @@ from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.statements.guarantee import Guarantee
 from tailboost.thresholds import (
     ROUNDING,
+    ROWS,
     Belief,
     Growth,
     Member,
@@ -50,6 +51,7 @@ from tailboost.thresholds import (
     below_noise,
     charges,
     decide,
+    grow,
     mixed,
     plain_state,
     rate_lines,
@@ -226,8 +228,7 @@ class Priced:
     """A member of the engine as a member of a mixture: it answers by the models' probabilities."""
 
     table_: Models
-    source: Source  # those it asks
-    score: Source  # those whose log-probabilities are averaged
+    source: tuple[int, ...]  # those it asks
     belief: Belief  # what they and the features say of the stratum
     rule: Member
 
@@ -251,8 +252,9 @@ class Priced:
         by_group = self.rule.prices.reshape(K, len(belief.combinations), -1).transpose(1, 0, 2)
         if self.rule.is_constant:
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=belief.infers)
-        weights, offsets = log_weights(self.table_, self.score)
-        return RulePart(1.0, weights, offsets, by_group.tolist(), inferred=belief.infers)
+        if belief.factors is not None:
+            by_group = by_group * belief.factors.reshape(K, -1, 1).transpose(1, 0, 2)
+        return RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=belief.infers).plain
 
     @property
     def weighs_groups(self) -> bool:
@@ -268,7 +270,7 @@ class Priced:
         if self.rule.is_constant:
             alike = np.ones((1, 1), dtype=np.float32)
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
-        return charges(believed(self.belief, self.score, table), self.rule.prices)
+        return charges(believed(self.belief, table), self.rule.prices)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -277,7 +279,7 @@ class Priced:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of those of the models whose probabilities it reads, shape (d,); none of a constant."""
-        asked = [self.table_.fitted[i].feature_importances_ for i in self.score]
+        asked = [self.table_.fitted[i].feature_importances_ for i in self.table_.pooled_models]
         found: Floats = np.mean([each / each.sum() for each in asked], axis=0)
         return np.zeros_like(found) if self.rule.is_constant else found
 
@@ -287,7 +289,7 @@ class Priced:
         if self.rule.is_constant:
             return f"constant {classes[int(prices[0, :K].argmin())]}"
         of, weight = (
-            source_name(self.table_, self.score),
+            source_name(self.table_),
             prices[:, :K].max(axis=1) - prices[:, :K].min(axis=1),
         )
         if np.ptp(weight) <= ALIKE * weight.max():
@@ -295,14 +297,14 @@ class Priced:
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
 
 
-def believed(belief: Belief, score: Source, table: LogTable) -> Any:
+def believed(belief: Belief, table: LogTable) -> Any:
     """Return p(s | x) of the rows of a table, once."""
 
     def make() -> Any:
         groups = None
         if belief.infers:
             groups = belief.groups_of(known_of(belief, table))
-        return belief.of(table[score], groups, table.groups if belief.told else None)
+        return belief.of(table.pooled, groups, table.groups if belief.told else None)
 
     return table.derived(("belief", id(belief)), make)
 
@@ -311,7 +313,7 @@ def known_of(belief: Belief, table: LogTable) -> Any:
     """Return what groups are inferred from: the features, or the log-probabilities of all models."""
     if belief.by_features:
         return table.X
-    return np.hstack([table[(i,)] for i in range(table.n_models)])
+    return np.hstack([table[i] for i in range(table.n_models)])
 
 
 def tells_groups(X: Any) -> bool:
@@ -333,8 +335,11 @@ class Rated:
     belief: Belief  # p(s | x)
     table: Table
     words: str  # what rows these are
-    # The candidates of each objective whatever the limits, made once.
+    # The candidates of each objective whatever the limits, made once; no file has them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"pools": {}}
 
     @classmethod
     def of(
@@ -386,7 +391,7 @@ class Rated:
         reads = not told and strata.n_combinations > 1 and X is not None and tells_groups(X)
         belief = Belief(len(classes), strata.combinations, told, reads)
         groups = combination = None
-        logs = table[judged.models.source]
+        logs = table.pooled
         if belief.told:
             assert numbers is not None
             combination = strata.find(numbers)
@@ -472,13 +477,12 @@ class Rated:
 
     def member(self, rule: Member) -> Priced:
         """Return a candidate as a member of a mixture."""
-        score = self.models.source
-        source: Source = tuple(self.models.pooled_models) if len(score) > 1 else score
+        source = tuple(self.models.pooled_models)
         if rule.is_constant:
             source = ()
         elif self.belief.infers and not self.belief.by_features:
-            source = score  # groups are inferred from all of them
-        return Priced(self.models, source, score, self.belief, rule)
+            source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
+        return Priced(self.models, source, self.belief, rule)
 
     def _contradiction(self, pool: Pool, growth: Growth) -> str:
         program = growth.program
@@ -542,10 +546,17 @@ class RateChoice:
     @cached_property
     def table(self) -> RateTable:
         """Every rate of the objective and the limits by subgroup, on the selection data."""
-        growth, worth = self.selection.growth, None
-        if growth is not None:
-            worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        return RateTable.of(self.program, self.selection.counts, None, self.words, worth)
+        return RateTable.of(self.program, self.selection.counts, None, self.words, self._worth)
+
+    @property
+    def _worth(self) -> tuple[Floats, ...] | None:
+        """The shadow prices of the limits, of the best mixture of all rules."""
+        if not self.program.limits:
+            return None
+        small = self.pool.table.thinned(ROWS)
+        pool = self.pool.copy() if small is self.pool.table else self.pool.on(small)
+        growth = grow(pool, self.program.over(small.strata))
+        return growth.program.worth(growth.solved.duals, self.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> RateChoice:
         """Return the rule as one that is selected within these limits."""
@@ -585,8 +596,8 @@ class RateChoice:
 
     @property
     def limits_met(self) -> bool | None:
-        """Whether all limits are kept on the selection data; None without any."""
-        return self.selection.keeps if self.program.limits else None
+        """Whether all limits are kept on the selection data; None without any, or if no row is limited."""
+        return self.selection.keeps if (self.program.of >= 0).any() else None
 
     def value(self, measured: Objective | Spread) -> float:
         """Return another objective, or the gap or ratio of a family, on the selection data."""
@@ -667,7 +678,8 @@ class RateChoice:
                 f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
                 f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in self.table if 0 < line.rows < FEW_ROWS]
+        lines = RateTable.of(self.program, found.counts, None, words)
+        few = [f"{line.rate} of {unit_name(line.unit)}" for line in lines if 0 < line.rows < FEW_ROWS]
         if few:
             warn_user(
                 f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "
@@ -675,7 +687,7 @@ class RateChoice:
                 SmallUnitsWarning,
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
-        for line in self.table:
+        for line in lines:
             seen = line.value if np.isnan(line.estimate) else line.estimate
             noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
             noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound

@@ -49,11 +49,10 @@ class TailChoice:
     def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
         """Return the mixture of the candidates for the largest error of a class, and draws from probabilities."""
         program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
-        models, whole = judged.models, judged.models.source
-        drawn = dict.fromkeys([whole, *((i,) for i in whole)])
+        models = judged.models
         members = [
             *map(rated.member, rated.seeded(program).members),
-            *(Tempered(models, source, power) for source in drawn for power in POWERS),
+            *(Tempered(models, model, power) for model in (None, *range(len(models.names))) for power in POWERS),
         ]
         losses = losses_of(members, judged.table, judged.rows.y)
         combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), mean_budget=mean_budget)

@@ -16,7 +16,7 @@ from tailboost._rows import Sketch, fingerprint
 from tailboost._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
-from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits, error, largest
 from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
@@ -221,12 +221,6 @@ def calibrate(
         named = targets_of(max_error, error_names(judged))
         if not named:
             raise ValueError(f"max_error={max_error!r} sets no target below 1")
-        if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
-            raise ValueError(
-                "max_error walks along one curve of the worst error and the mean, which a classifier chosen "
-                "by rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no "
-                "limits, or certify this one as it is"
-            )
         ((kind, *_),) = {(kind,) for kind, _ in named}
         targets = {name: target for (_, name), target in named.items()}
         absent = [
@@ -373,6 +367,10 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
     between the mean error and what the model was fitted for.
     """
+    if hasattr(model, "limits"):
+        ((kind, *_),) = {(kind,) for kind, _ in targets}
+        yield from (point.classifier for point in reversed(model.tradeoff(error(), largest(error(by=kind))).points))
+        return
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])
     dearest = float(curve.mean_budget[-1])

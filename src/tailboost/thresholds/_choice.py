@@ -171,7 +171,10 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         n_own = len(program.limits) - budgeted
         light = [limit for i, limit in enumerate(program.limits) if i >= n_own or limit.rate.needs_deferral]
         free = [int(select(pool, program.within(light)).numbers[0])]
-        if not program.objective.worst:  # the answer of least expected cost
+        if not program.objective.worst and program.objective.rate.needs_costs:
+            swept(pool, program, 0)  # what a row costs is not known from its stratum
+            free = [int(select(pool, program.within(light)).numbers[0])]
+        elif not program.objective.worst:  # the answer of least expected cost
             own = Member.of(0, program.prices(np.zeros(len(program.of))))
             free = [pool.add(filled(pool.table, program, own) if len(program.caps[1]) else own)]
         found = select(pool, program, among=free)
