@@ -40,6 +40,7 @@ from tailboost.statements.guarantee import Guarantee
 from tailboost.thresholds import (
     ROUNDING,
     ROWS,
+    SOLVED,
     Belief,
     Growth,
     Member,
@@ -650,7 +651,7 @@ class RateChoice:
     def warn_of_missed(self) -> None:
         """Name the limits that the rule does not keep, and those that are below their own noise."""
         found, limits, words = self.selection, self.program.limits, self.words
-        for number in np.flatnonzero(found.excesses > ROUNDING):
+        for number in np.flatnonzero(found.excesses > SOLVED):
             limit = limits[number]
             values = limit.rate.terms(self.program.strata).values(found.counts)
             alone = not self.sharing and found.drawn[number] <= ROUNDING
@@ -662,7 +663,7 @@ class RateChoice:
             )
             warn_user(
                 f"limit not kept on {words}: {limit}, but the best rule found reaches "
-                f"{limit.said_of(values):.4g}{way}",
+                f"{_broken(limit, self.program.strata, values)}{way}",
                 BoundNotMetWarning,
             )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
@@ -697,6 +698,18 @@ class RateChoice:
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
+
+
+def _broken(limit: Limit, strata: Strata, values: Floats) -> str:
+    """Return what a limit reaches, by the subgroups that break it."""
+    names = limit.rate.terms(strata).names
+    if limit.compares or len(names) == 1:
+        return f"{limit.said_of(values):.4g}"
+    bounds = limit.bounds(names)
+    rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
+    sign = 1.0 if limit.from_above else -1.0
+    beyond = [f"{v:.4g} for {unit_name(n)} (limit {b:g})" for n, v, b in rows if sign * (v - b) > SOLVED]
+    return ", ".join(beyond[:SHOWN]) + (" …" if len(beyond) > SHOWN else "")
 
 
 def stated_pair(stated: Stated) -> tuple[Any, Any]:

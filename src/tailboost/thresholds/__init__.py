@@ -2,7 +2,7 @@
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
 from tailboost.thresholds._candidates import Member, Pool, charges, decide
-from tailboost.thresholds._choice import ROWS, Selection, seeded, select, selected, within_budget
+from tailboost.thresholds._choice import ROWS, SOLVED, Selection, seeded, select, selected, within_budget
 from tailboost.thresholds._games import play
 from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise, rate_lines
 from tailboost.thresholds._pool import Growth, grow, solve
@@ -13,6 +13,7 @@ __all__ = [
     "ROUNDING",
     "ROWS",
     "SLIGHT",
+    "SOLVED",
     "Belief",
     "Calibration",
     "GroupModel",

@@ -55,8 +55,8 @@ class Selection:
 
     @property
     def keeps(self) -> bool:
-        """Whether all limits hold on the selection data."""
-        return bool((self.excesses <= SLIGHT).all())
+        """Whether all limits hold on the selection data; of a draw up to the precision of its solver."""
+        return bool((self.excesses <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
 
 
 def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
