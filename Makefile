@@ -3,6 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := xgboost,app,torch,dask,test,lint
+# Of the demo, which needs neither PyTorch nor Dask nor linters.
+VENV_DEMO := .venv-demo
+READY_DEMO := $(VENV_DEMO)/.ready
 # The oldest versions have wheels for the oldest Python only.
 PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
@@ -20,8 +23,13 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,dask,test]"
 	touch $@
 
-demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html
-	$(BIN)/tailboost demo
+$(READY_DEMO): pyproject.toml constraints.txt
+	test -x $(VENV_DEMO)/bin/python || $(PYTHON) -m venv $(VENV_DEMO)
+	$(VENV_DEMO)/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[xgboost,app]"
+	touch $@
+
+demo: $(READY_DEMO)  ## compare on two bundled tables; writes tailboost-demo/index.html
+	$(VENV_DEMO)/bin/tailboost demo
 
 test: $(READY)  ## the fast test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
@@ -64,4 +72,4 @@ dist:  ## wheel and source, checked as a package index would, and the wheel trie
 ci: test lint
 
 clean:
-	rm -rf $(VENV) $(VENV_MIN) tailboost-demo build dist docs/_build docs/api docs/gallery
+	rm -rf $(VENV) $(VENV_MIN) $(VENV_DEMO) tailboost-demo build dist docs/_build docs/api docs/gallery

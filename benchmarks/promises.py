@@ -7,9 +7,8 @@
 small: two normal classes, 1,000 rows of one and 20, 50 or 200 of the other; fresh rows are 10,000 of each.
 patients: the diabetes table (`diabetes130.parquet` in DIR, from UCI 296), encounters of persons drawn at
 random, judged on encounters of others; with and without ``split_by``; the classes are the three of the table,
-or readmission within 30 days against all else. Three numbers of each class: the
-error on the rows of the choice (`unit_errors_`), the estimate by halves (`unit_estimates_`), and that on
-fresh rows.
+or readmission within 30 days against all else. Two numbers of each class: the
+error on the rows of the choice (`unit_errors_`), and that on fresh rows.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ def numbers_of(mix: Any, X: Any, y: Any) -> dict[str, Any]:
     return {
         "units": [str(unit) for unit in mix.units_],
         "promised": mix.unit_errors_.round(4).tolist(),
-        "estimated": mix.unit_estimates_.round(4).tolist(),
         "interval": np.asarray(mix.unit_intervals_).round(4).tolist(),
         "found": [round(float(wrong[y == unit].mean()), 4) for unit in mix.units_],
     }
@@ -97,18 +95,14 @@ def patients(seeds: int, folder: Path, two: bool) -> list[dict[str, Any]]:
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return means over the rows: of the last class and of the largest error, and the intervals' hits."""
-    promised, estimated, found = (
-        np.array([row[key] for row in rows]) for key in ("promised", "estimated", "found")
-    )
+    promised, found = (np.array([row[key] for row in rows]) for key in ("promised", "found"))
     ends = np.array([row["interval"] for row in rows])
     inside = (ends[:, :, 0] <= found) & (found <= ends[:, :, 1])
     return {
         "n": len(rows),
         "last class: promised": round(float(promised[:, -1].mean()), 4),
-        "last class: estimated": round(float(estimated[:, -1].mean()), 4),
         "last class: found": round(float(found[:, -1].mean()), 4),
         "largest: promised": round(float(promised.max(axis=1).mean()), 4),
-        "largest: estimated": round(float(estimated.max(axis=1).mean()), 4),
         "largest: found": round(float(found.max(axis=1).mean()), 4),
         "found in the interval, by class": inside.mean(axis=0).round(3).tolist(),
         "found above the interval, by class": (found > ends[:, :, 1]).mean(axis=0).round(3).tolist(),

@@ -21,6 +21,7 @@ MODULES = {
     "metrics": "Metrics and scorers",
     "rates": "Rates of decisions, and limits",
     "plotting": "Displays",
+    "published": "Algorithms as published",
     "learners": "Base learners",
     "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",

@@ -3,7 +3,7 @@ The worst of many classes
 =========================
 
 Ten handwritten digits, two of which are rare in training. A forest is good on average and poor on the rare
-ones; worst-class boosting asks for the lowest largest class error instead.
+ones. A robust mixture minimises the largest class error instead.
 """
 
 import matplotlib.pyplot as plt
@@ -24,12 +24,12 @@ X_train, y_train = X_train[kept], y_train[kept]
 print("training rows of each class:", np.bincount(y_train))
 
 # %%
-# Nothing needs to be tuned: without a target the largest class error is made as small as it gets, on rows
-# that the members were not fitted on.
+# Nothing needs to be tuned. Without a limit the rule minimises the largest class error on rows that the
+# models were not fitted on.
 models = {
     "random forest": RandomForestClassifier(random_state=0),
     "random forest, balanced": RandomForestClassifier(class_weight="balanced", random_state=0),
-    "worst-class boosting": tb.WorstClassBoostClassifier(random_state=0),
+    "robust mixture": tb.RobustMixtureClassifier(random_state=0),
 }
 errors, means = {}, {}
 for name, model in models.items():

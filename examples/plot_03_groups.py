@@ -2,9 +2,9 @@
 The worst group
 ===============
 
-Group DRO by boosting: the player weighs groups, the mixture makes the largest group error as small as it
-gets. On credit default data the groups are so alike in difficulty that there is little to gain; the fit
-says how little. The education is among the features here: answers may depend on it.
+Group DRO by boosting: a player weighs the groups, small trees are boosted, and the mixture minimises the
+largest group error. On credit default data the groups are so alike in difficulty that there is little to
+gain; the fit says how little. The education is among the features here: answers may depend on it.
 """
 
 import matplotlib.pyplot as plt

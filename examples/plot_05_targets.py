@@ -27,7 +27,7 @@ shown = {}
 for name, targets in {"possible": possible, "impossible": impossible}.items():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        clf = tb.WorstClassBoostClassifier(max_error=targets, class_loss="error", random_state=0).fit(X, y)
+        clf = tb.RobustMixtureClassifier(max_error=targets, random_state=0).fit(X, y)
     print(f"{name}: bound_met_ = {clf.bound_met_}", *(str(w.message) for w in said), sep="\n    ")
     shown[name] = clf
 

@@ -20,7 +20,7 @@ import tailboost as tb
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
+clf = tb.RobustMixtureClassifier(random_state=0).fit(X, y)
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "wine.model"

@@ -2,7 +2,7 @@
 What randomised means
 =====================
 
-A mixture may draw one of its members, if it is asked to share. Drawn anew at every call, people could retry
+A boosted mixture may draw one of its members. Drawn anew at every call, people could retry
 until they like the answer; ``RandomizedDecision`` draws once per person, by a secret key, and an auditor can
 check it. Where drawing is not acceptable, ``predict`` gives the label with the largest share, and the picture
 shows what that gives up.
@@ -17,7 +17,7 @@ import tailboost as tb
 
 X, y = load_wine(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X[:, 1:4], y, test_size=0.5, stratify=y, random_state=0)
-clf = tb.WorstClassBoostClassifier(randomized=True, random_state=0).fit(X, y)
+clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
 policy = tb.RandomizedDecision(clf, secret=b"keep me out of the repository!!!", context="wine-2026")
 ids = np.arange(1000, 1000 + len(X_test))
 decisions = policy.decide(X_test, ids)

@@ -3,7 +3,7 @@ When not to use it
 ==================
 
 With two classes and noisy labels, the worst class is a matter of one threshold. A tuned threshold on a
-plain booster is then level with worst-class boosting, and simpler.
+plain booster is then level with a robust mixture, and simpler.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ booster = HistGradientBoostingClassifier(random_state=0)
 models = {
     "boosted trees": booster,
     "boosted trees,\nthreshold tuned": TunedThresholdClassifierCV(booster, scoring=make_scorer(least_recall)),
-    "worst-class\nboosting": tb.WorstClassBoostClassifier(random_state=0),
+    "robust\nmixture": tb.RobustMixtureClassifier(random_state=0),
 }
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for i, (name, model) in enumerate(models.items()):

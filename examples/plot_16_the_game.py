@@ -2,8 +2,8 @@
 Watching the game
 =================
 
-With a learner every fit is a game between a weight player and a learner. The trace keeps what each round
-left: the player's weights on the classes, the losses, the value of the mixture.
+Every fit of a boosting classifier is a game between a weight player and a learner. The trace records for each
+round the player's weights on the classes, the losses and the value of the mixture.
 """
 
 import matplotlib.pyplot as plt

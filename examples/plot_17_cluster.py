@@ -50,7 +50,7 @@ print(local.tradeoff())
 
 # %%
 # A certificate of any fitted classifier, by rows in partitions; rows that it was fitted on are refused.
-clf = tb.WorstClassBoostClassifier(random_state=0).fit(X[:2000], y[:2000])
+clf = tb.RobustMixtureClassifier(random_state=0).fit(X[:2000], y[:2000])
 print(td.certify(clf, X_lazy[2000:], y_lazy[2000:]))
 try:
     td.certify(clf, X_lazy, y_lazy)

@@ -24,9 +24,9 @@ def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
     """Draw five overlapping squares [1]_: 2 features, 5 classes of ``n_samples`` rows each, ordered by class.
 
     Each class is uniform in a square of side 2 standing on a corner, centred at (0, 1.4), (1.4, 1.4), (2.8,
-    1.4), (1.4, 2.8), (1.4, 0); the square of class 1 overlaps the other four. The coordinates are as drawn;
-    [1]_ scales them to [0, 1] (use the range of the training rows for the test rows too), and draws 100 of
-    each class to train, 100,000 to test.
+    1.4), (1.4, 2.8), (1.4, 0); the square of class 1 overlaps the other four. [1]_ draws 100 of each class to
+    train, 100,000 to test. Its text has no coordinates: centres and side are read off its figures, and so is
+    the scale from 0 to 1 by the range of the training rows, which is not applied here.
 
     References
     ----------
@@ -46,7 +46,7 @@ def make_discs(n_min: int = 100, *, ratio: int = 10, random_state: Any = None) -
 
     Each class is uniform in a disc of radius 1. Classes 0, 1, 2 are centred at (0, 0), (0, 1), (1, 1) and
     have ``ratio * n_min`` rows, class 3 at (1, 0) has ``n_min`` ([1]_: ratio 10; 10, 50 or 100
-    to train, 10,000 to test).
+    to train, 10,000 to test). Centres and radius are read off the figures of [1]_, whose text has none.
 
     References
     ----------

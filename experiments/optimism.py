@@ -1,4 +1,4 @@
-"""What is said of the rows that λ was chosen on, beside what comes true on fresh rows, on fifteen sets.
+"""Errors on the rows that λ was chosen on, beside those on fresh rows, on fifteen sets.
 
 Stratified random halves, at most 1,000 rows to fit on and 4,000 to test on; classes of fewer than eight rows
 are left out. Optimism is the value on the test rows minus the value said: above 0 too much was promised.
@@ -42,7 +42,7 @@ ROWS = (
     ("all", 0, 10**9),
 )  # fmt: skip
 UNITS_HEADER = (
-    "rows of the class", "classes", "optimism", "left by the estimate", "width", "test error inside",
+    "rows of the class", "classes", "optimism", "width", "test error inside",
     "inside but for the test's noise", "above but for it",
 )  # fmt: skip
 WORST, AIMED = "worst class", "worst class, target .3"
@@ -57,13 +57,13 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict[str, Any]:
-    """Return what was said, the estimate for fresh rows, and what came true."""
+    """Return the errors on the rows of the choice and on fresh rows."""
     train, test = rows.train, rows.test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
         said, labels, shares = clf.guarantee_, clf.predict(test.X), label_shares(clf, test.X)
-        found: dict[str, Any] = {"said": said.achieved, "estimate": said.estimate}
+        found: dict[str, Any] = {"said": said.achieved}
         expected = max(metrics.expected_class_errors(test.y, shares).values())
         if isinstance(clf, AdaLPBoostClassifier):
             return found | {"true": metrics.cvar_zero_one_loss(test.y, shares, ALPHA)}
@@ -77,14 +77,13 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
 
 
 def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
-    """Return what was said of each class on the rows of the choice, the estimate, and what came true."""
+    """Return the error of each class on the rows of the choice, its interval, and the error on test rows."""
     predicted = metrics.class_errors(test.y, labels)
     found = []
     for line in clf.guarantee_.units.of_rule("predict"):
         n_test = int((test.y == line.unit).sum())
         if n_test and not np.isnan(line.value):
-            of = [*(None if np.isnan(x) else x for x in (line.value, line.estimate)),
-                  (line.low, line.high), predicted[line.unit]]  # fmt: skip
+            of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.unit]]
             found.append({"rows": int(line.rows), "test rows": n_test, "predict": of})
     return found
 
@@ -95,10 +94,10 @@ def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
     A test error has noise of its own: the difference of two errors has the limits of the method that adds
     the squares of the distances to theirs (Newcombe 1998).
     """
-    _, estimate, ends, true = unit[who]
+    value, ends, true = unit[who]
     low, high = (float(end) for end in clopper_pearson_interval(true, unit["test rows"]))
-    above = true - estimate > np.hypot(ends[1] - estimate, true - low) + TOLERANCE
-    below = estimate - true > np.hypot(estimate - ends[0], high - true) + TOLERANCE
+    above = true - value > np.hypot(ends[1] - value, true - low) + TOLERANCE
+    below = value - true > np.hypot(value - ends[0], high - true) + TOLERANCE
     inside = ends[0] - TOLERANCE <= true <= ends[1] + TOLERANCE
     return inside, not (above or below), bool(above)
 
@@ -112,12 +111,11 @@ def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
         if not some:
             continue
         told = np.array([_covers(u, who) for u in some])
-        before = np.mean([u[who][3] - u[who][0] for u in some])
-        after = np.mean([u[who][3] - u[who][1] for u in some])
-        width = np.mean([u[who][2][1] - u[who][2][0] for u in some])
+        before = np.mean([u[who][2] - u[who][0] for u in some])
+        width = np.mean([u[who][1][1] - u[who][1][0] for u in some])
         inside, fair, above = told.mean(axis=0)
         body.append(
-            [title, f"{len(some)}", f"{before:+.3f}", f"{after:+.3f}", f"{width:.2f}", f"{inside:.3f}",
+            [title, f"{len(some)}", f"{before:+.3f}", f"{width:.2f}", f"{inside:.3f}",
              f"{fair:.3f}", f"{above:.3f}"]
         )  # fmt: skip
     return body
@@ -153,28 +151,18 @@ def _of_set(cells: list[dict[str, Any]], who: str) -> str:
     told = [_covers(u, who)[1] for units in of_splits for u in units]
     if not told:
         return "–"
-    worst = [max(units, key=lambda u: u[who][3])[who] for units in of_splits if units]
-    return f"{np.mean([w[3] - w[1] for w in worst]):+.3f}, {np.mean(told):.2f}"
+    worst = [max(units, key=lambda u: u[who][2])[who] for units in of_splits if units]
+    return f"{np.mean([w[2] - w[0] for w in worst]):+.3f}, {np.mean(told):.2f}"
 
 
 def _of_methods(found: Found) -> tuple[str, dict[str, Any]]:
-    """Return how far what was said is off, and how far the estimate: the table, and the summary by method."""
+    """Return how far fresh errors are from those on the rows of the choice: the table, and by method."""
     body, summary = [], dict[str, Any]()
     for title, by_table in found.items():
-        # Both columns are about the sets that have an estimate.
-        estimated = {
-            table: cells
-            for table, cells in by_table.items()
-            if all(cell["estimate"] is not None for cell in cells)
-        }
-        said, estimate = _over_sets(estimated, "said"), _over_sets(estimated, "estimate")
-        body.append(
-            [title, len(said), with_standard_error(said, 3), with_standard_error(estimate, 3),
-             f"{np.mean(np.abs(said)):.3f}", f"{np.mean(np.abs(estimate)):.3f}"]
-        )  # fmt: skip
-        summary[title] = {"sets": len(said), "optimism": mean_and_half_width(said)[0],
-                          "after the estimate": mean_and_half_width(estimate)[0]}  # fmt: skip
-    header = ["method", "sets", "optimism", "left by the estimate", "mean distance", "its distance"]
+        said = _over_sets(by_table, "said")
+        body.append([title, len(said), with_standard_error(said, 3), f"{np.mean(np.abs(said)):.3f}"])
+        summary[title] = {"sets": len(said), "optimism": mean_and_half_width(said)[0]}
+    header = ["method", "sets", "optimism", "mean distance"]
     return markdown(header, body), summary
 
 
@@ -217,8 +205,8 @@ def _report(settings: Settings, found: Found) -> Report:
     by_set = [[name, *(_of_set(found[title][name], who) for title, who, _ in INTERVALS)] for name in tables]
     heads = [f"{title}, {who}" for title, who, _ in INTERVALS]
     parts.append(
-        "On each set: test minus estimate of the class with the largest test error, mean over the splits, "
-        "and the share of all classes whose interval covers:\n\n" + markdown(["set", *heads], by_set)
+        "On each set: test minus selection error of the class with the largest test error, mean over the "
+        "splits, and the share of all classes whose interval covers:\n\n" + markdown(["set", *heads], by_set)
     )
     return Report("\n\n".join(parts), {"repeats": settings.repeats} | summary | {"bound met": counts})
 

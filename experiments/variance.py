@@ -524,7 +524,7 @@ PUBLISHED_CURVES = (
 def _curves(data: Data, repeat: int) -> dict[str, list[float]]:
     """Return the logarithm of the costs after `MARKS` rounds on the training rows, with stumps.
 
-    Two are the mean exponential loss, of AdaBoost and at λ = 0; two are cost (5) at λ = 0.5.
+    Two are the mean exponential loss, of AdaBoost and at λ = 0; two are cost (3) at λ = 0.5.
     """
     train, most = halves(data, repeat).train, max(MARKS)
     stumps: dict[str, Any] = {"estimator": StumpClassifier(), "n_estimators": most}
@@ -570,10 +570,10 @@ def play_curves(settings: Settings, name: str) -> Report:
 
 
 def _picture_of_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], plt: Any) -> Any:
-    """Draw the curves of all data sets: the exponential losses, and cost (5) at λ = 0.5."""
+    """Draw the curves of all data sets: the exponential losses, and cost (3) at λ = 0.5."""
     pairs = (("AdaBoost", "VadaBoost, λ = 0"), ("EBBoost, λ = 0.5", "VadaBoost, λ = 0.5"))
     figure, panels = plt.subplots(1, 2, figsize=(6, 2.6), layout="constrained")
-    for ax, pair, cost in zip(panels, pairs, ("exponential loss", "cost (5)"), strict=True):
+    for ax, pair, cost in zip(panels, pairs, ("exponential loss", "cost (3)"), strict=True):
         for k, (task, of) in enumerate(curves.items()):
             ax.plot(MARKS, of[pair[0]], color=f"C{k}", linewidth=1, label=task)
             ax.plot(MARKS, of[pair[1]], "--", color=f"C{k}", linewidth=1)

@@ -33,7 +33,7 @@ from experiments._experiment import (
     vote_shares,
 )
 from experiments._generators import make_discs, make_squares
-from tailboost import OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost import published
 from tailboost.report.results import summarise
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -293,19 +293,18 @@ def boosted(clf: Any, rows: Rows, draw: bool, mixed: bool = False) -> dict[str, 
     values: dict[str, Any] = {"rounds": T, "stopped": clf.trace_.stop_reason}
     if mixed:
         K = len(clf.classes_)
-        errors = np.array([class_errors(np.eye(K)[a], rows.y) for a in said(members, rows.X)])
-        rules["best prefix"] = clf.estimator_weights_
+        answers = said(members, rows.X)
+        errors = np.array([class_errors(np.eye(K)[a], rows.y) for a in answers])
+        values["prefix"] = best_prefix(answers, rows.y)
+        rules["best prefix"] = (np.arange(T) < values["prefix"]) / values["prefix"]
         rules["mixture"] = minimize_cvar_mixture(errors, 1.0 / K).mixture
-        values["prefix"] = int(np.count_nonzero(clf.estimator_weights_))
     return values | {"rules": judge(rows, members, rules, draw)}
 
 
-def worst_class_vote(learner: Any, theta: float, **params: Any) -> WorstClassBoostClassifier:
-    """Make worst-class boosting as published: the vote of all rounds, its condition on the rows fitted on."""
-    return WorstClassBoostClassifier(
-        learner, max_error=round(1 - theta, 9), class_loss="indicator", combine="vote", n_iter_no_change=None,
-        validation="train", **params,
-    )  # fmt: skip
+def best_prefix(answers: NDArray[np.uint8], y: Labels) -> int:
+    """Return how many of the first voters have the least largest class error, of equal numbers the fewest."""
+    votes = np.cumsum(np.eye(int(y.max()) + 1)[answers], axis=0)
+    return int(np.argmin([class_errors(decided(of), y).max() for of in votes])) + 1
 
 
 def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -313,8 +312,8 @@ def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tu
     for name, train in family.singles.items():
         if name in case.published or name not in ("CE", "weighted CE", "naive"):
             yield name, partial(single, train, seed=seed)
-    make = partial(worst_class_vote, family.learner, case.theta, random_state=seed)
-    oco = OCOBoostClassifier(family.learner, gamma=GAMMA, n_estimators=scale.oco_rounds, random_state=seed)
+    make = partial(published.worst_class_boost, family.learner, case.theta, random_state=seed)
+    oco = published.oco_boost(family.learner, GAMMA, T=scale.oco_rounds, random_state=seed)
     yield OCO, partial(boosted, oco)
     yield HALF, partial(boosted, make(gamma=0.5, n_estimators=1))
     yield BOOSTING, partial(boosted, make(gamma=GAMMA), mixed=True)

@@ -14,6 +14,7 @@ CALLS = {
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
     "rounds.py": ["--quick"],
+    "same_scores.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],
     "stumps.py": [],
     "targets.py": ["--quick"],

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from conftest import OURS, noisy
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 import tailboost as tb
-from tailboost import metrics
+from tailboost import metrics, rates
 from tailboost.learners.named import named_learner
 from tailboost.statements.certificates import certify
 
@@ -131,3 +133,142 @@ def test_a_learner_that_is_none_is_said_once():
 def test_a_measure_is_named_where_it_is():
     with pytest.raises(AttributeError, match=r"it is tailboost\.metrics\.worst_class_error"):
         tb.worst_class_error  # noqa: B018
+
+
+LINE = LogisticRegression().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "says"),
+    [
+        (
+            RandomForestRegressor(2).fit(X, Y),
+            TypeError,
+            r"is a regressor \(RandomForestRegressor\); a classifier",
+        ),
+        (RandomForestRegressor(2), TypeError, "is a regressor"),
+        (RandomForestClassifier, TypeError, r"is a class; give an instance: RandomForestClassifier\(\)"),
+        (RandomForestClassifier(), ValueError, "is not fitted: call fit of the RandomForestClassifier first"),
+        (LinearSVC().fit(X, Y), ValueError, r"\(LinearSVC\) has no predict_proba"),
+    ],
+)
+def test_models_to_tune_are_fitted_classifiers(model, error, says):
+    with pytest.raises(error, match=says) as caught:
+        tb.tune(model, X, Y)
+    assert "frozen" not in str(caught.value).lower()
+    assert "ABCMeta" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "says"),
+    [
+        ([rates.miss(1) == 0.4], TypeError, "False is no limit: a rate is compared by <= or >="),
+        ([rates.miss(1)], TypeError, r"is no limit; write for example"),
+        (["miss(1)"], TypeError, r"is no limit; write for example"),
+        ("error", ValueError, r"no rate|expected"),
+        (0.4, (TypeError, ValueError), r"limits.* must be"),
+        ({"miss(1)": 0.4}, (TypeError, ValueError), r"limits.* must be"),
+        ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': it is 1, a number; there are"),
+        (["miss('0') <= 40%"], ValueError, "it is 0, a number"),
+        ([rates.error(by="class") <= {"1": 0.4}], ValueError, "no unit is called '1': it is 1, a number"),
+        (["miss(1) < 40%"], ValueError, r"at '<', character 9: a limit includes its bound; write <="),
+        (["miss(1) > 40%"], ValueError, "write >="),
+        (["miss(1) == 40%"], ValueError, r"write <= or >="),
+        (["miss(1) <= 1"], ValueError, r"at '1', character 12: every rule keeps .* write 1% for one percent"),
+        (["error(by=class) <= {0: .3, 0: .9}"], ValueError, "stands twice"),
+    ],
+)
+def test_what_is_no_limit(limits, error, says):
+    for ask in (
+        lambda: tb.tune(LINE, X, Y, limits=limits),
+        lambda: tb.RobustMixtureClassifier([("b", GaussianNB())], limits=limits).fit(X, Y),
+        lambda: MIX.reweight(limits=limits),
+    ):
+        with pytest.raises(error, match=says):
+            ask()
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    MIX = tb.tune(LINE, X, Y, limits=[rates.miss(1) <= 0.4])
+
+
+def test_limits_are_taken_as_text():
+    want = MIX.rates_.to_dict()
+    for limits in (["miss(1) <= 40%"], "miss(1) <= .4", ("miss(1) <= .4",)):
+        assert tb.tune(LINE, X, Y, limits=limits).rates_.to_dict() == want
+        assert tb.tune(LINE, X, Y, limits=[rates.miss(1) <= 0.3]).reweight(limits=limits).limits_met_
+        made = tb.RobustMixtureClassifier([("b", GaussianNB())], limits=limits, random_state=0)
+        assert clone(made).fit(X, Y).rates_.lines[1].limit == MIX.rates_.lines[1].limit
+    assert rates.parse("cost([[0, 1], [5, 0]]) <= 1").bound == 1.0  # of costs 1 is as good as any number
+
+
+def test_bounds_that_are_no_shares():
+    with pytest.raises(ValueError, match=r"between 0 and 1, got 1\.0000001"):
+        rates.miss(1) <= 1.0000001  # noqa: B015
+    with pytest.raises(ValueError, match=r"got 40; write 0.4 for 40 %"):
+        rates.miss(1) <= 40  # noqa: B015
+    for ask in (lambda: rates.miss(1) < 0.4, lambda: rates.gap(rates.miss(1, by="sex")) < 0.4):
+        with pytest.raises(TypeError, match=r"a limit includes its bound: write .* <= 0.4"):
+            ask()
+    with pytest.raises(TypeError, match=r">= 0.4"):
+        rates.precision(1) > 0.4  # noqa: B015
+
+
+def test_costs_by_row_are_no_matrix():
+    with pytest.raises(ValueError, match=r"write cost\(\), and give costs="):
+        rates.cost(np.ones((5, 2, 2)))
+
+
+def test_missing_labels_are_no_names():
+    with pytest.raises(
+        ValueError, match=r"1 of .* entries are missing; drop their rows or give them a value"
+    ):
+        tb.tune(LINE, X, np.r_[np.nan, Y[1:]])
+
+
+def test_few_rows_are_said_of_all_or_of_a_unit():
+    few = np.r_[np.flatnonzero(Y == 0)[:60], np.flatnonzero(Y == 1)[:6]]
+    with pytest.warns(UserWarning, match=r"share missed of those that are 1") as caught:
+        tb.tune(LINE, X[few], Y[few], limits=[rates.miss(1) <= 0.5])
+    assert not any("of None" in str(w.message) for w in caught)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_column_has_its_name():
+    pd = pytest.importorskip("pandas")
+    limits = [rates.error(by="sex") <= 0.6]
+    named, half = pd.Series(SEX, name="sex"), slice(0, len(Y) // 2)
+    want = tb.tune(LINE, X[half], Y[half], groups={"sex": SEX[half]}, limits=limits)
+    found = tb.tune(LINE, X[half], Y[half], groups=named[half], limits=limits)
+    assert found.rates_.to_dict()["lines"] == want.rates_.to_dict()["lines"]
+    assert found.groups_.tolist() == ["f", "m"]
+    rest = slice(len(Y) // 2, None)
+    given = {"groups": named[rest], "rates": limits}
+    assert {b.unit for b in tb.certify(found, X[rest], Y[rest], **given).rates} == {"f", "m"}
+    assert rates.measure(rates.error(by="sex"), Y, Y, groups=named) == {"f": 0.0, "m": 0.0}
+    errors = tb.certify(Y, None, Y, groups=named)
+    assert {b.unit for b in errors.bounds if b.kind == "group"} == {"f", "m"}
+    with pytest.raises(ValueError, match="groups have no such column"):
+        tb.tune(LINE, X, Y, groups=pd.Series(SEX, name="age"), limits=limits)
+    with pytest.raises(ValueError, match="groups came without a name"):
+        tb.tune(LINE, X, Y, groups=SEX, limits=limits)
+
+
+def test_a_pickle_is_no_model_file(tmp_path):
+    import pickle
+
+    (tmp_path / "m.model").write_bytes(pickle.dumps(LINE))
+    with pytest.raises(ValueError, match=r"looks like a pickle, which runs code .* save_model"):
+        tb.load_model(tmp_path / "m.model")
+
+
+def test_unknown_groups_are_not_missing_ones():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"sex": ["f", "unknown", "m"], "age": [1, 2, 3]})
+    with pytest.raises(ValueError, match="'sex' has the value 'unknown', the name that missing='own' gives"):
+        tb.GroupColumns(missing="own").fit(frame)
+    made = tb.GroupColumns(missing="own").fit(frame.assign(sex=["f", None, "m"]))
+    with pytest.raises(ValueError, match="rename the value"):
+        made.transform(frame)
+    assert tb.GroupColumns().fit_transform(frame)["sex"].tolist() == ["f", "unknown", "m"]

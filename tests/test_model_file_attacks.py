@@ -17,7 +17,7 @@ import zipfile
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -25,6 +25,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -149,9 +150,7 @@ def forge(path, model, change=lambda structure: None):
 def holding(part):
     """A mixture whose probe rows are answered by this part."""
     stump = ("tree", DecisionTreeClassifier(max_depth=1))
-    mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(
-        X, Y
-    )
+    mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(X, Y)
     mix._models.fitted[0] = Pipeline([("first", part), ("tree", mix._models.fitted[0])])
     return mix
 
@@ -201,6 +200,24 @@ class TestCalls:
         write_sealed(path.parent / "data" / name, b"{}\n" + pickle.dumps(Bad()), "x")
         forge(path, mix)
         refused(path, ".*_RecordedScheme")
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            FunctionTransformer(func=make_column_selector(pattern="x")),
+            FunctionTransformer(inverse_func=make_column_selector()),
+            FunctionTransformer(feature_names_out=make_column_selector()),
+            CountVectorizer(tokenizer=make_column_selector(), vocabulary={"a": 0}),
+            KNeighborsClassifier(metric=make_column_selector()),
+            SelectKBest(make_column_selector()),
+        ],
+        ids=lambda part: type(part).__name__,
+    )
+    def test_listed_objects_that_can_be_called_are_no_functions(self, path, part):
+        forge(path, holding(part))
+        refused(path, ".*make_column_selector, which can be called")
+        with pytest.raises(TypeError, match="make_column_selector as"):
+            save_model([part], path.parent / "own.model")
 
     def test_a_vectorizer_that_opens_what_columns_are_called(self, path, victim):
         forge(
@@ -452,9 +469,7 @@ class TestBoosters:
     def test_content(self, path, content, victim):
         pytest.importorskip("xgboost")
         tree = HistBoostClassifier(n_estimators=2, n_jobs=1)
-        mix = tb.RobustMixtureClassifier(
-            [("a", tree)], random_state=0
-        ).fit(X, Y)
+        mix = tb.RobustMixtureClassifier([("a", tree)], random_state=0).fit(X, Y)
         mix._models.fitted[0].model_ = content
         vars(mix._models.fitted[0]).pop("_booster", None)
         forge(path, mix)

@@ -36,7 +36,7 @@ def test_pages_are_short(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "limits"])
 def test_blocks_run_one_after_the_other(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shared = {}

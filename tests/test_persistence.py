@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -13,6 +14,8 @@ import tracemalloc
 import warnings
 import zipfile
 import zlib
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +32,9 @@ from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest  # frames need a forest that reads them
 from tailboost.storage import ModelVersionWarning, load_model, save_model
+from tailboost.storage._reviewed import _UFUNCS
 
+SECURITY = (Path(__file__).parents[1] / "SECURITY.md").read_text(encoding="utf-8")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
 Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=120) > 0, "yes", "no")
@@ -200,6 +205,22 @@ class TestWriting:
         with pytest.raises(TypeError, match=r"json.*dumps"):
             save_model(FunctionTransformer(func=json.dumps), path)
         assert not path.exists()
+
+    @pytest.mark.parametrize("function", [json.dumps, lambda X: X, np.sum, partial(np.log), np.ndarray.sum])
+    def test_functions_off_the_list_are_refused_with_the_list(self, path, function):
+        for field in ("func", "inverse_func"):
+            says = rf"as {field}; {field} may be one of numpy\.log, numpy\.log1p, .*trusted="
+            with pytest.raises(TypeError, match=says):
+                save_model(FunctionTransformer(**{field: function}), path)
+        assert not path.exists()
+
+    @pytest.mark.parametrize("name", _UFUNCS)
+    def test_functions_of_the_list_come_back(self, path, name):
+        function = getattr(np, name.removeprefix("numpy."))
+        save_model(FunctionTransformer(func=function, inverse_func=function), path)
+        assert load_model(path).func is load_model(path).inverse_func is function
+        assert name.removeprefix("numpy.") in inspect.getdoc(save_model)
+        assert name.removeprefix("numpy.") in SECURITY
 
     @pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m", "m.model.json"])
     def test_another_suffix_is_refused(self, tmp_path, name):

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_wine, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -80,6 +82,31 @@ def test_curve_holds_the_metric(case):
     np.testing.assert_allclose(display.coin_line_.get_ydata(), 2 / 3)
     assert display.ax_.figure is display.figure_
     assert labels_of(display.ax_) == ["LogisticRegression", "LogisticRegression predict", "coin flip (0.667)"]
+
+
+def test_one_fit_gives_the_curve_of_all_alphas():
+    """Figure 1 of Zhai et al. 2021: at each α the classifier that is re-weighted for it."""
+    X, y = load_wine(return_X_y=True)
+    clf = tb.AdaLPBoostClassifier("tree", n_estimators=6, random_state=0)
+    pipe = make_pipeline(StandardScaler(), clf).fit(X[::2], y[::2])
+    weight = np.arange(1.0, len(y[1::2]) + 1)
+    display = CVaRCurveDisplay.from_estimator(
+        pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight, reweight=True, show_predict=True
+    )
+    rows = pipe[0].transform(X[1::2])
+    expected = [
+        metrics.cvar_zero_one_loss(
+            y[1::2], pipe[1].reweight(alpha=a).predict_shares(rows), a, sample_weight=weight
+        )
+        for a in ALPHAS
+    ]
+    np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
+    assert display.predict_line_ is not None
+    assert labels_of(display.ax_)[0] == "Pipeline"
+    fixed = CVaRCurveDisplay.from_estimator(pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight)
+    assert (fixed.values != display.values).any()
+    with pytest.raises(ValueError, match="alpha_path, got LogisticRegression"):
+        CVaRCurveDisplay.from_estimator(LogisticRegression().fit(X, y), X, y, reweight=True)
 
 
 def test_curve_from_predictions_is_the_same(case):

@@ -19,6 +19,7 @@ MODULES = [
     "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
     "tailboost.game", "tailboost.rates",
     "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.storage", "tailboost.plotting",
+    "tailboost.published",
     "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
 ]  # fmt: skip
 

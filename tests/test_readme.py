@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -28,6 +29,30 @@ def test_the_blocks_of_python_run_one_after_the_other(tmp_path, monkeypatch):
     shared = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), shared)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch):
+    testing = pytest.importorskip("typer.testing")
+    pytest.importorskip("matplotlib")
+    from tailboost import cli
+
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(r"^    tailboost (.*)$", README, flags=re.MULTILINE)
+    assert lines[0].split()[0] == "example"
+    for line in lines:
+        result = testing.CliRunner().invoke(cli.app, shlex.split(line, comments=True))
+        assert result.exit_code == 0, f"{line}\n{result.output}"
+    assert {"m.model", "curve.png", "answers.csv"} <= {file.name for file in tmp_path.iterdir()}
+
+
+def test_the_commands_of_make_are_named():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^    make (\w+)", README, flags=re.MULTILINE):
+        assert f"\n{target}: " in makefile
+    assert "    make demo " in README
+    assert "    make test " in README
 
 
 def places(page):

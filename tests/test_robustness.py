@@ -4,6 +4,7 @@ import doctest
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -17,6 +18,7 @@ from tailboost.robustness import (
     certified_shift,
     dro_radius,
     empirical_bernstein_bound,
+    profile_likelihood,
     row_losses,
     worst_case_loss,
 )
@@ -57,6 +59,79 @@ def test_what_the_radius_promises():
     assert held / repeats < 0.15
     for text in (dro_radius.__doc__, tb.DROBoostClassifier.__doc__):
         assert "that holds the true distribution with" not in " ".join(text.split())
+
+
+class Scores:
+    """An additive classifier with fixed hypotheses, the columns of X, and given steps."""
+
+    classes_ = np.array([-1, 1])
+
+    def __init__(self, steps):
+        self.steps = np.asarray(steps)
+
+    def staged_decision_function(self, X):
+        for t in range(1, len(self.steps) + 1):
+            yield X[:, :t] @ self.steps[:t]
+
+
+def draw(steps, n, rng):
+    """Draw rows for which f = Σ a_t x_t is half the log-odds: the optimum of the exponential loss."""
+    X = rng.choice([-1.0, 1.0], (n, len(steps)))
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * X @ steps)), 1, -1)
+    return X, y
+
+
+def test_profile_likelihood_is_the_least_divergence():
+    rng = np.random.default_rng(0)
+    steps = np.array([0.4, -0.3, 0.2])
+    X, y = draw(steps, 40, rng)
+    weight = rng.integers(1, 4, 40).astype(float)
+    p, conditions = weight / weight.sum(), (np.exp(-y * (X @ steps)) * y)[:, None] * X
+    found = minimize(
+        lambda q: np.sum(q * np.log(np.maximum(q, 1e-300) / p)),
+        p,
+        jac=lambda q: np.log(np.maximum(q, 1e-300) / p) + 1,
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * 40,
+        constraints=[
+            {"type": "eq", "fun": lambda q: q.sum() - 1},
+            {"type": "eq", "fun": lambda q: q @ conditions},
+        ],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert found.success
+    assert profile_likelihood(Scores(steps), X, y, sample_weight=weight) == pytest.approx(found.fun, abs=1e-7)
+
+
+def test_profile_likelihood_at_the_optimum_of_the_rows_and_where_there_is_none():
+    X, y = draw(np.array([0.4, -0.3]), 200, np.random.default_rng(1))
+    best = minimize(lambda a: np.mean(np.exp(-y * (X @ a))), np.zeros(2), options={"gtol": 1e-12}).x
+    assert profile_likelihood(Scores(best), X, y) == pytest.approx(0, abs=1e-10)
+    right = np.c_[y, X[:, 0]].astype(float)  # a hypothesis that is right everywhere wants a longer step
+    assert profile_likelihood(Scores([0.5, 0.1]), right, y) == np.inf
+    with pytest.raises(TypeError, match="no scores by round"):
+        profile_likelihood(LogisticRegression().fit(X, y), X, y)
+    with pytest.raises(ValueError, match="loss='linear' is unknown"):
+        profile_likelihood(Scores(best), X, y, loss="linear")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+@pytest.mark.parametrize("d", [2, 5])
+def test_theorem_1_of_blanchet_et_al(d, loss):
+    """The true optimum is within the radius with the stated confidence: d hypotheses, 1,500 rows."""
+    rng = np.random.default_rng(d)
+    steps = rng.normal(size=d) * 0.3
+    scale = 2.0 if loss == "logistic" else 1.0  # its optimum is the log-odds
+    n, repeats = 1_500, 600
+    radius = dro_radius(n, 0.95, d)
+    held = np.mean(
+        [
+            profile_likelihood(Scores(scale * steps), *draw(steps, n, rng), loss=loss) <= radius
+            for _ in range(repeats)
+        ]
+    )
+    assert held == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / repeats))
 
 
 def test_margin_bound_of_noise_is_no_promise():

@@ -1,9 +1,9 @@
 """Tables as text: one function for all that print one."""
 
 import numpy as np
+from tailboost.statements.units import UnitErrors
 
 from tailboost._html import html_table, text_table
-from tailboost.statements.units import UnitErrors
 
 HEADS = ["name", "rows", "by"]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]

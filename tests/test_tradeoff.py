@@ -150,11 +150,6 @@ def test_the_price_says_what_more_of_the_budget_buys(free):
     assert fell > 0
 
 
-def test_the_estimate_on_halves_obeys_the_budget(free):
-    """Each half is judged by the λ chosen on the other within the budget: dearer than without one."""
-    assert free.reweight(mean_budget=0.0).guarantee_.estimate > free.guarantee_.estimate
-
-
 def test_predicted_is_what_predict_of_each_point_does(free):
     curve = free.tradeoff([0.0, 0.01, 0.05])
     mean, worst = curve.predicted(FRESH, LABELS)

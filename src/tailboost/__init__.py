@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import metrics as metrics
     from tailboost import onnx as onnx
     from tailboost import plotting as plotting
+    from tailboost import published as published
     from tailboost import rates as rates
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.combiners import CVaR as CVaR
     from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
     from tailboost.combiners import WorstRow as WorstRow
-    from tailboost.combiners import WorstUnit as WorstUnit
     from tailboost.confidence import rows_needed as rows_needed
     from tailboost.decisions import Decisions as Decisions
     from tailboost.decisions import RandomizedDecision as RandomizedDecision
@@ -68,7 +68,7 @@ _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound certify",
     "statements.recheck": "Recheck RecheckedBound",
-    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
+    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",
     "confidence": "rows_needed",
@@ -82,7 +82,9 @@ _MODULES = {
     "statements.watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
-_PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")
+_PACKAGES = (
+    "datasets", "decisions", "learners", "metrics", "plotting", "published", "rates", "robustness", "solvers",
+)  # fmt: skip
 # They need an extra, and are not among the names that `from tailboost import *` gives.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.multiclass import check_classification_targets
 
+from tailboost._near import did_you_mean
 from tailboost._numbers import base_measure as base_measure
 from tailboost._numbers import check_alpha as check_alpha
 from tailboost._numbers import check_number as check_number
@@ -35,6 +36,23 @@ def n_rows_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
+    """Return a mask of n rows.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or holds anything but True, False, 1 and 0.
+    """
+    given = np.asarray(value)
+    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
+        raise ValueError(
+            f"{name} must be a mask of shape ({n},), True or False for each row, got the shape {given.shape} "
+            f"and the type {given.dtype}"
+        )
+    return given.astype(bool)
+
+
 def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
     """Raise if there is not one entry for each of the n rows of ``of``."""
     if n_rows_of(values) != n:
@@ -54,8 +72,8 @@ def refuse_missing(values: Any, name: str) -> None:
     )
     if missing:
         raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
-            "their rows"
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; drop their "
+            "rows or give them a value"
         )
     if hasattr(values, "dtype"):
         return
@@ -154,6 +172,8 @@ def label_column(values: ArrayLike, name: str) -> Labels:
 def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     """Return the columns of a groups argument by name: None for the only one of an array, else its number.
 
+    Named columns are sorted by name, so that their order in the argument changes no answer.
+
     Raises
     ------
     ValueError
@@ -164,7 +184,7 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
         names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
-        return {column: groups[column] for column in names}
+        return {column: groups[column] for column in _sorted(names)}
     refuse_missing(groups, name)
     array = np.asarray(groups)
     if array.ndim not in (1, 2):
@@ -172,6 +192,19 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     if array.ndim == 1:
         return {None: array}
     return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
+
+
+def column_name(groups: Any) -> Any:
+    """Return the name of a column, as of a Series of pandas; None for anything else."""
+    name = getattr(groups, "name", None)
+    return name if isinstance(name, (str, int)) else None
+
+
+def _sorted(names: list[Any]) -> list[Any]:
+    try:
+        return sorted(names)
+    except TypeError:  # text and numbers have no order
+        return sorted(names, key=lambda name: (type(name).__name__, str(name)))
 
 
 def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
@@ -259,3 +292,115 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
             "at least two are needed"
         )
     return X, classes, index.astype(np.intp), weight
+
+
+def in_class_order(table: Any, name: str, classes: Labels) -> Any:
+    """Return a table with a column for each class, its columns in the order of the classes.
+
+    The columns of a data frame are found by name: a column has the name of its label. If the labels are
+    numbers, text that spells the number is its name too. An array, and a data frame whose names are the
+    default 0, 1, …, has its columns in the order of the classes.
+
+    Parameters
+    ----------
+    table : array-like of shape (n, K), or (n,) for the probability of the second of two classes
+        The table.
+    name : str
+        What messages call it.
+    classes : ndarray of shape (K,)
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, missing or found twice, or the names could also be numbers of columns.
+    """
+    table, labels = as_pandas(table), classes.tolist()
+    numeric = all(isinstance(label, (bool, int, float)) for label in labels)
+    wanted = [_spelling(label, numeric) for label in labels]
+    if not hasattr(table, "columns"):
+        only = getattr(table, "name", None)
+        if only is not None and len(labels) == 2 and _spelling(only, numeric) == wanted[0]:
+            raise ValueError(
+                f"{name}: the column is named {only!r}, which is the first class; of two classes the "
+                f"probabilities of the second, {labels[1]!r}, are taken where one column is given"
+            )
+        return table
+    columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
+    found = [_spelling(column, numeric) for column in columns]
+    default = _is_default(table.columns)
+    if default and found != wanted and sorted(found, key=str) == sorted(wanted, key=str):
+        raise ValueError(
+            f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
+            "columns by the labels as text, or give an array with columns in the order of the classes"
+        )
+    if default:
+        return np.asarray(table)
+    for column, spelling in zip(columns, found, strict=True):
+        if spelling not in wanted:
+            near = did_you_mean(str(column), map(str, labels))
+            raise ValueError(
+                f"{name} has a column {column!r}, which is no class: {near}the classes are {labels[:20]}; "
+                "if its columns are in this order, give an array"
+            )
+        if found.count(spelling) > 1:
+            same = [other for other, spelt in zip(columns, found, strict=True) if spelt == spelling]
+            raise ValueError(f"{name} has more than one column for the class {column!r}: {same}")
+    if missing := [label for label, spelling in zip(labels, wanted, strict=True) if spelling not in found]:
+        raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
+    return np.asarray(table)[:, [found.index(spelling) for spelling in wanted]]
+
+
+def _is_default(columns: Any) -> bool:
+    """Whether the names of columns are those that pandas gives to columns without names."""
+    return hasattr(columns, "step") and (columns.start, columns.step) == (0, 1)
+
+
+def _spelling(value: Any, numeric: bool) -> Any:
+    """Return the name of a column or a label such that both agree: 1, 1.0 and "1" if labels are numbers."""
+    if not numeric:
+        return str(value)
+    try:
+        return float({"True": 1, "False": 0}.get(value, value))
+    except (TypeError, ValueError):
+        return value
+
+
+def check_costs(
+    costs: Any, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
+) -> Floats | None:
+    """Return the cost of each answer in each row, in the order of the classes; None of None.
+
+    Parameters
+    ----------
+    costs : array-like or data frame of shape (n, K), optional
+        Costs; the columns of a data frame are found by name (`in_class_order`).
+    n : int
+        Rows that there are.
+    classes : ndarray of shape (K,)
+        The labels.
+    used : ndarray of int, optional
+        Numbers of the rows that are kept; by default all.
+    name : str
+        What messages call them.
+
+    Raises
+    ------
+    ValueError
+        If they are not K finite numbers for each row, or the names are no classes.
+    """
+    if costs is None:
+        return None
+    try:
+        found = np.asarray(in_class_order(costs, name, classes), dtype=np.float64)
+    except TypeError as failure:
+        raise ValueError(f"{name} must be numbers: {failure}") from None
+    if found.shape != (n, len(classes)):
+        raise ValueError(
+            f"{name} must have the shape {(n, len(classes))}, the cost of each answer in each row, got "
+            f"{found.shape}"
+        )
+    found = found if used is None else found[used]
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite numbers")
+    return found

@@ -1,9 +1,11 @@
-"""Files that a user names: written whole or not at all, and never over what was read."""
+"""Files that a user names: written whole or not at all, never over what was read, one process at a time."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tailboost import _store
@@ -29,6 +31,33 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
             out.write(data)
     else:
         _store.write(Path(real), data, repr(str(target)))
+
+
+@contextmanager
+def held(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a file that is read and then replaced, so that no other process does the same meanwhile.
+
+    Unfinished copies that dead processes left beside it are removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it.
+    OSError
+        If no lock can be made beside it.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        lock = _store.Lock(real.with_name(f"{real.name}.lock"))
+    except BlockingIOError as holder:
+        raise BlockingIOError(
+            f"{str(path)!r} is in use by {holder}; run this command again when that has ended"
+        ) from None
+    try:
+        _store.remove_parts(real.parent, real.name)
+        yield
+    finally:
+        lock.release()
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

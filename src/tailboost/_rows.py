@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +37,10 @@ NOTHING, NOTHING_BESIDE = 1e-10, 1e-6
 # workers arrays from 128 kB on go back to the system at once: hashing whole columns took five times as long.
 ROWS_AT_ONCE = 8192
 
+# The seed of `random_numbers`. Any number would do; it is fixed, so that nobody can choose among draws.
+DRAWS_SEED = 20_260_704
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
@@ -230,9 +235,14 @@ def _different(column: Any) -> tuple[list[Any], Ints]:
     return list(places), np.array(place, dtype=np.intp)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas' NA."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+
+
 def _number_or_word(value: Any) -> tuple[float, int]:
     """Return an object as a number and 0, or as 0 and a word."""
-    if value is None or is_scalar_nan(value) or is_pandas_na(value):
+    if is_missing(value):
         return np.nan, 0
     try:
         return float(value), 0
@@ -241,6 +251,34 @@ def _number_or_word(value: Any) -> tuple[float, int]:
 
 
 # -- draws and sketches ------------------------------------------------------------------------------------
+
+
+def random_numbers(*parts: NDArray[Any]) -> Floats:
+    """Return an independent uniform random number for each row, whatever the rows are.
+
+    The rows are sorted by ``parts``, arrays of n integers: the content, the class, the cluster. The k-th row
+    gets the k-th number of a generator, whose seed is `DRAWS_SEED` and the sum of all rows. No content is
+    preferred, and the order of the table has no effect: only rows that are equal in all parts exchange
+    their numbers with it. A proof may treat the numbers as drawn after the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> content, order = np.array([7, 7, 3, 3]), np.array([2, 0, 3, 1])
+    >>> numbers = random_numbers(content)
+    >>> len(np.unique(numbers))
+    4
+    >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
+    True
+    """
+    word = np.zeros(len(parts[0]), dtype=np.uint64)
+    for part in parts:
+        word = _mix(word * _ODD + part.astype(np.uint64) + _ODD)
+    numbers = np.empty(len(word))
+    # With the sum in the seed, tables that differ in a row have unrelated numbers, also tables of few rows.
+    generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
+    numbers[np.argsort(word, kind="stable")] = generator.random(len(word))
+    return numbers
 
 
 def _parts(X: NDArray[Any]) -> Iterator[slice]:
@@ -268,6 +306,9 @@ class Sketch:
     # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
     complete: bool = True
 
+    #: The limit of a sketch of all rows.
+    COMPLETE: ClassVar[int] = 2**32 - 1
+
     @classmethod
     def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by their hashes (see `hash_rounded_rows`); at most so many are kept."""
@@ -292,9 +333,23 @@ class Sketch:
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
-        limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
+        limit = cls.COMPLETE if len(kept) == len(short) else int(kept[-1])
         limit = limit if len(short) else -1  # without rows it has nothing to say of any
         return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
+
+    @classmethod
+    def union(cls, sketches: Sequence[Sketch]) -> Self:
+        """Return the sketch of the rows of several tables together, as sparse as their sparsest.
+
+        Its ``repeated`` is the largest share of fresh rows that equal one of them by nature: contents that
+        are rare in one table are rare in the others.
+        """
+        used = [sketch for sketch in sketches if sketch.limit >= 0]  # the others are of no rows
+        limit = min((sketch.limit for sketch in used), default=cls.COMPLETE)
+        kept = [sketch.kept[sketch.kept <= limit] for sketch in used]
+        short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
+        fresh = float(np.prod([1.0 - sketch.repeated for sketch in used]))
+        return cls(short, limit, 1.0 - fresh, all(sketch.complete for sketch in sketches))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Mark the known ones among those rows that a sketch of this limit samples."""
@@ -322,6 +377,17 @@ class Sketch:
             1 / max(1, sampled) + 1 / max(1, len(self.kept))
         )
         return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        kept = base64.b64encode(self.kept.astype("<u4").tobytes()).decode()
+        return {"kept": kept, "limit": self.limit, "repeated": self.repeated, "complete": self.complete}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the sketch that `to_dict` wrote."""
+        kept = np.frombuffer(base64.b64decode(state["kept"], validate=True), dtype="<u4").astype(np.uint32)
+        return cls(kept, int(state["limit"]), float(state["repeated"]), bool(state["complete"]))
 
     def overlaps(self, other: Sketch) -> bool:
         """Whether more rows of another sketch are known than `too_many` allows."""

@@ -21,6 +21,10 @@ MOST_COLUMNS = 2000
 PERSON = "person"
 
 GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave them out"
+GROUPS_NEEDED = (
+    "groups are needed: this classifier was made with by_group=True, so that its answer to a row "
+    "depends on the row's group. Give groups=…"
+)
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
@@ -61,6 +65,14 @@ def told(classifier: Any, groups: Any) -> dict[str, Any]:
 def can_defer(classifier: Any) -> bool:
     """Whether a classifier may pass rows on to a person, which its ``defers`` then tells."""
     return bool(getattr(classifier, "can_defer", False))
+
+
+def deferral_words(n_deferred: int, n: int) -> str:
+    """Return how deferred rows are counted, in rates, errors and certificates."""
+    return (
+        f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no miss, and stays "
+        "among the rows of a class or group; the error among the answered and precisions leave it out."
+    )
 
 
 def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
+from tailboost._checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
@@ -73,6 +73,8 @@ class Rows:
     # Shape (n,): which of a member's siblings judged the row, where losses are out of fold.
     fold: NDArray[np.uint8] | None = None
     multiplicity: Multiplicity | None = None  # what is behind each row, where it stands for several
+    # Whether refits answer instead of the models that are judged on these rows.
+    refit: bool = False
 
     @property
     def base(self) -> Floats:
@@ -156,18 +158,35 @@ class GroupNames:
     values: tuple[NDArray[Any], ...]  # the different values of each column, sorted
     # Names of the columns of a table, whose groups are then called (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
+    title: Any = None  # name of a column that came by itself, by which rates may call it
+    # The combinations of values that rows have, where there are several columns.
+    combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of those of n rows that are used; ``name`` is for messages."""
         columns = _group_columns(groups, name, n)
         try:
-            values = tuple(np.unique(column[used]) for column in columns.values())
+            found = [np.unique(column[used], return_inverse=True) for column in columns.values()]
         except TypeError as error:
             raise ValueError(
                 f"{name}: values of kinds that have no order ({error}); make them text"
             ) from None
-        return cls(values, None if list(columns) == [None] else tuple(columns))
+        values, numbers = zip(*found, strict=True)
+        crossed = np.unique(np.column_stack(numbers), axis=0) if len(numbers) > 1 else np.empty((0, 1), int)
+        names = [of[crossed[:, j]].tolist() for j, of in enumerate(values)]
+        alone = list(columns) == [None]
+        return cls(
+            values,
+            None if alone else tuple(columns),
+            column_name(groups) if alone else None,
+            tuple(zip(*names, strict=True)),
+        )
+
+    @property
+    def titles(self) -> tuple[Any, ...]:
+        """What rates call each column; None for a column without a name."""
+        return self.columns or (self.title,)
 
     @property
     def names(self) -> NDArray[Any]:

@@ -132,6 +132,11 @@ class Units:
         return shrunk(self.means(row_losses), self.shrinkage)
 
 
+def doubt(sizes: Floats, pseudo_rows: float) -> Floats | None:
+    """Return the share s/(n + s) for `shrunk`, for units of n rows and s pseudo-rows; None for s = 0."""
+    return pseudo_rows / (sizes + pseudo_rows) if pseudo_rows > 0 else None
+
+
 def shrunk(errors: Floats, share: Floats | None) -> Floats:
     """Draw the errors of units, shape (..., m), towards their mean over the units.
 

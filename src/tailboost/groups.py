@@ -88,7 +88,8 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X is no data frame, or a column that is named cannot be cut.
+            If X is no data frame, a column that is named cannot be cut, or with ``missing="own"`` a column
+            has the value "unknown".
         """
         frame = _frame(X)
         self.columns_ = list(frame.columns)
@@ -97,6 +98,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
             raise ValueError(f"quantiles names {unknown}, but the columns are {self.columns_}")
         self.cuts_: dict[Any, Floats] = {}
         for name in self.columns_:
+            self._refuse_unknown(frame[name], name)
             wanted = stated.get(name) if isinstance(self.quantiles, Mapping) else self.quantiles
             if wanted is None:
                 continue
@@ -133,6 +135,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         frame = frame[self.columns_].copy()
         for name in self.columns_:
             column, missing = frame[name], frame[name].isna().to_numpy()
+            self._refuse_unknown(column, name)
             if missing.any() and self.missing == "error":
                 raise ValueError(
                     f"column {name!r} has {missing.sum():,} missing values, the first in row "
@@ -153,6 +156,14 @@ class GroupColumns(TransformerMixin, BaseEstimator):
             values[missing] = UNKNOWN
             frame[name] = values
         return frame
+
+    def _refuse_unknown(self, column: Any, name: Any) -> None:
+        """Raise if a value of the data is called as the group of missing values is."""
+        if self.missing == "own" and not _is_number(column) and (column.astype(object) == UNKNOWN).any():
+            raise ValueError(
+                f"column {name!r} has the value {UNKNOWN!r}, the name that missing='own' gives to missing "
+                "values: rename the value, or make it missing"
+            )
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns."""

@@ -402,13 +402,16 @@ class Split:
         """The rows held out together, for each part."""
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
-    def judged(self, train: Rows, what: str) -> Rows:
-        """Return the held-out rows; their words say ``what`` of them is judged."""
+    def judged(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
+        """Return the held-out rows; their words say ``what`` of them is judged.
+
+        ``refit`` says whether models that were fitted without a held-out fraction are refitted with it.
+        """
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
-            return replace(train, words=words, fold=self.fold.astype(np.uint8))
+            return replace(train, words=words, fold=self.fold.astype(np.uint8), refit=True)
         held = self.fold == 0
-        return replace(train.part(held), words=f"the {held.sum():,} held-out rows")
+        return replace(train.part(held), words=f"the {held.sum():,} held-out rows", refit=refit)
 
 
 def choose_scheme(
@@ -444,7 +447,7 @@ def choose_scheme(
     if validation == "train":
         return AllRows(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
-    judged = split.judged(train, "losses")
+    judged = split.judged(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, problem)
     if isinstance(session, Partitioned):

@@ -262,6 +262,12 @@ class TestRefusedPredict:
         save_model(FunctionTransformer(func=json.dumps), path, trusted=["json.dumps"])
         assert "json.dumps" in self.predict(path, csv)
 
+    def test_without_a_file_answers_are_printed(self, model, csv):
+        call("predict", model, csv, "--out", csv.parent / "p.csv")
+        printed = call("predict", model, csv)
+        assert printed.exit_code == 0
+        assert printed.stdout.splitlines() == (csv.parent / "p.csv").read_text().splitlines()
+
     def test_object_that_cannot_predict(self, csv, tmp_path):
         save_model([1, 2], tmp_path / "x.model")
         assert "holds a list, which cannot predict" in self.predict(tmp_path / "x.model", csv)
@@ -852,3 +858,22 @@ def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
         assert bool(re.search("\x1b\\[1;31m *NO", said)) is escape
         assert "NO" in said
         assert ("\x1b[" in said) is escape
+
+
+def test_example_writes_three_files_of_different_clients(tmp_path):
+    from tailboost.datasets import load_credit_default
+
+    assert call("example", tmp_path / "new").exit_code == 0
+    tables = {file.stem: pd.read_csv(file) for file in (tmp_path / "new").iterdir()}
+    assert {name: len(table) for name, table in tables.items()} == {
+        "train": 15_000,
+        "tune": 7_500,
+        "test": 7_500,
+    }
+    whole, data = pd.concat(tables.values()), load_credit_default()
+    assert whole["default"].value_counts().to_dict() == {"no": 23_364, "yes": 6_636}
+    assert set(whole["SEX"]) == {"male", "female"}
+    assert whole["BILL_AMT1"].sum() == data.data["BILL_AMT1"].sum()
+    again = call("example", tmp_path / "new")
+    assert again.exit_code == 2
+    assert "is there already" in again.output

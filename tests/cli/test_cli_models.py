@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,7 +132,7 @@ class TestFitOptions:
 
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
         """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
-        assert load_model(model)[-1].mixture_.max_error == {"yes": 0.3, None: 0.4}
+        assert load_model(model)[-1].gamma_ is None
         game = tmp_path / "game.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
@@ -415,6 +417,7 @@ class TestCalibrate:
     def test_writes_the_point_of_the_library(self, model, fresh, tmp_path):
         """The certificate in the file is that of `tailboost.calibrate` on the same rows."""
         out = tmp_path / "c.model"
+        model = shutil.copy(model, tmp_path)  # attempts are recorded beside it
         said = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
         whole = load_model(model)
         table = datasets.read_raw(fresh)
@@ -427,15 +430,44 @@ class TestCalibrate:
 
     def test_nothing_is_written_where_nothing_is_certified(self, model, fresh, tmp_path):
         out = tmp_path / "c.model"
+        model = shutil.copy(model, tmp_path)
         result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
         assert result.exit_code == 1
-        assert "nothing is written: no point of the trade-off has its targets certified" in result.stderr
+        assert "no model is written: no point of the trade-off has its targets certified" in result.stderr
         assert not out.exists()
         both = call(
             "calibrate", model, fresh, "--model", out, "--max-error", ".3", "--limit", "error() <= .3"
         )
         assert both.exit_code == 2
         assert "give one of them" in both.stderr
+
+
+class TestAttempts:
+    def test_a_failure_is_remembered(self, model, fresh, tmp_path):
+        model, table = Path(shutil.copy(model, tmp_path)), datasets.read_raw(fresh)
+        out, other = tmp_path / "c.model", tmp_path / "other.csv"
+        record = model.with_name(f"{model.name}.attempts.json")
+        first = "calibrate", model, fresh, "--model", out, "--max-error", ".001"
+        failed = call(*first)
+        assert failed.exit_code == 1
+        assert f"Attempts recorded in {record}: 1. Call calibrate again with a file" in failed.stderr
+        before = record.read_bytes()
+        again = call(*first)  # the same command says the same, and spends nothing
+        assert (again.exit_code, again.stderr, record.read_bytes()) == (1, failed.stderr, before)
+        spent = call(*first[:-1], "80%")
+        assert spent.exit_code == 2
+        assert "an attempt before this one had these rows" in spent.stderr
+        assert not out.exists()
+        elsewhere = tmp_path / "elsewhere.json"
+        shutil.move(record, elsewhere)
+        assert call(*first[:-1], "80%", "--attempts", elsewhere).exit_code == 2
+        table.assign(x=table["x"].astype(float) + 1e-3).to_csv(other, index=False)
+        done("calibrate", model, other, "--model", out, "--max-error", "80%", "--attempts", elsewhere)
+        point = load_model(out)[-1]
+        assert len(point.certificate_.attempts) == 2
+        assert any(note.startswith("Attempt 2: it spent 0.152") for note in point.certificate_.notes)
+        elsewhere.write_text("{}")
+        assert "no file of attempts" in call(*first, "--attempts", elsewhere).stderr
 
 
 class TestInspect:
@@ -456,7 +488,7 @@ class TestInspect:
         guarantee = load_model(model)[-1].guarantee_
         assert guarantee.headline in short
         assert not set("ληγ") & set(short)
-        for words in ("noise", "symbols: K = "):
+        for words in ("noise", "symbols: T = "):
             assert words not in short
             assert words in text
 
@@ -1006,7 +1038,15 @@ class TestPassingOn:
                     str(u): pytest.approx(v) for u, v in counted.items()
                 }
         text = done("evaluate", deferring, csv).stdout
-        assert "if none were passed on" in text
+        assert f"{passed.sum()} of the {len(rows)} rows are deferred. A deferred row is no error" in text
+        errors = json.loads(done("evaluate", deferring, csv, "--json").stdout)
+        assert errors["deferred"] == passed.sum()
+        counted = tb.metrics.class_errors(rows["outcome"], answers, deferred=passed)
+        by_class = {unit["name"]: unit["error"] for unit in errors["errors"] if unit["kind"] == "class"}
+        assert by_class == {str(label): pytest.approx(error) for label, error in counted.items()}
+        assert by_class["yes"] == pytest.approx(
+            *rates.measure(rates.miss("yes"), rows["outcome"], answers, deferred=passed).values()
+        )
         assert "error among the answered by class" in text
 
     def test_curves_of_shares_passed_on(self, deferring, tmp_path):

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.experiments
 # Experiment: its data set, the file, classes, shape, and whether the file has validation rows.
 FILES = {
     "cifar10": ("CIFAR-10", "cifar10", 10, (32, 32, 3), False),
+    "cifar10-ten": ("CIFAR-10, ten rounds", "cifar10", 10, (32, 32, 3), False),
+    "cifar10-16": ("CIFAR-10, 16×16 pixels", "cifar10", 10, (32, 32, 3), False),
     "cifar10-imbalanced": ("CIFAR-10, imbalanced", "cifar10", 10, (32, 32, 3), False),
     "cifar100": ("CIFAR-100", "cifar100", 100, (32, 32, 3), False),
     "emnist": ("EMNIST", "emnist", 62, (28, 28), False),

@@ -24,7 +24,7 @@ from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
 from experiments._nets import ALPHAS, BOUND_OF_CHOICE, BOUND_OF_TEST, bounds, judge_game
-from tailboost import AdaLPBoostClassifier, cli
+from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier, cli
 
 pytestmark = pytest.mark.experiments
 
@@ -227,22 +227,38 @@ def test_gamma_of_table_viii(monkeypatch):
     """Its game is that of the largest θ with the γ of its name."""
     made = []
 
-    class Told(images.WorstClassBoostClassifier):
+    class Told(WorstClassBoostClassifier):
         def fit(self, X, y):
             made.append((self.gamma, round(1 - self.max_error, 6)))
             raise StopIteration
 
-    monkeypatch.setattr(images, "WorstClassBoostClassifier", Told)
+    monkeypatch.setattr(images.published, "WorstClassBoostClassifier", Told)
     X, y = np.zeros((40, 8, 8), np.uint8), np.arange(40) % 10
     data = images.Data((X, y), (X, y), (X, y), np.ones(40), 10)
     protocol = images.TASKS["CIFAR-10"].paper
-    named = [m for m in images.methods(images.TASKS["CIFAR-10"], protocol) if "γ" in m]
+    named = [m for m in images.methods(images.TASKS["CIFAR-10"], protocol) if "boosting, γ" in m]
+    oco, named = named[:2], named[2:]
+    assert oco == ["OCO boosting, γ = 0.1995", "OCO boosting, γ = 0.2995"]  # Table XI
     assert len(named) == 3
     for method in [*named, "worst-class boosting, θ = 0.1"]:
         with pytest.raises(StopIteration):
             images._vote(protocol, data, method, {})
-    default = images.WorstClassBoostClassifier().gamma
+    default = WorstClassBoostClassifier().gamma
     assert made == [(0.0995, 0.9), (0.1995, 0.9), (0.3995, 0.9), (default, 0.1)]
+
+
+def figures_of_votes(by_method):
+    """Votes as published: that of all rounds, and the first ones that are best on the rows held out."""
+    votes = {
+        name: figures
+        for name, figures in by_method.items()
+        if name.startswith(("OCO", "worst-class")) and name != images.REACHED
+    }
+    for figures in votes.values():
+        assert figures["voters"] == figures["rounds"]
+        assert figures["prefix"]["voters"]["mean"] <= figures["rounds"]["mean"]
+        assert figures["prefix"]["mean test"]["mean"] <= figures["prefix"]["worst test"]["mean"] <= 1
+    return votes
 
 
 @pytest.mark.parametrize(
@@ -257,6 +273,7 @@ def test_gamma_of_table_viii(monkeypatch):
         ("cifar10-imbalanced", "paper", [("cifar10", 10, (32, 32, 3), False)]),
         ("tissuemnist", "paper", [("tissuemnist", 8, (28, 28), True)]),
         ("emnist", "paper", [("emnist", 20, (28, 28), False)]),
+        pytest.param("cifar10-16", "paper", [("cifar10", 10, (32, 32, 3), False)], marks=pytest.mark.slow),
         pytest.param("cifar100", "paper", [("cifar100", 20, (32, 32, 3), False)], marks=pytest.mark.slow),
         pytest.param(
             "tiny-imagenet", "paper", [("tiny-imagenet", 20, (64, 64, 3), False)], marks=pytest.mark.slow
@@ -278,6 +295,7 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     for title, by_method in kept["results"].items():
         assert {"AdaLPBoost", "cross_entropy", "class game, mixture", "OCO boosting"} <= by_method.keys()
         by_target = ("worst-class boosting, θ = 0.3", "worst-class boosting, γ = 0.3995")
+        assert figures_of_votes(by_method)
         for method in ("worst-class boosting", *by_target, images.REACHED):
             assert (method in by_method) == (title != "PneumoniaMNIST")
         # On equal classes both equal others; only the one is published there.
@@ -334,7 +352,7 @@ def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
     assert {line.rsplit(", ", 1)[1] for line in left} == {"0", "1"}
     one, left, _ = call("b", "--only", "worst-class boosting", "--seed", 1)
     assert one["worst-class boosting"]["test"]["worst"]["n"] == 1
-    assert len(left) == 2 * (2 + 4 + 3) - 4
+    assert len(left) == 2 * (2 + 5 + 3) - 4
     call("b", *(option for game in games for option in ("--only", game)))
     (tmp_path / "a" / "cifar10.jsonl").rename(tmp_path / "b" / "cifar10.a.jsonl")
     monkeypatch.setattr(images, "_cell", computed_again)
@@ -355,9 +373,9 @@ def test_theta_is_chosen_where_all_of_them_are_there():
         }
         for (theta, seed), error in held.items()
     }
-    found = tables.by_method(cells, "CIFAR-10", (0.3, 0.6))[tables.WORST]
+    found = tables.by_method(cells, "CIFAR-10", (0.3, 0.6), (0.2,))[tables.WORST]
     assert [(cell["theta"], cell["seconds"]) for cell in found] == [(0.6, 2.0), (0.6, 2.0)]
-    assert tables.WORST not in tables.by_method(cells, "CIFAR-10", (0.3, 0.6, 0.9))
+    assert tables.WORST not in tables.by_method(cells, "CIFAR-10", (0.3, 0.6, 0.9), (0.2,))
 
 
 def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
@@ -396,6 +414,30 @@ def test_jobs_that_there_are_not(tmp_path, options, says):
     result = run(*options, "--data", tmp_path, "--out", tmp_path / "out")
     assert result.exit_code != 0
     assert says in " ".join(result.output.split())
+
+
+def test_cifar10_at_a_quarter_of_the_pixels(tmp_path):
+    write_images(tmp_path, "cifar10", shape=(32, 32, 3))
+    whole, y = images._CIFAR10(tmp_path, "test")
+    half, of_half = images._halved(tmp_path, "test")
+    assert half.shape == (len(y), 16, 16, 3)
+    assert half.dtype == np.uint8
+    np.testing.assert_array_equal(y, of_half)
+    means = whole.reshape(len(y), 16, 2, 16, 2, 3).mean(axis=(2, 4))
+    assert np.abs(half - means).max() <= 0.5
+
+
+def test_mean_errors_are_those_of_imbalanced_test_rows(tmp_path):
+    """Saito et al. cut the test rows as the training rows: Table V has 4,084 of 10,000 of CIFAR-10."""
+    write_images(tmp_path, "mnist")
+    task = images.TASKS["MNIST, imbalanced"]
+    data = images.prepare(task, replace(task.small, largest=25), tmp_path, seed=0)
+    answers = np.where(data.test[1] == 0, 1, data.test[1])  # class 0 alone is wrong, the largest one
+    fit = np.bincount(data.fit[1], minlength=10)
+    assert images._errors(data, answers)["mean"] == pytest.approx(fit[0] / fit.sum(), abs=1e-5)
+    balanced = replace(data, cut=False)
+    share = np.mean(data.test[1] == 0)
+    assert images._errors(balanced, answers)["mean"] == pytest.approx(share, abs=1e-5)
 
 
 def test_images_that_are_not_there(tmp_path):

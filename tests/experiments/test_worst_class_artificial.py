@@ -90,3 +90,15 @@ def test_toy_run(tmp_path, monkeypatch):
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     lines = (tmp_path / f"{name}.jsonl").read_text().splitlines()
     assert len(lines) == 5 + 6
+
+
+def test_the_best_prefix_is_the_shortest_of_least_worst_error():
+    y = np.array([0] * 5 + [1] * 5)
+    answers = np.tile(y, (4, 1)).astype(np.uint8)
+    for t, missed in enumerate([(0, 1, 2), (1, 2), (0, 2), ()]):
+        answers[t, list(missed)] = 1
+    worst = []
+    for t in range(1, 5):
+        votes = [np.bincount(answers[:t, i], minlength=2).argmax() for i in range(10)]
+        worst.append(max(np.mean(np.array(votes)[y == k] != k) for k in (0, 1)))
+    assert artificial.best_prefix(answers, y) == int(np.argmin(worst)) + 1

@@ -254,5 +254,5 @@ def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
         trees = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1)
         mix = tb.RobustMixtureClassifier([("trees", trees)], random_state=seed).fit(X[:2500], y[:2500])
         error = np.mean(mix.predict(X[2500:])[y[2500:] == 0] != 0)
-        found.append(error - mix.unit_estimates_[0])
+        found.append(error - mix.unit_errors_[0])
     assert np.mean(found) < 0.025

@@ -64,7 +64,8 @@ def test_neither_order_nor_repetition_of_rows_changes_an_average():
     times = rng.integers(1, 3, 200)
     shuffled = rng.permutation(np.repeat(np.arange(200), times))
     once = Average.learned(logs, Rows(y, times.astype(float), None, ""))
-    again = Average.learned([log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, "")
+    again = Average.learned(
+        [log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, "")
     )
     np.testing.assert_array_equal(once.weights, again.weights)
     np.testing.assert_array_equal(once.offset, again.offset)
@@ -77,8 +78,7 @@ def test_models_that_agree_by_chance_alone_are_surer_together():
     logs = [noisy_probabilities(rng, y, 2, np.sqrt(2)) for _ in range(2)]
     # Scores of independent noise: the log odds of both add up to those of the truth.
     truth = [np.column_stack([np.zeros(4000), np.sqrt(2) * (log[:, 1] - log[:, 0])]) for log in logs]
-    average = Average.learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, "")
-    )
+    average = Average.learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, ""))
     np.testing.assert_allclose(average.weights, 1.0, atol=0.1)
 
 

@@ -46,7 +46,6 @@ def mix(request):
 
 
 def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tmp_path):
-    pytest.importorskip("skops")
     passed, answers = mix.defers(X), mix.predict(X)
     assert 0 < passed.mean() < 0.2
     alone = [i for i in range(0, N, 45)]
@@ -69,6 +68,38 @@ def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
     assert len(set(answers[passed])) > 1
     right, noise = np.mean(answers[passed] == Y[passed]), np.sqrt(2 / 9 / np.count_nonzero(passed))
     assert right > 1 / 3 - 2 * noise  # the hardest rows, but no worse than one label of three for all of them
+
+
+MARKS = [
+    (np.array(["no", "maybe", "yes"]), "sent to a human", "U"),
+    (np.array([0, 1, 2]), "human", "O"),
+    (np.array([0, 1, 2]), "1", "O"),
+    (np.array([0, 1, 2]), -1, "i"),
+    (np.array([0, 1, 2]), float("nan"), "O"),
+    (np.array(["0", "1", "2"]), 1, "O"),
+]
+
+
+@pytest.mark.parametrize(("labels", "mark", "kind"), MARKS, ids=str)
+def test_predict_marks_deferred_rows(labels, mark, kind):
+    model = LogisticRegression(max_iter=500).fit(X[:300], labels[_Y[:300]])
+    mix = tb.tune(model, X[300:], labels[_Y[300:]], limits=LIMITS[:1])
+    plain, passed = mix.predict(X), mix.defers(X)
+    assert 0 < passed.sum() < N / 2
+    probabilities = {"LogisticRegression": model.predict_proba(X)}
+    for found in (mix.predict(X, deferred=mark), mix.predict_from(probabilities, deferred=mark)):
+        assert found.dtype.kind == kind
+        assert found[~passed].tolist() == plain[~passed].tolist()
+        assert [type(one) for one in found[~passed].tolist()] == [
+            type(one) for one in plain[~passed].tolist()
+        ]
+        assert all(one == mark or one != one for one in found[passed].tolist())
+    for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict_from(probabilities, **d)):
+        with pytest.raises(ValueError, match="is a label"):
+            ask(deferred=labels[1].item())
+        with pytest.raises(ValueError, match="must be one value"):
+            ask(deferred=["human"] * N)
+        assert ask().tolist() == plain.tolist()
 
 
 def test_decisions_say_person_as_the_member_drawn_does(mix):
@@ -94,6 +125,8 @@ def test_a_rule_that_passes_nothing_on_says_so():
     assert not plain.can_defer
     with pytest.raises(ValueError, match="no row is passed on"):
         plain.defers_from(P)
+    with pytest.raises(ValueError, match="no row is passed on"):
+        plain.predict_from(P, deferred="human")
     fitted = tb.tune(MODEL, X[300:], Y[300:], objective="error")
     assert not fitted.defers_with(X, np.zeros(N, int)).any()
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")

@@ -99,8 +99,8 @@ def test_rows_of_one_person_stay_together():
     options = {"random_state": 0}
     apart = RobustMixtureClassifier(tree, **options).fit(X, y)
     together = RobustMixtureClassifier(tree, **options).fit(X, y, split_by=[f"person {w}" for w in who])
-    assert apart.unit_estimates_.max() < 0.15  # it has seen the persons that it is judged on
-    assert 0.3 < together.unit_estimates_.mean() < 0.7  # of others it knows nothing
+    assert apart.unit_errors_.max() < 0.15  # it has seen the persons that it is judged on
+    assert 0.3 < together.unit_errors_.mean() < 0.7  # of others it knows nothing
     rows = together._judged.rows
     for of_rows in (rows.fold, rows.halves()):
         assert all(len(set(of_rows[who == w].tolist())) == 1 for w in range(60))

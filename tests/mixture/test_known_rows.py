@@ -10,13 +10,15 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
+from tailboost import rates
 from tailboost._rows import Sketch, labels_too_alike
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
+CUTS = [(0, 300), (300, 600), (600, 900)]
 PAIRS = [("bayes", GaussianNB()), ("line", LogisticRegression())]
 
 
@@ -174,6 +176,84 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
             tb.certify(model, *rows)
+
+
+def frozen_by(how, inner):
+    """Return an estimator in which a fitted mixture is frozen."""
+    if how == "calibrated":
+        return CalibratedClassifierCV(FrozenEstimator(inner))
+    return FrozenEstimator(inner if how == "alone" else Pipeline([("scale", SCALER), ("mix", inner)]))
+
+
+SCALER = StandardScaler().fit(X[:600])
+
+
+@pytest.mark.filterwarnings("ignore:.*the bound is not met:UserWarning")
+@pytest.mark.parametrize("how", ["alone", "calibrated", "in a pipeline"])
+def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
+    inner = tb.RobustMixtureClassifier(PAIRS, random_state=0)
+    of = SCALER.transform(X) if how == "in a pipeline" else X
+    inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
+    models = [("inner", frozen_by(how, inner))]
+    for rows in (slice(0, 600), slice(600, 900)):
+        with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"):
+            mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
+        assert "100% of which equal rows that a frozen model was made on" in str(mix.guarantee_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.ResubstitutionWarning)
+        mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
+    with pytest.warns(tb.ResubstitutionWarning, match="a frozen model was made on"):
+        mix.reweight(X[:600], y[:600])
+    assert mix.seen_rows_.complete
+    if how == "alone":  # a file holds what it has to; the others are as good
+        tb.save_model(mix, tmp_path / "m.model")
+        mix = tb.load_model(tmp_path / "m.model")
+    for rows in (slice(0, 600), slice(600, 900)):
+        with pytest.raises(tb.SeenRowsError, match="a frozen model was made on 100% of these rows"):
+            tb.certify(mix, X[rows], y[rows])
+        with pytest.raises(tb.SeenRowsError, match="a frozen model was made on 100% of these rows"):
+            tb.calibrate(mix, X[rows], y[rows], max_error=0.4)
+    assert tb.certify(mix, X[1300:], y[1300:]).n_rows == 700
+
+
+def test_rows_of_other_frozen_models_are_as_stated():
+    model = LogisticRegression().fit(X[:600], y[:600])
+    mix = tb.tune(model, X[:600], y[:600])  # nobody knows
+    assert "which you state that the models were not fitted on" in str(mix.guarantee_.details)
+    assert not mix.seen_rows_.complete
+    assert any("is for you to see to" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # noise is below every limit
+@pytest.mark.parametrize("curves", ["two rates", "gap", "deferral"])
+def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves):
+    (X, y), (Z, z), (U, u) = ((X[a:b], y[a:b]) for X, y in [noise(900, 3)] for a, b in CUTS)
+    groups = {"sex": np.resize(["f", "m"], 300)}
+    limits = [rates.deferred() <= 0.2] if curves == "deferral" else ()
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0, objective="error", limits=limits)
+    mix.fit(X, y, groups=groups)
+    if curves == "deferral":
+        both = mix.tradeoff(
+            rates.largest(rates.answered_error(by="class")),
+            rates.answered_error(),
+            n_points=2,
+            passed_on=(0.0, 0.1),
+        )
+        (_, curve), (_, other) = both
+    else:
+        limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
+        curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
+    level = next(iter(curve)).limited + 0.01
+    before = other.at(level)
+    curve.predicted(Z, z, groups=groups)
+    refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
+    asked = {"rates": [rates.error()]}
+    for point in refused:
+        with pytest.raises(tb.SeenRowsError, match="combination was chosen on 100%"):
+            tb.certify(point, Z, z, **asked)
+        assert tb.certify(point, U, u, **asked).n_rows == 300
+    for model in (before, mix):
+        assert tb.certify(model, Z, z, **asked).n_rows == 300
 
 
 @pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])

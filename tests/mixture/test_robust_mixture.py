@@ -165,7 +165,9 @@ def test_candidates_share_where_a_draw_is_asked_for():
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_shares_from(P).max(axis=1), np.ones(len(y)))
     assert "not about predict" not in alone.guarantee_.details
-    assert alone.reweight(alpha=0.3).guarantee_.achieved < 1  # one candidate's CVaR would be its mean / α, or 1
+    assert (
+        alone.reweight(alpha=0.3).guarantee_.achieved < 1
+    )  # one candidate's CVaR would be its mean / α, or 1
     shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True)
     assert np.count_nonzero(shared.estimator_weights_) > 1
     assert "not about predict" in shared.guarantee_.details
@@ -516,13 +518,17 @@ def test_columns_named_by_labels_may_stand_in_any_order(library):
         mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
 
 
-def test_columns_of_a_frame_without_labels_count_by_position():
+def test_columns_of_a_frame_without_names_count_by_position():
     pandas = pytest.importorskip("pandas")
     _, y, P, _ = printed(3)
-    for columns in (range(3), ["p1", "p2", "p3"]):
-        frames = {name: pandas.DataFrame(p, columns=columns) for name, p in P.items()}
-        mix = RobustMixtureClassifier.from_probabilities(frames, y)
-        np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+    frames = {name: pandas.DataFrame(p) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(frames, y)
+    np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+    frames = {name: pandas.DataFrame(p, columns=["p1", "p2", "p3"]) for name, p in P.items()}
+    with pytest.raises(
+        ValueError, match=r"has a column 'p1', which is no class: .*; if its .* give an array"
+    ):
+        RobustMixtureClassifier.from_probabilities(frames, y)
 
 
 def test_a_target_that_is_missed_is_named_for_probabilities_too():
@@ -610,9 +616,7 @@ MOVED = {
 }
 
 
-@parametrize_with_checks(
-    [RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED
-)
+@parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
@@ -968,7 +972,10 @@ class TestFrozenAlone:
         mix = self.mix()
         assert mix.validation_ == "frozen"
         assert "out-of-fold" not in mix.guarantee_.details
-        assert "the 284 rows given to fit, where no model was fitted" in mix.guarantee_.details
+        assert (
+            "the 284 rows given to fit, which you state that the models were not fitted on"
+            in mix.guarantee_.details
+        )
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()
@@ -978,7 +985,7 @@ class TestFrozenAlone:
 
     def test_not_fitted(self):
         mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
-        with pytest.raises(ValueError, match=r"'bayes' is frozen, but not fitted: GaussianNB\(\)"):
+        with pytest.raises(ValueError, match="'bayes' is not fitted: call fit of the GaussianNB first"):
             mix.fit(X, Y)
 
 

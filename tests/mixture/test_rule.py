@@ -13,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 import tailboost as tb
 from tailboost import rates
 from tailboost.mixture import Rule
+from tailboost.mixture._rule import RulePart
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"
 LABELS = np.array(['a "b"', "it's", "z"])
@@ -64,7 +65,8 @@ def test_every_way_out_answers_alike(case, K):
     rule = mix.rule_
     wanted = mix.predict_from(P, **({"groups": groups} if told else {}))
     document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
-    np.testing.assert_array_equal(Rule.from_dict(document).predict(P, groups), wanted)
+    again = Rule.from_dict(document).predict(P, groups if told else None)
+    np.testing.assert_array_equal(again, wanted)
     column = "grouped" if told else None
     np.testing.assert_array_equal(asked(rule.to_sql(group=column), P, groups), wanted)
     assert set(rule.models) == set(mix.used_models_)
@@ -88,12 +90,156 @@ def test_columns_by_name():
     rule = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
     by_list = rule.to_sql({"forest": ["p0", "p1"]})
     assert by_list == rule.to_sql(lambda model, label: f"p{LABELS.tolist().index(label)}")
-    assert {'"p0"', '"p1"'} <= set(by_list.split())
+    assert {'"t"."p0"', '"t"."p1"'} <= set(by_list.split())
     assert "ln(" not in by_list
     with pytest.raises(ValueError, match="needs 2 names"):
         rule.to_sql({"forest": ["p0"]})
     with pytest.raises(ValueError, match="needs 2 names"):
         rule.to_sql({})
+
+
+def test_a_column_for_two_probabilities_is_refused():
+    P, y, _ = TABLES[2]
+    rule = tb.RobustMixtureClassifier.from_probabilities(P, y).rule_
+    assert len(rule.models) == 2
+    with pytest.raises(
+        ValueError, match=r"of model 'forest' and .* 'my bayes'; .* pattern \{model\}_\{label\}"
+    ):
+        rule.to_sql(lambda model, label: f"p_{label}")
+    with pytest.raises(ValueError, match="column of its own"):
+        rule.to_sql({name: ["p", "p"] for name in P})
+
+
+HALF = {"forest": [[0.5, 0.5]]}
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "says"),
+    [
+        ({"forest": [[np.nan, np.nan]]}, ["x"], "sum to 1"),
+        ({"forest": [[-5, 105]]}, ["x"], "sum to 1"),
+        ({"forest": [[-0.2, 1.2]]}, ["x"], "sum to 1"),
+        ({"forest": [[0.5]]}, ["x"], "1 column, but there are 2"),
+        ({"forest": [["0.5", "0.5"]]}, ["x"], "must be numbers"),
+        ({"bayes": [[0.5, 0.5]]}, ["x"], r"those of \['forest'\] are missing"),
+        ({}, ["x"], "at least one model"),
+        (HALF, None, "groups are needed"),
+        (HALF, ["z"], "not seen in fit"),
+        (HALF, [None], "missing"),
+        (HALF, ["x", "x"], "groups has 2 entries"),
+        (HALF, {"a": ["x"], "b": ["x"]}, "one column"),
+    ],
+)
+def test_a_rule_refuses_what_predict_refuses(given, groups, says):
+    P, y, of = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6]
+    told = tb.RobustMixtureClassifier.from_probabilities(
+        {"forest": P["forest"]}, y, groups=of, limits=limits, by_group=True
+    )
+    with pytest.raises((ValueError, TypeError), match=says):
+        told.rule_.predict(given, groups)
+    with pytest.raises((ValueError, TypeError)):
+        told.predict_from(given, groups=groups)
+    blind = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
+    with pytest.raises(ValueError, match="no part in the answers"):
+        blind.predict(HALF, ["x"])
+
+
+def test_sql_answers_rows_that_predict_refuses_with_null():
+    P, y, groups = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6, rates.deferred() <= 0.1]
+    rule = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": P["forest"]}, y, groups=groups, limits=limits, by_group=True
+    ).rule_
+    base = sqlite3.connect(":memory:")
+    base.execute("create table scores (grouped text, p0 real, p1 real)")
+    good = ("x", 0.9, 0.1)
+    bad = [("x", None, 0.1), ("x", 0.9, None), ("x", None, None), ("x", 90, 10), ("x", -0.2, 1.2),
+           ("x", 0.9, 0.3), ("unknown", 0.9, 0.1), (None, 0.9, 0.1), ("x", float("nan"), 0.1)]  # fmt: skip
+    base.executemany("insert into scores values (?, ?, ?)", [good, *bad])
+    for what in ("label", "deferred"):
+        sql = rule.to_sql({"m": ["p0", "p1"]}, group="grouped", what=what, table="s")
+        first, *rest = [one for (one,) in base.execute(f"select {sql} from scores as s order by s.rowid")]
+        assert first is not None
+        assert rest == [None] * len(bad)
+    for columns, group in ((["q0", "q1"], "grouped"), (["p0", "p1"], "other")):  # no such column
+        sql = rule.to_sql({"m": columns}, group=group, table="s")
+        with pytest.raises(sqlite3.OperationalError, match="no such column"):
+            base.execute(f"select {sql} from scores as s")
+
+
+def test_every_way_out_answers_10_000_rows_alike():
+    rng = np.random.default_rng(3)
+    p = np.clip(rng.integers(0, 101, 10_000) / 100, 0, 1)
+    P = {"forest": np.column_stack([1 - p, p]), "my bayes": rng.dirichlet([1, 1], 10_000)}
+    fit, y, _ = TABLES[2]
+    mix = tb.RobustMixtureClassifier.from_probabilities(fit, y, limits=[rates.deferred() <= 0.1])
+    rule = mix.rule_
+    wanted = mix.predict_from(P)
+    assert set(wanted) == set(LABELS[:2])
+    np.testing.assert_array_equal(rule.predict(P), wanted)
+    np.testing.assert_array_equal(Rule.from_dict(json.loads(json.dumps(rule.to_dict()))).predict(P), wanted)
+    np.testing.assert_array_equal(asked(rule.to_sql(), P, np.full(10_000, "x")), wanted)
+    deferred = asked(rule.to_sql(what="deferred"), P, np.full(10_000, "x")).astype(bool)
+    np.testing.assert_array_equal(deferred, mix.defers_from(P))
+
+
+def changed(document, path, value):
+    document = json.loads(json.dumps(document))
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["parts"], []),
+        (["parts", 0, "prices", 0, 1, 0], "1) x; --"),
+        (["parts", 0, "prices", 0, 1], [0.0]),
+        (["parts", 0, "prices"], None),
+        (["parts", 0, "power"], "2"),
+        (["parts", 0, "power"], 2.0),
+        (["parts", 0, "share"], 0.0),
+        (["parts", 0, "share"], True),
+        (["parts", 0, "offsets"], [0.0]),
+        (["parts", 0, "offsets", 0], None),
+        (["parts", 0, "weights"], {"forest": "1"}),
+        (["parts", 0, "weights"], ["forest"]),
+        (["parts", 0, "inferred"], 0),
+        (["parts", 0, "more"], 1),
+        (["least_probability"], "1e-6"),
+        (["least_probability"], 0),
+        (["classes"], ["a"]),
+        (["classes"], ["a", "a"]),
+        (["classes"], [["a"], "b"]),
+        (["groups"], []),
+        (["groups"], ["x", "x"]),
+    ],
+)
+def test_a_document_is_checked(path, value):
+    P, y, _ = TABLES[2]
+    document = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_.to_dict()
+    with pytest.raises(ValueError, match="this is no rule"):
+        Rule.from_dict(changed(document, path, value))
+
+
+def test_the_least_probability_of_a_document_counts():
+    document = Rule(
+        ["a", "b"],
+        None,
+        [RulePart(1.0, {"m": 1.0}, [0.0, 0.0], [[[0.0, 1.0], [99.0, 0.0]]])],
+    ).to_dict()
+    P = {"m": np.array([[1.0, 0.0], [0.5, 0.5]])}
+    assert Rule.from_dict(document).predict(P).tolist() == ["a", "b"]
+    rule = Rule.from_dict(changed(document, ["least_probability"], 0.02))
+    assert rule.predict(P).tolist() == ["b", "b"]
+    base = sqlite3.connect(":memory:")
+    base.execute("create table t (m_a real, m_b real)")
+    base.executemany("insert into t values (?, ?)", P["m"].tolist())
+    assert base.execute(f"select {rule.to_sql()} from t").fetchall() == [("b",), ("b",)]
 
 
 def test_a_threshold_is_said_as_one():
@@ -139,6 +285,15 @@ def test_command(tmp_path):
     assert "P(1) >" in call().stdout
     assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
     assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql({"bayes": ["p0", "p1"]})
+    forest = RandomForestClassifier(5, random_state=0)
+    two = tb.RobustMixtureClassifier([("bayes", GaussianNB()), ("forest", forest)], random_state=0).fit(X, y)
+    assert len(two.rule_.models) == 2
+    tb.save_model(two, tmp_path / "m.model")
+    refused = call("--sql", "--columns", "p_{label}")
+    assert refused.exit_code == 2
+    assert "{model}_{label}" in refused.output
+    assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
+    tb.save_model(mix, tmp_path / "m.model")
     for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}"), ("--sql", "--deferred")):
         assert call(*wrong).exit_code == 2
     tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")

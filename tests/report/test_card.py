@@ -99,11 +99,9 @@ def test_command(tmp_path):
     options = ("--target", "outcome", "--method", "adaboost", "--set", "n_estimators=3", "--model", model)
     assert call("fit", tmp_path / "train.csv", *options).exit_code == 0
     out = [tmp_path / "card.md", tmp_path / "card.html"]
-    done = call(
-        "card", model, "--data", tmp_path / "new.csv", "--group", "city", "--out", out[0], "--out", out[1]
-    )
+    done = call("card", model, tmp_path / "new.csv", "--group", "city", "--out", out[0], "--out", out[1])
     assert done.exit_code == 0, done.output
     assert "group city / x" in out[0].read_text()
     assert "600 rows of train.csv" in out[1].read_text()
-    assert "# Model card" in call("card", model, "--data", tmp_path / "new.csv").stdout
-    assert call("card", model, "--data", tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2
+    assert "# Model card" in call("card", model, tmp_path / "new.csv").stdout
+    assert call("card", model, tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2

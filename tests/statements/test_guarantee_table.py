@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from tailboost.statements.units import UnitErrors
 
 import tailboost as tb
 from tailboost.learners import HistTreeClassifier
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.units import UnitErrors
 from tailboost.thresholds._lines import MOST_LINES
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -98,7 +98,7 @@ def test_no_table_where_the_errors_are_not_known(data, worst_class):
 def test_of_many_units_the_worst_are_shown():
     errors = np.linspace(0.0, 0.9, 50)
     table = UnitErrors("class", range(50), np.ones(50), "50 rows", {"randomised": errors}).table()
-    assert len(str(table).splitlines()) == MOST_LINES + 2
+    assert len(str(table).splitlines()) == MOST_LINES + 3
     assert "\n49 " in str(table)
     assert "\n0 " not in str(table)
     assert "20 more" in str(table)
@@ -150,9 +150,9 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     *table, standing, headline = str(said).splitlines()
     assert "\n".join(table) == said.units.of_rule("predict").text
     assert [standing, headline] == [said.standing, said.headline]
-    worst = max(said.units.of_rule("predict"), key=lambda line: line.estimate)
-    between = f"estimate {100 * worst.low:.0f}–{100 * worst.high:.0f}"
-    error = f"{100 * worst.estimate:.0f} of 100 wrong ({between})"
+    worst = max(said.units.of_rule("predict"), key=lambda line: line.value)
+    between = f"{100 * worst.low:.0f}–{100 * worst.high:.0f}, 95 %"
+    error = f"{100 * worst.value:.0f} of 100 wrong ({between})"
     assert said.headline.startswith(f"Worst class: {worst.unit}, {error}")
     assert "compared with" not in said.headline  # what is made small there is the excess over targets
     assert "symbols: " in said.details

@@ -52,7 +52,9 @@ def test_gaps_and_ratios_follow_from_their_units():
     assert ratio.lower == pytest.approx(min(f.lower / m.upper, m.lower / f.upper))
     # What is asked twice is paid for once.
     assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
-    assert cert.certified
+    assert (gap.certified, gap.name, cert.certified) == (True, "gap seen", None)
+    listed = tb.certify(a, None, y, groups=groups, rates=limits, units=[("sex", "f"), ("sex", "m")])
+    assert (listed.rates[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
     assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["unit"] == "gap"
     assert pickle.loads(pickle.dumps(cert)) == cert

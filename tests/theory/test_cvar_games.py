@@ -12,7 +12,7 @@ from tailboost.game import Game, Response, Turn, Units, play
 from tailboost.learners import HistTreeClassifier
 from tailboost.metrics import cvar_zero_one_loss
 from tailboost.rules import EntropicLP, TotallyCorrectiveLP
-from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
+from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, worst_case_weights
 
 ALPHAS = (1e-6, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 LEARNERS = {"tree": DecisionTreeClassifier(max_depth=2), "hist": HistTreeClassifier(max_depth=2)}
@@ -327,3 +327,21 @@ def test_regularised_lpboost_at_one_over_n_is_adaboost_of_bounded_norm(seed, nor
     assert exponential_loss(ours) == pytest.approx(truth.fun, rel=1e-6)
     weights = np.exp(-ours @ margins)
     np.testing.assert_allclose(solution.unit_weights, weights / weights.sum(), atol=1e-5)
+
+
+def test_randomisation_may_lower_the_cvar_where_no_single_classifier_can():
+    """Proposition 2 of Zhai et al. 2021 in numbers: five classifiers that err on another tenth each."""
+    losses = np.kron(np.eye(5), np.ones(2))  # ten rows, two of which each is wrong on
+    for alpha in (0.1, 0.2, 0.5):
+        assert min(cvar(row, alpha) for row in losses) == pytest.approx(min(1.0, 0.2 / alpha))
+        assert minimize_cvar_mixture(losses, alpha).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.3, 1.2])
+def test_cvar_is_the_worst_case_over_a_ball_of_infinite_renyi_divergence(radius):
+    """D_∞(w ‖ p) = log max w_i/p_i ≤ δ is w_i ≤ p_i/α with α = e^(−δ)."""
+    rng = np.random.default_rng(0)
+    losses, p = rng.random(12), rng.dirichlet(np.ones(12))
+    found = worst_case_weights(losses, "cvar", radius=radius, base=p)
+    assert found.value == pytest.approx(cvar(losses, np.exp(-radius), p))
+    assert np.log(np.max(found.unit_weights / p)) <= radius + 1e-9

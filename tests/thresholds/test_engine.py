@@ -11,7 +11,6 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.thresholds import (
     Member,
-    Pool,
     Program,
     Table,
     charges,

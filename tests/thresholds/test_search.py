@@ -168,7 +168,9 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
     table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
-        drawn = select(pool, Program.of_rates(table.strata, Objective.of(rates.error()), limits), randomized=True)
+        drawn = select(
+            pool, Program.of_rates(table.strata, Objective.of(rates.error()), limits), randomized=True
+        )
         assert alone.keeps
         assert alone.value <= drawn.value + 2e-3
 

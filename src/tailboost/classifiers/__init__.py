@@ -5,6 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost._method import Method
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -14,8 +15,12 @@ from tailboost.classifiers.cvar import (
 )
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
-from tailboost.classifiers.tradeoff import TradeOff
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallUnitsWarning,
+)
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
     EBBoostClassifier,
@@ -31,6 +36,8 @@ __all__ = [
     "AverageBoostClassifier",
     "BoundNotMetWarning",
     "CVaRBoostClassifier",
+    "ConfidenceNotReachedWarning",
+    "Curve",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -42,7 +49,6 @@ __all__ = [
     "SeenRowsError",
     "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
-    "TradeOff",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, ClassVar, cast
 
@@ -15,8 +16,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import positions
+from tailboost._rows import Sketch
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier
+from tailboost.classifiers.curve import Curve, CurvePoint, RateOf
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.plan import Plan, Schedule
@@ -24,8 +27,10 @@ from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
+from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
 from tailboost.rules.additive import Additive as AdditiveRule
-from tailboost.statements.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
+from tailboost.statements.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee, rates_of
+from tailboost.thresholds import RateTable
 from tailboost.validation import HELD_OUT, Scheme
 
 
@@ -101,12 +106,76 @@ class AdditiveClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
             combiner = self.combiner_
-            # Rows given as X_val may be training rows all the same.
-            fitted = combiner.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
             self._guarantee = additive_guarantee(
-                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=fitted
+                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=self._judged_on_fitted
             )
         return self._guarantee
+
+    @property
+    def _judged_on_fitted(self) -> bool:
+        """Whether members were fitted on the rows where the error is measured; X_val may be training rows."""
+        return self.combiner_.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
+
+    def _measured(self, *rates: Any, kind: str = "") -> RateTable:
+        check_is_fitted(self)
+        combiner, stated = self.combiner_, [(rate, None) for rate in rates]
+        words, classes = combiner.rows.words, self.classes_.tolist()
+        return rates_of(combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind)
+
+    @property
+    def rates_(self) -> RateTable:
+        """The overall error and that of each class by `predict`, on the rows where they are measured."""
+        return self._measured(error(), error(by="class"))
+
+    @property
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, on the rows where it is measured; NaN without rows."""
+        return {line.unit: line.value for line in self._measured(error(by="class"), kind="class")}
+
+    @property
+    def limits_met_(self) -> None:
+        """None: there are no limits."""
+        check_is_fitted(self)
+
+    def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
+        """Return the trade-off of two rates: one point, because additive classifiers have one rule.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The first rate; by default the overall error.
+        b : rate or largest, optional
+            The second rate; by default the largest error of a class.
+
+        Returns
+        -------
+        Curve
+        """
+        one = error() if a is None else a
+        limited: Any = one if getattr(one, "compares", False) else Objective.of(one)
+        other = Objective.of(Largest(error(by="class")) if b is None else b)
+        reached = [
+            stated.value(np.array([line.value for line in self._measured(stated.rate)]))
+            for stated in (limited, other)
+        ]
+        point = CurvePoint(reached[0], reached[1], copy.copy(self))
+
+        def at(level: float, point: Any) -> Any:
+            if point is not None:
+                return point
+            raise InfeasibleLimitsError(
+                f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
+            )
+
+        words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
+        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
+
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
+        """Return the answers of the classifiers of a curve."""
+        return [(each.predict(X), None) for each in classifiers]
+
+    def _sketch(self, X: Any) -> Sketch:
+        return Sketch.of_rows(self._checked(X))
 
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores

@@ -49,7 +49,7 @@ from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
-from tailboost.statements.known_rows import KnownRows, holds_fitted, noting_seen
+from tailboost.statements.known_rows import KnownRows, holds_unknown, noting_seen
 from tailboost.storage.checkpoints import Checkpoints, keep
 from tailboost.validation import Memory, Scheme, choose_scheme
 
@@ -331,7 +331,7 @@ class BaseBoostClassifier(
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
                 # By these, rows that were fitted on or judged on are known.
-                seen = replace(problem.sketch, complete=not holds_fitted(self._learner()))
+                seen = replace(problem.sketch, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Sketch, ...] = ()
                 if problem.validation is not None:
                     X_val, judged = problem.validation

@@ -76,6 +76,37 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, eq=False)
+class LookedAt:
+    """Rows on which the points of a curve were measured: a point picked afterwards may depend on them.
+
+    Attributes
+    ----------
+    points : list of classifiers
+        Points that a curve already holds; they record further rows at once.
+    sketches : list of Sketch
+        Fingerprints of the rows.
+    """
+
+    points: list[Any] = field(default_factory=list)
+    sketches: list[Sketch] = field(default_factory=list)
+
+    def add(self, sketch: Sketch) -> None:
+        """Record the fingerprints of rows."""
+        self.sketches.append(sketch)
+        for point in self.points:
+            point.chosen_rows_ = (*point.chosen_rows_, sketch)
+
+    def told_to(self, point: Any) -> Any:
+        """Return a point; its ``chosen_rows_`` include the recorded rows."""
+        if not self.sketches:
+            return point
+        known = {id(sketch) for sketch in point.chosen_rows_}
+        new = [sketch for sketch in self.sketches if id(sketch) not in known]
+        point.chosen_rows_ = (*point.chosen_rows_, *new)
+        return point
+
+
+@dataclass(frozen=True, eq=False)
 class Curve:
     """The trade-off of two rates: no point has both rates larger than another one. Made by ``tradeoff()``.
 
@@ -120,8 +151,11 @@ class Curve:
     # ``sketch(X)`` returns the fingerprints of rows; None of rows without features.
     _sketch: Callable[[Any], Sketch | None] = field(repr=False)
     gap: float = float("inf")
-    # Fingerprints of the rows on which points were measured: who then takes one may have chosen it by them.
-    _looked_at: list[Sketch] = field(default_factory=list, repr=False)
+    # Shared by curves of one call, from any of which a point may be picked.
+    _looked_at: LookedAt = field(default_factory=lambda: LookedAt(), repr=False)
+
+    def __post_init__(self) -> None:
+        self._looked_at.points.extend(point.classifier for point in self.points)
 
     def __iter__(self) -> Iterator[CurvePoint]:
         return iter(self.points)
@@ -162,9 +196,7 @@ class Curve:
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
         point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
-        if self._looked_at:
-            point.chosen_rows_ = (*point.chosen_rows_, *self._looked_at)
-        return point
+        return self._looked_at.told_to(point)
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.
@@ -187,7 +219,7 @@ class Curve:
         """
         X, y = unpack(X, y)
         if (sketch := self._sketch(X)) is not None:
-            self._looked_at.append(sketch)
+            self._looked_at.add(sketch)
         found = []
         classifiers = [p.classifier for p in self.points]
         for classifier, (answers, deferred) in zip(

@@ -194,7 +194,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
             return totally_corrective_bounds(self.game_)
         if self.player == "entropic":
             return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
-        alpha, combiner = self.objective_.alpha, self.combiner_
+        alpha, combiner = self.combiner_.alpha, self.combiner_
         bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
         if self._even or alpha is None:  # or re-weighted for units
             return bounds
@@ -260,7 +260,8 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     References
     ----------
-    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 2.
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 2
+    (`tailboost.published.adalpboost` has its settings).
 
     Examples
     --------
@@ -311,7 +312,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     References
     ----------
-    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, eq. 6.
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, Algorithm 1 with
+    the weights of eq. 5 (`tailboost.published.lpboost`).
 
     Examples
     --------
@@ -368,7 +370,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     References
     ----------
     Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021, eq. 8 (with the sign of
-    its constraint corrected).
+    its constraint corrected; `tailboost.published.regularized_lpboost` has its settings).
     Warmuth, Glocer, Vishwanathan: Entropy Regularized LPBoost, ALT 2008.
 
     Examples

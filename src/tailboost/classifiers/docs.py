@@ -28,6 +28,11 @@ min_unit_rows : int, default=10
     pooled, and where they are still too few the smallest of the others joins them. Classes are never pooled.
     A warning names all that are small. What is reported is by unit all the same.
 
+shrinkage : float ≥ 0, default=5.0
+    Pseudo-rows per class, group or cell. The error of a subgroup with n rows is shrunk towards the mean over
+    the subgroups, with weight s/(n + s) for s pseudo-rows. The player and λ use the shrunk errors, reports
+    use the measured ones.
+
 include_constants : bool, default=True
     Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip.
 
@@ -134,26 +139,15 @@ unit_pools_ : ndarray of shape (m,)
     Number of the steering unit, the column of ``trace_.weights``, of each unit of the game: small ones share
     one (see ``min_unit_rows``).
 
-unit_estimates_ : ndarray of shape (m,) or None
-    Error of `predict` on each unit where each half of the validation rows is judged by the choice made on the
-    other half; NaN without a row. An estimate, not a certificate (`tailboost.certify`): the weights of the
-    game and the members themselves were made with all of these rows. None where nothing was chosen, members
-    were fitted on these rows (``validation="train"``) or their answers are not known (after `reweight`).
-
 unit_intervals_ : ndarray of shape (m, 2)
-    95 % intervals about `unit_estimates_`: the hull of Clopper–Pearson intervals about the error on each half
-    and on both, of fewer rows where models of different folds differ by more than chance. On fifteen sets
-    (``tailboost reproduce optimism``) 89 to 90 % of the errors on test rows were inside, 94 to 95 % once the
-    chance of the test rows is allowed for.
-
-expected_unit_estimates_ : ndarray of shape (m,) or None
-    Expected error of the randomised classifier on each unit where each half of the validation rows is judged
-    by the choice made on the other half. An estimate, not a certificate (`tailboost.certify`): the weights of
-    the game and the members themselves were made with all of these rows. None where nothing was chosen,
-    members were fitted on these rows (``validation="train"``), or the game's units are not those of λ.
+    95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson intervals
+    about `unit_errors_` with effective numbers of rows; each arm is lengthened in quadrature by 1.96 · .015
+    if refits on all rows answer. NaN with fewer than 10 rows. None if members were fitted on these rows
+    (``validation="train"``) or their answers are not known (after `reweight`). `tailboost.certify` gives a
+    guarantee.
 
 expected_unit_intervals_ : ndarray of shape (m, 2)
-    95 % intervals about `expected_unit_estimates_`, as ``guarantee_.units`` shows them.
+    The same about the expected errors of the randomised classifier, as ``guarantee_.units`` shows them.
 
 n_features_in_, feature_names_in_
     The number of columns in `fit`, and their names where all are text.

@@ -222,7 +222,12 @@ def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     known = dict(getattr(classifier, "group_features_", ())) if same else {}
     telling = tuple((column, known.get(column)) for column in names.columns or (None,))
-    return {"_group_names": names, "groups_": names.names, "group_features_": telling}
+    return {
+        "_group_names": names,
+        "groups_": names.names,
+        "group_combinations_": names.combinations,
+        "group_features_": telling,
+    }
 
 
 def read_problem(
@@ -268,6 +273,11 @@ def read_problem(
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)
         telling = zip(names.columns or (None,), telling_features(kept, numbers), strict=True)
-        found |= {"_group_names": names, "groups_": names.names, "group_features_": tuple(telling)}
+        found |= {
+            "_group_names": names,
+            "groups_": names.names,
+            "group_combinations_": names.combinations,
+            "group_features_": tuple(telling),
+        }
     problem = Problem(kept, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, found

@@ -21,20 +21,21 @@ from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._base import routed_params as routed_params
 from tailboost.classifiers._base import with_callbacks as with_callbacks
+from tailboost.classifiers.curve import Curve, CurvePoint, Measured, RateOf, front
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
-from tailboost.classifiers.target_game import warn_of_targets
-from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
-from tailboost.combiners import Mixture, MixtureEnsemble, Objective
-from tailboost.combiners.objective import WorstUnit, objective_named
+from tailboost.classifiers.target_game import warn_of_missed
+from tailboost.combiners import Grouping, Mixture, MixtureEnsemble, SubgroupMixture, combiner_of
+from tailboost.combiners.objective import objective_named
+from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, Rows, n_group_rows
+from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
 from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
-from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.targets import checked_targets
-from tailboost.thresholds import RateTable
+from tailboost.thresholds import SLIGHT, RateTable
 
 # What serves where no rows are given to `reweight`.
 KEPT = (
@@ -52,17 +53,13 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
-        """Return the errors of the units of the game, where there are few and they are known."""
-        return None
-
     @property
-    def combiner_(self) -> Mixture:
+    def combiner_(self) -> Mixture | SubgroupMixture:
         """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
-        return cast("Mixture", self._run.plan.combiner)
+        return cast("Mixture | SubgroupMixture", self._run.plan.combiner)
 
     @property
-    def objective_(self) -> Objective:
+    def objective_(self) -> Any:
         """What the mixture makes small, or what it is judged by."""
         return self.combiner_.objective
 
@@ -70,19 +67,97 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def gap_(self) -> float:
         """Largest optimality gap of a solve; of one member alone what members that share could gain."""
         check_is_fitted(self)
-        return max(0.0, *self.trace_.gap.tolist(), self.combiner_.gap(self.ensemble_))
+        return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         self.ensemble_ = ensemble
-        self.__dict__.pop("_guarantee", None)
+        for name in ("_guarantee", "_counted"):
+            self.__dict__.pop(name, None)
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 
     def _rows_kept(self) -> Rows:
         return self.combiner_.pool.ledger.rows
 
-    def _own_groups(self, rows: Rows) -> Rows:
-        """Return rows with their groups numbered as the units of the fitted game."""
-        return rows
+    # -- on the selection data -----------------------------------------------------------------------
+
+    @property
+    def _grouping(self) -> Grouping:
+        """The names of the groups of the selection data."""
+        return Grouping.of(self.classes_)
+
+    @property
+    def _counting(self) -> SubgroupMixture:
+        """The members as candidates with confusion counts, for the subgroups that the objective is about."""
+        return self.combiner_.counting(self._grouping)
+
+    def _counts(self) -> Floats:
+        """Return the confusion counts of `predict` on the selection data."""
+        if "_counted" not in self.__dict__:
+            shares = self.combiner_.pool.shares(self.ensemble_)
+            self._counted = self._counting.counted(shares.argmax(axis=1))
+        return self._counted
+
+    def _errors(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        return self._counting.errors_of(counts)
+
+    @property
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
+        check_is_fitted(self)
+        return self._counting.rates_of(self._counts())
+
+    @property
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, group or cell that the objective is about.
+
+        On the selection data: a value, not an estimate for other rows. NaN for a subgroup without rows.
+        """
+        check_is_fitted(self)
+        return {line.unit: line.value for line in self._errors(self._counts())}
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether `predict` keeps all limits on the selection data; None without limits."""
+        check_is_fitted(self)
+        combiner = self._counting
+        if not combiner.limits:
+            return None
+        return bool((combiner.program.excesses(self._counts()) <= SLIGHT).all())
+
+    @property
+    def units_(self) -> list[Any]:
+        """The subgroups of `subgroup_errors_`."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """The values of `subgroup_errors_`, shape (m,)."""
+        return np.array(list(self.subgroup_errors_.values()))
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
+        return self._errors(self._counts()).intervals()
+
+    @property
+    def bound_met_(self) -> bool | None:
+        """`limits_met_`."""
+        return self.limits_met_
+
+    def _unit_table(self) -> RateTable | None:
+        """Return the errors of the subgroups, by `predict` and expected of the randomised rule.
+
+        None if the objective is about rows.
+        """
+        if (combiner := self._counting) is not self.combiner_:
+            return None
+        found = self._errors(self._counts())
+        drawn = self._errors(combiner.mixed(self.estimator_weights_))
+        if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in zip(found, drawn, strict=True)):
+            return found
+        lines = [replace(line, rule="randomised") for line in drawn]
+        return replace(found, lines=(*found.lines, *lines))
 
     def reweight(
         self,
@@ -90,7 +165,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         y: Any = None,
         *,
         alpha: float | None = None,
-        objective: str | Objective | None = None,
+        objective: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
@@ -105,9 +180,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             model serve: out-of-fold losses of the training rows, or those of a held-out part or of ``X_val``.
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
-        objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
-            What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
-            fitted for. Or an objective itself, such as a `tailboost.WorstUnit`.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell"}, rate or largest, optional
+            What λ minimises; by default "cvar" if an ``alpha`` is known, else the objective of the fit. Or a
+            rate of `tailboost.rates`, or a `tailboost.CVaR`.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
             the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
@@ -146,51 +221,72 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         alpha = self._alpha_for(objective, alpha)
         own = objective is None and alpha is None
         aim = self.objective_ if own else objective_named(objective or "cvar", alpha)
-        combiner: Mixture = self.combiner_
-        budget = combiner.mean_budget if mean_budget is None else checked_budget(mean_budget)
+        combiner = self.combiner_
+        if mean_budget is not None:
+            mean_budget = check_number(mean_budget, "mean_budget", 0, 1, closed=True)
+        budget = combiner.mean_budget if mean_budget is None else mean_budget
         new = copy.copy(self)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
         X, y = unpack(X, y)
-        numbers = None
-        if rows_given("reweight", X, y, sample_weight=sample_weight):
+        pool, grouping = combiner.pool, self._counting.grouping
+        given = rows_given("reweight", X, y, sample_weight=sample_weight)
+        if given:
             if groups is not None and not own:
                 new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:
                 raise ValueError("objective='worst_group' needs groups")
-            given = ValidationRows(X, y, groups, sample_weight)
-            X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
+            X, rows = judged_rows(
+                new, self._learner(), ValidationRows(X, y, groups, sample_weight), "",
+                "the {:,} rows given to reweight",
+            )  # fmt: skip
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(X))
-            limited = max_error is not None or (own and combiner.limit is not None)
-            combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows, limited)
+            pool = pool.judged_on(X, rows)
+            grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
         elif groups is not None:
-            if objective != "worst_group":
+            if own or objective in ("cvar", "worst_class"):
                 raise ValueError("groups without X and y need objective='worst_group'")
-            numbers = new._groups_of_judged(groups)
-        limit = combiner.limit if own else None
+            pool = pool.regrouped(new._groups_of_judged(groups))
+            grouping = Grouping.of(self.classes_, new._group_names)
+        else:
+            pool = pool.snapshot()
+        limits = combiner.limits if own else ()
         if max_error is not None:
-            if aim.unit is None:
-                raise ValueError(
-                    f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
-                    "'worst_group'"
-                )
-            names = new._names_of(cast("WorstUnit", aim))
-            allowed = checked_targets(max_error, names, aim.unit)
-            aim, limit = cast("WorstUnit", aim).held_to(allowed)
-            new._take_targets(aim, max_error, allowed)
-        found = self._combined_by(new, combiner.aiming_at(aim, numbers, budget, limit), X is not None)
+            aim, limits = self._aimed(pool, aim, grouping, max_error)
+        found = combiner_of(pool, aim, grouping, limits, budget, combiner.randomized)
+        mixed = self._combined_by(new, found, given)
         if max_error is not None:
-            warn_of_targets(found.combiner_, names, allowed)
-        return found
+            mixed._take_targets(max_error)
+            mixed._warn_of_missed()
+        return mixed
 
-    def _names_of(self, objective: WorstUnit) -> list[Any]:
-        """Return the names of the units of an objective."""
-        names: list[Any] = (self.classes_ if objective.unit == "class" else self.groups_).tolist()
-        return names
+    def _aimed(
+        self, pool: Pool, aim: Any, grouping: Grouping, max_error: Any
+    ) -> tuple[Objective, tuple[Limit, ...]]:
+        """Return the overall error as objective, within limits on the errors of subgroups."""
+        rate = getattr(aim, "rate", None)
+        if rate is None:
+            raise ValueError(
+                f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
+                "'worst_group'"
+            )
+        if rate.by is None:  # within limits already
+            rate = self._counting.steering
+        strata = grouping.table(pool.ledger.rows)[0].strata
+        names = strata.units(rate.by)[0]
+        allowed = checked_targets(max_error, names, rate.by)
+        return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
 
-    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
-        """Take targets for the units of an objective, where the classifier has targets of its own."""
+    def _take_targets(self, max_error: Any) -> None:
+        """Take targets that `reweight` was given."""
+
+    def _warn_of_missed(self, reasons: Sequence[str] = ()) -> None:
+        """Name the subgroups whose error is above their limit."""
+        combiner = self._counting
+        missed = [line for line in self._errors(self._counts()) if line.met is False]
+        if missed:
+            warn_of_missed(missed, combiner, self._rows_kept().words, reasons)
 
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
         """Return the tail mass of an objective as given to `reweight`, checked; None where it has none."""
@@ -202,7 +298,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
         return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
-    def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
+    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture, elsewhere: bool = False) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
         own = self.combiner_
         if own.chooses_shares and "mean_budget" in self.get_params(deep=False):
@@ -218,50 +314,107 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         new._set_ensemble(combiner.settle(new.game_))
         return new
 
-    def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
-        """Return what a lower worst error costs in mean error, without training anything.
+    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9) -> Curve:
+        """Return what a limit on one rate costs in another, without training.
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], optional
-            Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight.
+        a : rate, largest, gap or ratio, optional
+            What is limited; by default the overall error.
+        b : rate or largest, optional
+            What is made small within the limit. By default the objective or, beside the overall error, the
+            largest error of a class.
+        n_points : int, default=9
+            Limits for which mixtures are selected, from the tightest to the loosest.
 
         Returns
         -------
-        TradeOff
-            On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
-            ``predicted(X, y)`` what `predict` does on other rows. For a vote, that of a mixture of its
-            voters.
+        Curve
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates of `predict` on other rows. If members share λ, both rates of a point are those of the
+            randomised rule.
 
         Raises
         ------
         ValueError
-            If a budget is not in [0, 1].
+            If the rates are none, or not known here.
         """
         check_is_fitted(self)
-        mixture = self.combiner_.aiming_at(self.objective_)
-        source = Source(self.ensemble_, self.objective_, self._within, self._judge, self._checked)
-        return trace(mixture, source, budgets)
+        counting = self._counting
+        if a is None and b is None and self.combiner_ is not counting:
+            return self._tail_curve()
+        own = counting.objective
+        small: Any = Largest(own.rate) if own.worst else own.rate
+        limited: Any = error() if counting.limit is None else Largest(counting.limit.rate)
+        if getattr(b, "compares", False):
+            a, b = b, a
+        if a is not None:
+            limited, small = a, error()
+        if limited == small:
+            small = Largest(error(by="class"))
+        return self._rate_curve(limited, small if b is None else b, n_points)
 
-    def _within(self, mean_budget: float) -> Self:
-        combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
+    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
+        """Return the trade-off of two rates."""
+        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
+        other, combiner = Objective.of(small), self._counting
+        of_one = one.within(one.most)
+        others = tuple(x for x in combiner.limits if (x.form, x.rate) != (of_one.form, of_one.rate))
+        budget = None if error() in (one.rate, other.rate) else combiner.mean_budget
+        stated = combiner.stating(other, others, budget)
+
+        def at(level: float, point: Any) -> Any:
+            if point is not None:
+                return point
+            return self._selecting(combiner.stating(other, (*others, one.within(level)), budget))
+
+        reached, weights = stated.front_of(one, n_points)
+        points = tuple(
+            CurvePoint(float(reached[i, 0]), float(reached[i, 1]), self._weighing(stated, weights[i]))
+            for i in front(one, *reached.T)
+        )
+        words, measures = self._rows_kept().words, (RateOf(one), RateOf(other))
+        return Curve(points, one, other, words, measures, at, self._along, self._sketch)
+
+    def _tail_curve(self) -> Curve:
+        """Return the trade-off of the overall error and an objective over rows."""
+        combiner = cast("Mixture", self.combiner_)
+        found, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+
+        def at(level: float, point: Any) -> Any:
+            budget = max(0.0, level - least)
+            return self._selecting(combiner.aiming_at(combiner.objective, mean_budget=budget))
+
+        values = combiner.values(found.mixture)
+        points = tuple(
+            CurvePoint(mean, value, self._weighing(combiner.aiming_at(combiner.objective), mixture))
+            for mean, value, mixture in zip(found.mean.tolist(), values.tolist(), found.mixture, strict=True)
+        )
+        overall = Objective.of(error())
+        measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
+        about = points, overall, combiner.objective, words, measures
+        return Curve(*about, at, self._along, self._sketch, found.gap)
+
+    def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
+        """Return the classifier of some mixture weights of the members."""
+        new = copy.copy(self)
+        new._run = replace(
+            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
+        )
+        new._set_ensemble(combiner.ensemble(mixture))
+        return new
+
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
+        """Return the answers of the classifiers of a curve; members are asked once."""
+        answers = list(self.ensemble_.answers(self._checked(X)))
+        return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
+
+    def _sketch(self, X: Any) -> Sketch:
+        return Sketch.of_rows(self._checked(X))
+
+    def _selecting(self, combiner: Mixture | SubgroupMixture) -> Self:
+        """Return the classifier that another combiner of the same members selects."""
         return self._combined_by(copy.copy(self), combiner)
-
-    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[NDArray[Any]]]:
-        """Return rows to measure errors on, and the answers of all members to them."""
-        X, y = unpack(X, y)
-        pool = self.combiner_.pool
-        if not rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
-            if pool.answers is None:
-                raise ValueError(
-                    f"the answers of the members to {pool.ledger.rows.words} were not kept: give X and y"
-                )
-            return pool.ledger.rows, pool.answers
-        given = ValidationRows(X, y, groups, sample_weight)
-        X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
-        small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
-        return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""
@@ -303,7 +456,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            elsewhere = TwoFoldEstimate.of(self.combiner_)
             found = guarantee(
                 self.game_,
                 self.combiner_,
@@ -311,9 +463,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self.gap_,
                 self._bounds(),
                 self.classes_.tolist(),
-                elsewhere=elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
+            self._guarantee = replace(found, units=self._unit_table(), groups=group_uses(self))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -149,4 +149,4 @@ class OCOBoostClassifier(MixtureClassifier):
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, self._most_rounds())
+        return hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, self._most_rounds())

@@ -24,6 +24,10 @@ class LimitBelowNoiseWarning(UserWarning):
     """A limit on a rate is tighter than so few rows can show; the message names the unit and its rows."""
 
 
+class ConfidenceNotReachedWarning(UserWarning):
+    """No rule was found whose limits hold with the confidence; the message says what holds instead."""
+
+
 @dataclass(frozen=True)
 class Demand:
     """The weighted loss at which a learner stops growing."""

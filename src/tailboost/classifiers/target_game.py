@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,13 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning, ask
-from tailboost.combiners import Mixture, WorstUnit
+from tailboost.combiners import SubgroupMixture
 from tailboost.data import Problem
+from tailboost.game import doubt
+from tailboost.solvers import minimize_cvar_mixture
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitErrors
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
+from tailboost.targets import DECIMALS, MAX_ERRORS, Pools, TargetUnits
+from tailboost.thresholds import RateLine, RateTable
 from tailboost.validation import Scheme
 
 # The most classes that a warning names.
@@ -28,7 +29,7 @@ MOST_COUNTED = 20
 
 
 def target_units(
-    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool
+    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetUnits:
     """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
     judged = scheme.judged
@@ -46,7 +47,7 @@ def target_units(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=SHRINKAGE / (size + SHRINKAGE) if SHRINKAGE else None,
+        shrinkage=doubt(size, shrinkage),
     )
 
 
@@ -67,31 +68,17 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
 
 
-def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
-    """Return in words why answers say nothing, whatever target they meet; "" where they do.
-
-    ``predicted`` are the class numbers answered to the judged rows, ``reached`` their largest error of a unit
-    or the farthest beyond what it is allowed, and ``coin`` what the best mixture of constants reaches; None
-    where targets are stated, which constants may keep.
-    """
-    if np.ptp(predicted) == 0:
-        return f"predict answers {classes[predicted[0]]!s} to all of them"
-    if coin is not None and reached >= coin:
-        return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
-    return ""
-
-
 def least_error_met(reached: float) -> float:
     """Return the most demanding of the usual targets that an error meets."""
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
-def warn_of_unmeasured(units: UnitErrors) -> None:
-    """Name the units that no row is of."""
-    unmeasured = [unit_name(name) for name, n in zip(units.names, units.counts, strict=True) if not n]
+def warn_of_unmeasured(errors: RateTable) -> None:
+    """Name the subgroups without a row."""
+    unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
     if unmeasured:
         warn_user(
-            f"{units.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
+            f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
             "learnt from, so nothing is said about it",
             BoundNotMetWarning,
         )
@@ -111,84 +98,45 @@ def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least
 
 
 def warn_of_missed(
-    units: UnitErrors,
-    combiner: Mixture,
-    useless: str = "",
-    stop_reason: str = "",
-    *,
-    estimates: Floats | None = None,
+    missed: Sequence[RateLine], combiner: SubgroupMixture, words: str, reasons: Sequence[str] = ()
 ) -> None:
-    """Name the units whose error, or else whose estimate on other rows, misses what is allowed, and why."""
-    errors, allowed, missed = units.errors[units.rule], units.allowed, ~units.keeps(units.rule)
-    assert allowed is not None
-    below, shown = "less than " if units.strict else "", missed
-    said = [f"{error:.3g}" for error in errors]
-    if estimates is not None:
-        beyond = ~missed & (np.nan_to_num(estimates - allowed) > 0)
-        said = [f"{s}, estimate {e:.3g}" if b else s for s, e, b in zip(said, estimates, beyond, strict=True)]
-        shown = missed | beyond
-    order = sorted(np.flatnonzero(shown).tolist(), key=lambda k: not missed[k])
-    words = [f"{unit_name(units.names[k])} ({said[k]}, allowed {below}{allowed[k]:.3g})" for k in order]
-    more = " and others" if len(words) > NAMED else ""
-    of_whom = f" for {units.kind} {', '.join(words[:NAMED])}{more}" if words else ""
-    way = reachable(combiner) if missed.any() else ""
-    because = "; ".join(filter(None, (useless, beyond_by_estimate(combiner), stop_reason, way)))
-    because = f"; {because}" if because else ""
-    warn_user(f"the bound is not met on {units.words}{of_whom}{because}", BoundNotMetWarning)
+    """Name the subgroups whose error is above their limit, and why.
 
-
-def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) -> None:
-    """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
-    objective, ledger = cast("WorstUnit", combiner.objective), combiner.pool.ledger
-    rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.wrong, None
-    drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
-    predict = None if wrong is None else wrong(ensemble, whole)
-    found = UnitErrors.of(
-        objective.unit, list(units), rows, index, predict=predict, drawn=drawn, allowed=allowed
-    )
-    if combiner.excess > 0:
-        estimates = found.table(TwoFoldEstimate.of(combiner), index).column("estimate")
-    if combiner.excess > 0 or not found.keeps(found.rule).all():
-        warn_of_missed(found, combiner, estimates=estimates)
-
-
-def beyond_by_estimate(combiner: Mixture) -> str:
-    """Say how far beyond the targets the choice is, where none keeps them; else nothing."""
-    if combiner.excess == 0:
-        return ""
-    return (
-        "no choice keeps all targets by the estimate on rows it was not made on; of the one made the largest "
-        f"excess there is {combiner.excess:.3g}"
-    )
-
-
-def reachable(combiner: Mixture) -> str:
-    """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
-
-    Nothing is said of a vote, which is no mixture, and of an even mixture.
+    Parameters
+    ----------
+    missed : sequence of RateLine
+        Their errors.
+    combiner : SubgroupMixture
+        The members.
+    words : str
+        The selection data.
+    reasons : sequence of str
+        Other reasons.
     """
-    if combiner.even or (target := combiner.limit) is None:
+    below = "less than " if any(line.sense == "<" for line in missed) else ""
+    named = [f"{unit_name(x.unit)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
+    more = " and others" if len(named) > NAMED else ""
+    of_whom = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    because = "; ".join(filter(None, (*reasons, unreachable(combiner))))
+    because = f"; {because}" if because else ""
+    warn_user(f"the bound is not met on {words}{of_whom}{because}", BoundNotMetWarning)
+
+
+def unreachable(combiner: SubgroupMixture) -> str:
+    """Say how far all mixtures of the members are from the limits, if no mixture keeps them."""
+    if combiner.even or combiner.limit is None:
         return ""
-    curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
-    mean, worst = curve.mean, combiner.values(curve.mixture)
-    met = np.flatnonzero(worst <= target + 10.0**-DECIMALS)
-    if not len(met):
-        return (
-            f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
-            f"{worst.min():.3g}, not to {target:.3g}"
-        )
-    right, who = met[0], "the mixture (predict_shares)" if combiner.randomized else "predict"
-    # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
-    needed = (
-        mean[right]
-        if right == 0 or not combiner.randomized
-        else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
+    beyond = combiner.beyond(combiner.candidates().tallies)
+    least = (
+        minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1]).value
+        if combiner.randomized
+        else (float(beyond.max(axis=1).min()))
     )
-    return (
-        f"{who} meets them there with mean_budget={max(0.0, needed - least):.3g}, "
-        f"a mean error of {needed:.3g}"
-    )
+    if least <= combiner.worst_limit + 10.0**-DECIMALS:
+        return ""
+    who = "mixture" if combiner.randomized else "single member"
+    what = "largest error" if combiner.worst_limit else "largest excess"
+    return f"no {who} keeps all limits there: the least {what} is {least:.3g}, not {combiner.worst_limit:.3g}"
 
 
 def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tuple[Bound, ...]:
@@ -204,14 +152,14 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
     return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
 
 
-def target_bound(units: UnitErrors) -> Bound:
-    """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note, allowed = "a target, not a theorem", units.allowed
-    assert allowed is not None
-    words = f"on a {units.kind}, as measured on {units.words}"
-    largest, beyond = float(np.nanmax(units.errors["predict"])), units.excess["predict"]
+def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
+    """Set the errors of `predict` against the limits: the largest, or the largest excess if limits differ."""
+    note, values = "a target, not a theorem", np.array([line.value for line in errors])
+    words = f"on a {errors.kind}, as measured on {errors.words}"
+    largest = float(np.nanmax(values))
     if np.ptp(allowed) == 0:
         name = f"largest error of predict {words}"
-        return Bound(name, "max_error", float(allowed[0]), largest, note, units.strict)
+        return Bound(name, "max_error", float(allowed[0]), largest, note, strict)
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, units.strict)
+    beyond = float(np.nanmax(values - allowed))
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)

@@ -21,6 +21,7 @@ from tailboost.cli._shared import INTERRUPTED, exit_codes, fail
 # loaded when the command is asked for.
 COMMANDS = {
     "demo": ("_compare.demo", "Compare ours with plain methods on two bundled tables."),
+    "example": ("_example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
     "compare": ("_compare.compare_methods", "Compare methods on a table, and write a report."),
     "fit": ("_fit.fit", "Fit one method on a table and store it."),
     "predict": ("_predict.predict", "Predict the rows of a table."),

@@ -11,14 +11,17 @@ from tailboost import NotCertifiedError
 from tailboost import calibrate as cheapest
 from tailboost import certify as bounds_of
 from tailboost.cli import _options as given
+from tailboost.cli._attempts import AttemptLog, digest_of
 from tailboost.cli._models import StoredModel, check_model_output
 from tailboost.cli._rates import TableOfCosts, read_limits, read_rates, spelled, stated_limits
 from tailboost.cli._shared import (
     BadInput,
     check_output,
+    command_line,
     fail,
     read_number,
     say,
+    say_aside,
     tell,
     tell_json,
     write_out,
@@ -115,13 +118,21 @@ def calibrate(
         Path | None,
         typer.Option(metavar="FILE", help="The model of an earlier calibration, where this is a second one."),
     ] = None,
+    attempts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Attempts so far, by default MODEL.attempts.json: read, counted, and written again.",
+        ),
+    ] = None,
     sep: given.Sep = ",",
 ) -> None:
     """Write the cheapest point of a model's trade-off at which all targets are certified on DATA.
 
     DATA are rows that had no part in the fit; they are spent by this, and bounds on other errors need
     further rows (`tailboost certify`). Without --max-error and --limit those of the fit serve. If
-    not even the safest point is certified, nothing is written, and the exit code is 1.
+    not even the safest point is certified, no model is written, and the exit code is 1. Each attempt is
+    recorded in a file beside the model. A later attempt counts all of them, and needs rows that none had.
     """
     aims, limits = read_targets(max_error), read_limits(limit)
     if aims is not None and limits:
@@ -132,6 +143,11 @@ def calibrate(
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off to walk along")
     earlier = None if previous is None else StoredModel.read(previous).classifier
+    log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
+    check_output("--attempts", log.path, model, data, out, previous)
+    asked = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)
+    log = log.before(f"{asked} --confidence {confidence:g} of {digest_of(data)}")
+    classifier.calibration_attempts_ = log.earlier
     labels = classifier.classes_.tolist()
     columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
     if aims is None and not limits and not stated_limits(classifier):
@@ -152,21 +168,29 @@ def calibrate(
                 limits=[spelled(one, labels, columns, None) for one in limits] or None,
                 confidence=confidence,
                 groups=later.groups if of_groups else None,
-                previous=earlier,
+                previous=log.previous(earlier),
                 clusters=later.clusters,
             )
         except NotCertifiedError as error:
-            raise typer.Exit(fail(f"nothing is written: {error}", 1)) from None
+            log.add(classifier)
+            code = fail(f"no model is written: {error.reason}", 1)
+            if error.attempts:
+                say_aside(
+                    f"{data} is spent: no confidence is left for a test on these rows, alone or with others. "
+                    f"Attempts recorded in {log.path}: {log.count(classifier)}. Call calibrate again with a "
+                    "file of other rows: it reads the record, and spends less of the confidence"
+                )
+            raise typer.Exit(code) from None
+        log.add(classifier)
     stored.save(point, out, calibrated=str(data.name))
     tell(str(point.certificate_))
+    say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
     say(f"Model: {out}, the cheapest point whose targets are certified.")
 
 
 def card(
     model: given.Model,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="FILE", help="New rows that the model is measured on.")
-    ],
+    data: given.Data,
     out: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Where to write it: .md or .html; may be repeated."),
@@ -182,8 +206,8 @@ def card(
 ) -> None:
     """Write a card of a model: purpose, data, errors with certificates, limits, and what was not tested.
 
-    Everything but the purpose is measured or was noted at the fit. Without --out the Markdown is printed.
-    Groups are those of --group, else those of the fit.
+    DATA are new rows, on which the model is measured. Everything but the purpose is measured or was noted at
+    the fit. Without --out the Markdown is printed. Groups are those of --group, else those of the fit.
     """
     from tailboost.report import Card  # which the other commands need not wait for
 

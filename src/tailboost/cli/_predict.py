@@ -28,7 +28,9 @@ from tailboost.decisions import RandomizedDecision
 def predict(
     model: given.Model,
     data: given.Data,
-    out: given.OutFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The CSV file to write; by default it is printed.")
+    ] = None,
     identity: Annotated[
         str | None, typer.Option("--id", metavar="COL", help="A column of DATA to write beside the answers.")
     ] = None,
@@ -37,8 +39,8 @@ def predict(
 ) -> None:
     """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
 
-    A model that may pass rows on to a person has a column more, deferred; its prediction is then the label
-    that it would answer.
+    If the model defers rows to a person, a further column, deferred, says which; their prediction is the
+    label that the model would answer.
 
     A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
     the class. Columns are read as the model was fitted on them: values of another kind count as missing, new
@@ -46,7 +48,8 @@ def predict(
     Labels are written as they were given; those that begin like a formula (=cmd) can harm in a spreadsheet,
     see --escape-formulas.
     """
-    check_output("--out", out, model, data)
+    if out is not None:
+        check_output("--out", out, model, data)
     if identity in ("row", "prediction", "deferred"):
         raise BadInput(f"--id: the answers have a column {identity!r} of their own")
     stored = StoredModel.read(model)
@@ -57,7 +60,10 @@ def predict(
             answers[identity] = later.column(identity, "--id").to_numpy()
         with bad_input(f"{data}: "):
             answers |= _answers(stored.classifier, later.rows, stored.told(later))
-    _write(out, answers, escape_formulas)
+    if out is None:
+        print(_table(answers, escape_formulas), end="")
+        return
+    write_out(out, _table(answers, escape_formulas))
     say(f"{len(later.table):,} predictions: {out}")
 
 
@@ -75,14 +81,14 @@ def _answers(classifier: Any, rows: Any, told: dict[str, Any]) -> dict[str, Any]
     return answers
 
 
-def _write(out: Path, answers: dict[str, Any], escape: bool) -> None:
-    """Write the columns of answers; a spreadsheet would run a formula in their names too."""
+def _table(answers: dict[str, Any], escape: bool) -> str:
+    """Return the columns of answers as a CSV file; a spreadsheet would run a formula in their names too."""
     table = pd.DataFrame(answers)
     if escape:
         for name in table.select_dtypes(exclude=["number", "bool"]):
             table[name] = escaped(table[name].tolist())
         table.columns = pd.Index(escaped(table.columns))
-    write_out(out, table.to_csv(index=False))
+    return str(table.to_csv(index=False))
 
 
 def decide(
@@ -150,7 +156,7 @@ def decide(
     }
     if can_defer(stored.classifier):
         answers["deferred"] = decisions.deferred
-    _write(out, answers, escape_formulas)
+    write_out(out, _table(answers, escape_formulas))
     passed = f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
     say(f"{len(decisions):,} decisions{passed}: {out}")
     say(f"Context: {about}\nCommitment: {policy.commitment}")

@@ -20,6 +20,9 @@ def rule(
     columns: Annotated[
         str, typer.Option(metavar="PATTERN", help="With --sql: how these columns are called.")
     ] = "{model}_{label}",
+    table: Annotated[
+        str, typer.Option(metavar="NAME", help="With --sql: name or alias of the table in your query.")
+    ] = "t",
     group: Annotated[
         str | None, typer.Option(metavar="COL", help="With --sql: the column of groups, if they are told.")
     ] = None,
@@ -29,8 +32,8 @@ def rule(
 ) -> None:
     """Print which models decide, the weights of their probabilities, and prices by class and group.
 
-    A mixture (robustmixture) is a function of the class probabilities of its models: who has these, in a
-    database or a service, needs no more than its rule.
+    A mixture (robustmixture) is a function of the class probabilities of its models. With these in a database
+    or a service its rule is all that is needed. The SQL expression is NULL for rows that `predict` refuses.
     """
     if as_json and sql:
         raise BadInput("--json and --sql: give one of them")
@@ -55,6 +58,7 @@ def rule(
                     lambda name, label: columns.format(model=name, label=label),
                     group=group,
                     what="deferred" if deferred else "label",
+                    table=table,
                 )
             )
     else:

@@ -29,13 +29,10 @@ class UnitError:
     # Share of them (of their weight) answered wrong; None if there are none, or it is not known.
     error: float | None
     target: float | None = None  # the error allowed, where there is a target
-    # low, high: 95 % interval: of the estimate, or the exact one of the error, for rows that are independent
-    # and count one each.
+    # low, high: 95 % interval for new rows, of rows that are independent and count one each.
     low: float | None = None
     high: float | None = None
     persons: int | None = None  # whose rows these are, where that was said; then the interval allows for it
-    # The same for other rows, where these had a part in the choice of the classifier.
-    estimate: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -58,13 +55,16 @@ def errors_by_unit(
     groups: Mapping[str, Any],
     targets: Mapping[str, float],
     clusters: Any = None,
+    deferred: Any = None,
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
     Groups are by column; targets are those of classes by their name, and of groups by "column=value";
-    ``clusters`` say whose rows these are.
+    ``clusters`` say whose rows these are. A deferred row is no error, and stays among the rows.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
+    if deferred is not None:
+        wrong = wrong & ~deferred
     by_class = (("class", str(label), np.asarray(y == label)) for label in classes)
     by_group = (
         ("group", f"{column}={value}", np.asarray(values == value))
@@ -110,20 +110,16 @@ def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequen
 
 def print_errors(units: Sequence[UnitError], *, words: str) -> None:
     """Print a table of errors; ``words`` says which errors on which rows."""
-    estimated = any(unit.estimate is not None for unit in units)
     with_interval = any(unit.low is not None for unit in units)
     with_target = any(unit.target is not None for unit in units)
     persons = any(unit.persons is not None for unit in units)
-    headings = ["", "name", "rows", *["persons"] * persons, "estimate" if estimated else "error"]
-    headings += ["95 % interval"] * with_interval + ["on these rows"] * estimated
-    headings += ["target", ""] * with_target
+    headings = ["", "name", "rows", *["persons"] * persons, "error"]
+    headings += ["95 % interval"] * with_interval + ["target", ""] * with_target
     rows = []
     for unit in units:
-        shown = (unit.estimate if estimated else unit.error), unit.error, unit.target
-        value, error, target = ("–" if x is None else f"{x:.3f}" for x in shown)
-        row = [unit.kind, unit.name, f"{unit.rows:,}", *([f"{unit.persons:,}"] if persons else []), value]
+        error, target = ("–" if x is None else f"{x:.3f}" for x in (unit.error, unit.target))
+        row = [unit.kind, unit.name, f"{unit.rows:,}", *([f"{unit.persons:,}"] if persons else []), error]
         row += ["" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}"] * with_interval
-        row += [error] * estimated
         row += ["" if unit.target is None else target, unit.verdict] * with_target
         rows.append(row)
     plain_table(headings, rows, title=words, left=2)
@@ -162,11 +158,9 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         kind, targets = classifier.guarantee_.units.kind, stated_targets(classifier)
         found = []
         for line in classifier.guarantee_.units.of_rule("predict"):
-            name, numbers = _unit_name(line.unit), (line.value, line.low, line.high, line.estimate)
-            error, low, high, estimate = (None if np.isnan(x) else x for x in numbers)
-            found.append(
-                UnitError(kind, name, int(line.rows), error, targets.get(name), low, high, estimate=estimate)
-            )
+            name, numbers = _unit_name(line.unit), (line.value, line.low, line.high)
+            error, low, high = (None if np.isnan(x) else x for x in numbers)
+            found.append(UnitError(kind, name, int(line.rows), error, targets.get(name), low, high))
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)
     by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
-from tailboost import Watch
+from tailboost import Certificate, Watch
+from tailboost._output import held
 from tailboost.cli import _options as given
 from tailboost.cli._models import PreparedTable, StoredModel, known_labels
 from tailboost.cli._rates import read_limits, spelled, stated_limits
@@ -78,38 +81,39 @@ def watch(
     check_output("--state", state, model, data)
     if page is not None:
         check_output("--page", page, model, data, state)
-    aims, limits = read_targets(max_error), read_limits(limit)
-    stored = StoredModel.read(model)
-    known = _read(state, model)
-    begins = (certificate, max_error, limit, reference)
-    if known is not None and any(each is not None for each in begins):
-        raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
-    kept = [] if known is None else known["group"]
-    columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *kept, *(group or [])]))
-    with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="watch", columns=columns, cluster=cluster)
-        groups, rows, y = later.groups, _features(stored, later), _labels(stored, later, target)
-        with bad_input(f"{data}: "):
-            if known is None:
-                found = _begun(stored, certificate, aims, limits, columns, groups, confidence)
-                if reference is not None:
-                    before = stored.rows_of(reference, sep, purpose="compare with", columns=columns)
-                    looked = looked_at(stored.whole, _features(stored, before), before.groups)
-                    found = found.compared_with(looked)
-            else:
-                found = known["watch"]
-            name = data.name.split(".")[0] if batch is None else batch
-            found = found.add(
-                stored.whole,
-                rows,
-                y,
-                groups=groups,
-                name=name,
-                equal_rows=equal_rows,
-                clusters=later.clusters,
-            )
-    document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
-    write_out(state, json.dumps(document, allow_nan=False), "--state")
+    with ExitStack() as stack:
+        with bad_input("--state: "):
+            stack.enter_context(held(state))
+        stored = StoredModel.read(model)
+        columns, found = _read(state, model)
+        begins = (certificate, max_error, limit, reference)
+        if found is not None and any(each is not None for each in begins):
+            raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
+        asked = Asked.of(stored, certificate, max_error, limit) if found is None else None
+        columns += stored.groups if stored.by_group or (asked is not None and asked.by_group) else []
+        columns = list(dict.fromkeys([*columns, *(group or [])]))
+        with warnings_as_lines():
+            later = stored.rows_of(data, sep, purpose="watch", columns=columns, cluster=cluster)
+            groups, rows, y = later.groups, _features(stored, later), _labels(stored, later, target)
+            with bad_input(f"{data}: "):
+                if asked is not None:
+                    found = asked.begun(columns, groups, confidence)
+                    if reference is not None:
+                        before = stored.rows_of(reference, sep, purpose="compare with", columns=columns)
+                        looked = looked_at(stored.whole, _features(stored, before), before.groups)
+                        found = found.compared_with(looked)
+                assert found is not None
+                found = found.add(
+                    stored.whole,
+                    rows,
+                    y,
+                    groups=groups,
+                    name=data.name.split(".")[0] if batch is None else batch,
+                    equal_rows=equal_rows,
+                    clusters=later.clusters,
+                )
+        document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
+        write_out(state, json.dumps(document, allow_nan=False), "--state")
     if page is not None:
         write_out(page, render_watch(found, f"{model.name}: watch"), "--page")
         say_aside(f"Page: {page}")
@@ -122,63 +126,79 @@ def watch(
         raise typer.Exit(ALARM)
 
 
-def _read(state: Path, model: Path) -> dict[str, Any] | None:
-    """Return what a state holds; None where there is none yet."""
+def _read(state: Path, model: Path) -> tuple[list[str], Watch | None]:
+    """Return the columns of groups of a state and its watch; none if the file does not exist yet."""
     if not state.exists():
-        return None
+        return [], None
     with bad_input(f"--state {state}: "):
         try:
             document = json.loads(state.read_text(encoding="utf-8"))
-            found = {"group": list(document["group"]), "watch": Watch.from_dict(document["watch"])}
+            columns, found = list(document["group"]), Watch.from_dict(document["watch"])
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
             raise ValueError(f"this is no state of a watch ({failure})") from None
     if document["model"] != _digest(model):
         raise BadInput(f"--state: {str(state)!r} is about another model than {str(model)!r}: begin a new one")
-    return found
+    return columns, found
 
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _begun(
-    stored: StoredModel,
-    certificate: Path | None,
-    aims: Any,
-    limits: list[Any],
-    columns: list[str],
-    groups: Any,
-    confidence: float,
-) -> Watch:
-    """Return the watch of what was asked for, or of what the model was made for."""
-    classifier = stored.classifier
-    if sum((certificate is not None, aims is not None, bool(limits))) > 1:
-        raise BadInput("--certificate, --max-error and --limit: give one of them")
-    if certificate is not None:
-        with bad_input(f"--certificate {certificate}: "):
-            try:
-                return Watch.of(certificate_from(json.loads(certificate.read_text(encoding="utf-8"))))
-            except (KeyError, TypeError, AttributeError) as failure:
-                raise ValueError(f"this is not what `tailboost certify --json` prints ({failure})") from None
-    if aims is None and not limits:
-        if hasattr(classifier, "certificate_"):
-            return Watch.of(classifier.certificate_)
-        aims, limits = stated_max_error(classifier), list(stated_limits(classifier) or ())
-        if aims is None and not limits:
-            raise BadInput(
-                "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, "
-                "--max-error or --limit"
-            )
-    found = sorted({(name, value) for name in columns for value in groups[name]}) if columns else None
-    known = [each for each in getattr(classifier, "groups_", []) if isinstance(each, tuple)]
-    units = None if found is None else list(dict.fromkeys([*known, *found]))
-    if limits:
-        said = [spelled(each, classifier.classes_.tolist(), columns, None) for each in limits]
-        with bad_input("--limit: "):
-            return Watch.against(classifier, limits=said, units=units, confidence=confidence)
-    named = targets_by_label(aims, classifier.classes_, columns)
-    with bad_input("--max-error: "):
-        return Watch.against(classifier, named, units=units, confidence=confidence)
+@dataclass(frozen=True)
+class Asked:
+    """What a new watch is to test: a certificate, targets, or limits."""
+
+    classifier: Any
+    certificate: Certificate | None
+    max_error: Any
+    limits: list[Any]
+    by_group: bool  # whether bounds are about groups
+
+    @classmethod
+    def of(cls, stored: StoredModel, certificate: Path | None, max_error: Any, limit: Any) -> Asked:
+        """Read what was asked for, or what the model was made for."""
+        classifier = stored.classifier
+        aims, limits = read_targets(max_error), list(read_limits(limit))
+        if sum((certificate is not None, aims is not None, bool(limits))) > 1:
+            raise BadInput("--certificate, --max-error and --limit: give one of them")
+        proved = None if certificate is None else _certificate(certificate)
+        if proved is None and aims is None and not limits:
+            proved = getattr(classifier, "certificate_", None)
+        if proved is None and aims is None and not limits:
+            aims, limits = stated_max_error(classifier), list(stated_limits(classifier) or ())
+            if aims is None and not limits:
+                raise BadInput(
+                    "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, "
+                    "--max-error or --limit"
+                )
+        counted = [limit.rate for limit in limits] if proved is None else [b.counted for b in proved.tested]
+        return cls(classifier, proved, aims, limits, any(rate.needs_groups for rate in counted))
+
+    def begun(self, columns: list[str], groups: Any, confidence: float) -> Watch:
+        """Return the watch, about the groups of the fit and of the first batch, and about other groups."""
+        if self.certificate is not None:
+            return Watch.of(self.certificate)
+        found = sorted({(name, value) for name in columns for value in groups[name]}) if columns else None
+        known = [each for each in getattr(self.classifier, "groups_", []) if isinstance(each, tuple)]
+        units = None if found is None else list(dict.fromkeys([*known, *found]))
+        if self.limits:
+            labels = self.classifier.classes_.tolist()
+            said = [spelled(each, labels, columns, None) for each in self.limits]
+            with bad_input("--limit: "):
+                return Watch.against(self.classifier, limits=said, units=units, confidence=confidence)
+        named = targets_by_label(self.max_error, self.classifier.classes_, columns)
+        with bad_input("--max-error: "):
+            return Watch.against(self.classifier, named, units=units, confidence=confidence)
+
+
+def _certificate(path: Path) -> Certificate:
+    """Return the certificate of a file."""
+    with bad_input(f"--certificate {path}: "):
+        try:
+            return certificate_from(json.loads(path.read_text(encoding="utf-8")))
+        except (KeyError, TypeError, AttributeError) as failure:
+            raise ValueError(f"this is not what `tailboost certify --json` prints ({failure})") from None
 
 
 def _features(stored: StoredModel, later: PreparedTable) -> Any:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
+from tailboost import rates
 from tailboost.combiners.additive import Additive
 from tailboost.combiners.ensemble import AdditiveEnsemble, Ensemble, MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
-from tailboost.combiners.objective import CVaR, Objective, WorstRow, WorstUnit
+from tailboost.combiners.objective import CVaR, Objective, WorstRow
+from tailboost.combiners.pool import Pool
 from tailboost.combiners.soft_margin import SoftMargin
+from tailboost.combiners.subgroups import Grouping, SubgroupMixture
 from tailboost.data import Rows
 from tailboost.game import Game, Response
+from tailboost.rates import Limit
 
 __all__ = [
     "Additive",
@@ -20,14 +24,30 @@ __all__ = [
     "CVaR",
     "Combiner",
     "Ensemble",
+    "Grouping",
     "Ledger",
     "Mixture",
     "MixtureEnsemble",
     "Objective",
     "SoftMargin",
+    "SubgroupMixture",
     "WorstRow",
-    "WorstUnit",
+    "combiner_of",
 ]
+
+
+def combiner_of(
+    pool: Pool,
+    objective: Objective | rates.Objective,
+    grouping: Grouping,
+    limits: Sequence[Limit] = (),
+    mean_budget: float | None = None,
+    randomized: bool = True,
+) -> Mixture | SubgroupMixture:
+    """Return the combiner of the members of a pool: a CVaR has the losses by row, a rate confusion counts."""
+    if isinstance(objective, rates.Objective):
+        return SubgroupMixture.on(pool, objective, grouping, limits, mean_budget, randomized)
+    return Mixture.on(pool, objective, len(grouping.labels), mean_budget)
 
 
 class Combiner(Protocol):

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Ints, Mask
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.game import Response
 from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_members
+from tailboost.solvers import BitLosses
 
 # The likeliest class and so many of the next ones are answers of the first round where its models know
 # probabilities: a mixture may answer with the second likeliest class, where it now answers with any.
@@ -28,8 +30,8 @@ class Pool:
     ledger: Ledger  # losses on the judged rows
     extras: list[Any]  # members that were not boosted
     boosted: list[Any] = field(default_factory=list)  # the hypotheses so far
-    # Class numbers that the boosted hypotheses answered on the judged rows; None where only their losses are
-    # kept.
+    # Class numbers that the boosted hypotheses answered on the judged rows; None for two classes, of which
+    # losses tell the answers.
     said: list[NDArray[Any]] | None = None
     extras_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the extras
     # Whether the second, third … likeliest class by the first round's models join the extras.
@@ -52,7 +54,6 @@ class Pool:
         constants: bool = False,
         outlier_fraction: float = 0.0,
         runners_up: bool = False,
-        keep_answers: bool = False,
     ) -> Pool:
         """Open the pool of a new game.
 
@@ -70,8 +71,6 @@ class Pool:
             Mass of the rows with the highest cumulative loss that the CVaR leaves out.
         runners_up : bool
             Whether the next likely classes join.
-        keep_answers : bool
-            Whether answers are kept beside losses.
         """
         members, answers = [], []
         for response in extras:
@@ -81,7 +80,7 @@ class Pool:
             members += [constant(k, n_classes) for k in range(n_classes)]
             answers += [np.full(len(rows.y), k) for k in range(n_classes)]
         ledger = Ledger.new(rows, map(rows.wrong, answers), outlier_fraction)
-        if not keep_answers:
+        if n_classes == 2:
             return cls(ledger, members, runners_up=runners_up)
         extras_said = [_compact(k) for k in answers]
         return cls(ledger, members, said=[], extras_said=extras_said, runners_up=runners_up)
@@ -98,8 +97,25 @@ class Pool:
 
     @property
     def answers(self) -> list[NDArray[Any]] | None:
-        """Answers of all members on the judged rows, where they are kept."""
-        return None if self.said is None else [*self.said, *self.extras_said]
+        """Class numbers that all members answer to the judged rows; None for members that draw."""
+        if self.said is None and not isinstance(self.ledger.boosted, BitLosses):
+            return None
+        return [self.answer(member) for member in range(len(self.boosted) + len(self.extras))]
+
+    def answer(self, member: int) -> NDArray[Any]:
+        """Return the class numbers that a member answers to the judged rows, shape (n,)."""
+        t = self.n_rounds
+        if self.said is not None:
+            return self.said[member] if member < t else self.extras_said[member - t]
+        y, ledger = self.ledger.rows.y, self.ledger
+        wrong = ledger.boosted.row(member) if member < t else ledger.extras.row(member - t)
+        return np.where(wrong, 1 - y, y).astype(np.uint8)
+
+    def shares(self, ensemble: MixtureEnsemble) -> Floats:
+        """Return the label distribution of an ensemble of the members on the judged rows, shape (n, K)."""
+        used = np.flatnonzero(ensemble.weights > 0).tolist()
+        n = len(self.ledger.rows.y)
+        return ensemble.mix(map(self.answer, used), n, lambda m, rows: self.answer(m)[rows])
 
     def together(self, response: Response) -> Response:
         """Return the response of a round with the models of all rounds so far answering together.
@@ -155,12 +171,12 @@ class Pool:
         if self.ledger.boosted.shape[0] > n_rounds:
             self.ledger = self.ledger.first(n_rounds)
 
-    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Pool:
-        """Return a pool of the same members, judged on other rows; answers are kept where that is asked."""
+    def judged_on(self, X: Any, rows: Rows) -> Pool:
+        """Return a pool of the same members, judged on other rows."""
         kept: list[NDArray[Any]] = []
 
         def wrong_of(answers: Ints) -> Mask:
-            if keep_answers:
+            if self.said is not None:
                 kept.append(_compact(answers))
             return rows.wrong(answers)
 
@@ -170,7 +186,7 @@ class Pool:
         for w in boosted:
             ledger = ledger.append(w)
         t = self.n_rounds
-        said, extras_said = (kept[:t], kept[t:]) if keep_answers else (None, [])
+        said, extras_said = (None, []) if self.said is None else (kept[:t], kept[t:])
         return replace(self, ledger=ledger, boosted=list(self.boosted), said=said, extras_said=extras_said)
 
     def regrouped(self, groups: Ints) -> Pool:

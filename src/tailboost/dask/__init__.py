@@ -8,13 +8,14 @@ except ImportError as error:
     raise ImportError(f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'") from error
 
 from tailboost.dask import metrics
-from tailboost.dask._certify import certify
+from tailboost.dask._certify import calibrate, certify
 from tailboost.dask._mixture import RobustMixtureClassifier
 from tailboost.dask._table import ClusterTable, read_parquet
 
 __all__ = [
     "ClusterTable",
     "RobustMixtureClassifier",
+    "calibrate",
     "certify",
     "metrics",
     "read_parquet",

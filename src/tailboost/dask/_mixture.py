@@ -1,13 +1,13 @@
-"""`tailboost.RobustMixtureClassifier` chosen on probabilities in Dask collections.
+"""`tailboost.RobustMixtureClassifier` selected on probabilities in Dask collections.
 
-The members are made on rows that come to the client: all, or a sample of many. How often each of them errs is
-added up over all rows, where they lie.
+Candidates are made on rows that come to the client: all, or a sample of many. Their confusion counts are added
+up over all rows, where the rows lie, and the rule is selected on these counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, Self
@@ -22,47 +22,43 @@ from tailboost._checks import n_rows_of, refuse_missing
 from tailboost._docs import describing, sections_of
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
-from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._members import loss_of
+from tailboost.mixture._average import averaging
+from tailboost.mixture._rated import Rated, Stated, believed
 from tailboost.mixture._tables import Judged, LogTable, Models
-from tailboost.solvers import BitLosses, count_patterns
-from tailboost.solvers.bits import DenseLosses
+from tailboost.rates import Strata
+from tailboost.thresholds import Belief, RemoteTable
 
-# Different rows on which members are made.
+# Different rows on which candidates are made.
 SAMPLE = 2**16
 # Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system
 # at once, and then take twice the time. And tables that are added at a time.
 AT_ONCE, FAN = 2**13, 8
-# Combinations of class and groups, and for a CVaR of losses, of which tables are made.
-MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
+# Combinations of class and groups of which tables are made.
+MOST_STRATA = 10_000
 
 
 @describing(sections_of(local.RobustMixtureClassifier))
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
-    """`tailboost.RobustMixtureClassifier` chosen on models' probabilities in Dask collections.
+    """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
 
-    Only `from_probabilities` makes one: the models are the user's. Its parameters are those of one machine,
-    but members may not share λ except for a CVaR, and draws from the probabilities (``shares``) have no part,
-    since their losses are different in every row. The probabilities are computed twice: store or persist them
-    where that costs more than to read them.
+    `from_probabilities` makes one; the models are the user's. Objectives, limits and the error budget are those
+    of one machine. Costs by row (``costs=``) are not available. The probabilities are read several times:
+    persist them if reading costs more than memory.
 
-    The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
-    Of more rows they are made on a sample of so many, which holds the small combinations of class and group
-    whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
-    the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
-    a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
-    from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
-    the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
-    one machine.
+    Candidates are made on all rows up to 65,536, by the code of one machine. Of more rows they are made on a
+    sample of this size: it holds all rows of small strata, and of each large stratum the rows with the smallest
+    hashes. The confusion counts of the candidates come from all rows, exactly, and the rule is selected on
+    them. A CVaR is selected on the sample. If the rule is group-blind, a model of the sample estimates the
+    group from the probabilities; on one machine these estimates are out of fold.
 
     {{parameters}}
 
     {{attributes}}
     n_threshold_rows_ : int
-        Rows on which the members were made.
+        Rows on which the candidates were made.
 
     See Also
     --------
@@ -96,13 +92,13 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         probabilities: Mapping[str, Any],
         y: Any,
         *,
-        objective: str = "worst_class",
+        objective: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
         classes: Any = None,
         **params: Any,
     ) -> Self:
-        """Return a mixture of models whose probabilities lie on the workers of a cluster.
+        """Return the rule for models whose probabilities lie on the workers of a cluster.
 
         Parameters
         ----------
@@ -110,8 +106,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             Class probabilities of each model, as for one machine.
         y : Dask array of shape (n,) or column
             Labels of these rows, cut at the same rows.
-        objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
-            As for one machine.
+        objective : optional
+            As in the class.
         groups : Dask array of shape (n,) or (n, c), column or data frame, optional
             Groups of the rows.
         sample_weight : Dask array of shape (n,) or column, optional
@@ -119,13 +115,12 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params
-            Other parameters of the class; for ``objective="cvar"`` with ``shares=False``.
+            Other parameters of the class: ``limits``, ``max_error``, ``mean_budget``, …
 
         Returns
         -------
         RobustMixtureClassifier
-            Of which `to_local` gives that of one machine. It keeps sums, no rows: `reweight` for another
-            objective and what `predict` answers along the `tradeoff` need rows in memory.
+            `to_local` returns it as the classifier of one machine. It keeps confusion counts and the sample.
 
         Raises
         ------
@@ -133,7 +128,6 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             If an argument is not as described.
         """
         mix = cls._unsettled(probabilities, groups, objective=objective, **params)
-        mix._refuse_sharing()
         table = _Table.of(probabilities, groups, Column("y", y), Column("sample_weight", sample_weight))
         if y is None:
             raise ValueError("from_probabilities requires y to be passed, but the target y is None")
@@ -145,55 +139,39 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         mix._warn()
         return mix
 
-    def _refuse_sharing(self) -> None:
-        if self._stated is not None:
-            raise ValueError("limits and rates are not available on a cluster yet: choose on rows in memory")
-        over_rows = self._objective_name == "cvar"
-        if self.shares is True or (self.shares == "auto" and over_rows):
-            raise ValueError(
-                f"shares={self.shares!r} is not available on a cluster with objective={self.objective!r}: "
-                "the losses of draws from the probabilities are different in every row; give shares=False"
-            )
-        if self._sharing and not over_rows:
-            raise ValueError(
-                f"randomized={self.randomized!r} is not available on a cluster with "
-                f"objective={self.objective!r}: where members share λ, what predict answers depends on the "
-                "answers of all of them to each row; give randomized=False"
-            )
-
     def _choose(self, reader: _Reader, table: _Table) -> None:
-        """Make the members on rows that come here, and choose by the sums of their losses on all rows."""
+        """Make candidates on rows that come here, and select by their confusion counts on all rows."""
         seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
         n = int(tally.rows.sum())
-        words = f"the {n:,} rows given to from_probabilities"
-        if self.n_threshold_rows_ < n:
-            words += f" ({self.n_threshold_rows_:,} of them for the thresholds)"
-        rows = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
-        sample, aim = seen.sample(reader, words), self._aimed(rows)
+        words, of_sample = f"the {n:,} rows given to from_probabilities", ""
+        complete = self.n_threshold_rows_ == n
+        if not complete:
+            of_sample = f"a sample of {self.n_threshold_rows_:,} of "
+        sample = seen.sample(reader, of_sample + words)
         sample.check_order(self.classes_)
-        sample = self._learned(sample)
-        reader = replace(reader, models=sample.models)
-        rated, numbers = self._members(aim, sample)
-        members = [rated.member(number) for number in numbers]
-        if aim.over_units:
-            sums = table.folded(partial(_sums, reader, members, tally.keys), partial(np.sum, axis=0))
-            counted = sums[:-1] / sums[-1]
-            # What rows near a threshold add to counts is by the sample, the counts are by all rows.
-            lines = Lines.of(aim.rows(sample.rows), rated.table)
-            own = lines.ledger([rated.pool.members[i] for i in numbers], rated.table, near=True)
-            assert own.near is not None
-            more = own.near.array - own.pool().raw_columns(np.arange(len(lines.rows.y))).T
-            near = counted + more[:, np.unique(tally.keys // 2, return_inverse=True)[1]]
-            bits = BitLosses(len(rows.y))
-            ledger = Ledger(aim.rows(rows), DenseLosses(counted), bits, near=DenseLosses(near))
-        else:
-            found: Words = table.folded(partial(_words, reader, members), Words.merged)
-            of_words = reader.lines(found.keys, found.totals, words)
-            ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
-        self._take_named(aim, Judged(reader.models, (), rows), ledger, members)
+        sample = averaging(sample)
+        stated, names = reader.stated, getattr(self, "_group_names", None)
+        rated = Rated.of(stated, sample, None, self.classes_, names, told=self.by_group)
+        if not complete and self._stated is not None:
+            lines = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
+            strata, stratum, _ = stated.strata(lines, self.classes_, names, told=self.by_group)
+            strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
+            counting = _Counting(
+                replace(reader, models=sample.models), rated.belief, strata, tally.keys, stratum
+            )
+
+            def count(members: Sequence[Any]) -> Floats:
+                sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
+                return sums / tally.weight.sum()
+
+            far = RemoteTable(strata, rated.table.at_hand, count)
+            rated = replace(
+                rated, table=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
+            )
+        self._settle(sample, known=rated)
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):
@@ -209,9 +187,11 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         new.__dict__.update(vars(self))
         return new
 
-    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
+    def predict_from(
+        self, probabilities: Mapping[str, Any], *, groups: Any = None, deferred: Any = None
+    ) -> Any:
         """Predict labels from the models' probabilities: a lazy Dask array for Dask collections."""
-        return self._answers(self.to_local().predict_from, probabilities, groups)
+        return self._answers(partial(self.to_local().predict_from, deferred=deferred), probabilities, groups)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Any:
         """Predict P(y | x), the even mean of all models: a lazy Dask array for Dask collections."""
@@ -324,16 +304,23 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads a partition, and numbers its rows by class, groups and half."""
+    """Reads a partition, and numbers its rows by class and groups."""
 
     mix: RobustMixtureClassifier  # knows the classes and groups
     models: Models
 
     @property
+    def stated(self) -> Stated:
+        """The objective and the limits as rates; for a CVaR the errors of the classes."""
+        found = self.mix._stated or Stated.of("worst_class")
+        assert found is not None
+        return found
+
+    @property
     def radices(self) -> list[int]:
         """Numbers of classes and, for each column of groups that matters, of groups."""
         K, mix = len(self.mix.classes_), self.mix
-        if mix._objective_name not in ("worst_group", "worst_cell"):
+        if not (self.stated.needs_groups or mix.by_group):
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
@@ -343,49 +330,39 @@ class _Reader:
             return None
         probabilities = dict(zip(self.models.names, P, strict=True))
         logs, rows = self.mix._given(self.models, probabilities, y, groups, weight, "")
-        stacked, radices = np.stack(logs, axis=1), self.radices
-        columns = (
-            [rows.y] if len(radices) == 1 or rows.groups is None else [rows.y, *np.atleast_2d(rows.groups.T)]
-        )
-        hashes = hash_rows(stacked.reshape(len(stacked), -1))
-        stratum = combined(columns, radices)
-        # Equal rows of a partition go to both halves by turns.
-        first, order = _runs(stratum, hashes)
-        turn = np.empty(len(order), dtype=np.int64)
-        turn[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
-        half = (hashes & np.uint64(1)).astype(np.int64) ^ (turn & 1)
-        return _Block(stacked, rows, 2 * stratum + half, hashes)
+        columns = [rows.y]
+        if len(self.radices) > 1 and rows.groups is not None:
+            columns += list(np.atleast_2d(rows.groups.T))
+        return _Block(np.stack(logs, axis=1), rows, combined(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return lines of a table that stand for several rows each.
 
-        ``keys`` are class, groups and half of each line, ``totals`` of shape (3, m) the number of its rows
-        and the sums of their weights and of the squares of these.
+        ``keys`` are class and groups of each line. ``totals`` of shape (3, m) holds the number of its rows and
+        the sums of their weights and squared weights.
         """
-        code, half = np.divmod(keys, 2)
-        y, *groups = taken_apart(code, self.radices)
+        y, *groups = taken_apart(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
-        return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares, half == 1))
+        multiplicity = Multiplicity(n, squares, np.zeros(len(n), dtype=np.bool_))
+        return Rows(y, weight, numbers, words, multiplicity=multiplicity)
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A partition as it was read: (n, M, K) log-probabilities, rows, class, groups and half, and contents."""
+    """A partition as it was read: (n, M, K) log-probabilities, rows, and their classes and groups."""
 
     logs: Floats
     rows: Rows
     keys: Ints
-    hashes: Hashes
 
-    def parts(self, models: Models) -> Iterator[tuple[slice, LogTable]]:
-        """Yield tables of the rows, a few at a time."""
-        groups, size = self.rows.groups, max(512, AT_ONCE // self.logs.shape[2])
+    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogTable]]:
+        """Yield tables of the rows with their combination of groups, a few at a time."""
+        size = max(512, AT_ONCE // self.logs.shape[2])
         for a in range(0, len(self.keys), size):
             part = slice(a, a + size)
-            own = None if groups is None else groups[part]
             logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogTable.of(logs, own, models.average)
+            yield part, LogTable.of(logs, combination[part], models.average)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -397,9 +374,9 @@ def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class RowSample:
-    """How many rows there are of every class, group and half, and some of them."""
+    """How many rows there are of every class and group, and some of them."""
 
-    tally: Tally  # by class, groups and half
+    tally: Tally  # by class and groups
     # stratum, hashes: shape (m,): class and groups, and content, of those rows that are there, each content
     # once.
     stratum: Ints
@@ -412,7 +389,7 @@ class RowSample:
     def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return that of the rows of several."""
         tally = Tally.merged([part.tally for part in parts])
-        if len(tally.keys) > 2 * MOST_STRATA:
+        if len(tally.keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
                 "groups"
@@ -422,10 +399,9 @@ class RowSample:
         first, order = _runs(stratum, hashes)
         totals = np.hstack([part.totals for part in parts])[:, order]
         # What is left of a stratum has its smallest hashes, in any part of the rows too.
-        sizes = np.bincount(np.unique(tally.keys // 2, return_inverse=True)[1], weights=tally.rows)
         own = stratum[order[first]]
         place = np.arange(len(own)) - np.searchsorted(own, own)
-        kept = place < room(sizes, SAMPLE)
+        kept = place < room(tally.rows, SAMPLE)
         chosen = order[first[kept]]
         logs = np.concatenate([part.logs for part in parts])[chosen]
         return cls(
@@ -434,12 +410,11 @@ class RowSample:
 
     def sample(self, reader: _Reader, words: str) -> Judged:
         """Return the rows that are there, each class and group weighing what it does in all."""
-        strata, line = np.unique(self.tally.keys // 2, return_inverse=True)
-        at, tally = np.searchsorted(strata, self.stratum), self.tally
-        of_all = [np.bincount(line, weights=v) for v in (tally.rows, tally.weight, tally.squares)]
-        here = [np.bincount(at, weights=v) for v in self.totals]
-        totals = self.totals * (np.array(of_all) / np.array(here))[:, at]
-        rows = reader.lines(2 * self.stratum, totals, words)
+        tally = self.tally
+        at = np.searchsorted(tally.keys, self.stratum)
+        of_all = np.array([tally.rows, tally.weight, tally.squares])
+        here = np.array([np.bincount(at, weights=v) for v in self.totals])
+        rows = reader.lines(self.stratum, self.totals * (of_all / here)[:, at], words)
         return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
@@ -456,64 +431,41 @@ def _look(reader: _Reader, *columns: Any) -> RowSample | None:
     block = reader.read(*columns)
     if block is None:
         return None
-    keys, n_keys = block.keys, 2 * math.prod(reader.radices)
-    weight = block.rows.weight
-    tally = Tally.of(keys, weight, n_keys)
+    keys, weight = block.keys, block.rows.weight
+    tally = Tally.of(keys, weight, math.prod(reader.radices))
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    return RowSample.merged([RowSample(tally, keys // 2, block.hashes, block.logs, totals)])
-
-
-def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:
-    """Return the weight of the rows of each key on which each member errs, and last that of all rows."""
-    block = reader.read(*columns)
-    if block is None:
-        return None
-    sums = np.zeros((len(members) + 1, len(keys)))
-    at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
-    if not np.array_equal(keys[at], block.keys):
-        raise ValueError("the probabilities are others than a moment ago: store or persist them")
-    for part, table in block.parts(reader.models):
-        weight, y = block.rows.weight[part], block.rows.y[part]
-        for t, member in enumerate(members):
-            wrong = loss_of(member.predict_table(table), y)
-            sums[t] += np.bincount(at[part][wrong], weight[wrong], len(keys))
-        sums[-1] += np.bincount(at[part], weight, len(keys))
-    return sums
+    hashes = hash_rows(block.logs.reshape(len(keys), -1))
+    return RowSample.merged([RowSample(tally, keys, hashes, block.logs, totals)])
 
 
 @dataclass(frozen=True)
-class Words:
-    """The different losses of all members, with how many rows have them."""
+class _Counting:
+    """What workers need to count candidates."""
 
-    losses: BitLosses  # shape (T, m): losses of the members
-    keys: Ints  # shape (m,): class and half
-    totals: Floats  # shape (3, m): number of the rows, sum of their weights and of the squares of these
-
-    @classmethod
-    def merged(cls, parts: list[Words]) -> Words:
-        """Return that of the rows of several."""
-        losses = BitLosses.concatenate([part.losses for part in parts])
-        found = count_patterns(losses, groups=np.concatenate([part.keys for part in parts]))
-        if len(found) > MOST_WORDS:
-            raise ValueError(
-                f"the members err on the rows in more than {MOST_WORDS:,} different ways: give a smaller "
-                "n_thresholds, or averages=False"
-            )
-        assert found.units is not None
-        assert found.groups is not None
-        columns = np.hstack([part.totals for part in parts])
-        totals = np.array([np.bincount(found.units, v, len(found)) for v in columns])
-        return cls(found.losses, found.groups, totals)
+    reader: _Reader
+    belief: Belief
+    strata: Strata
+    keys: Ints  # shape (m,): the classes and groups that occur, sorted
+    stratum: Ints  # shape (m,): the stratum of each
 
 
-def _words(reader: _Reader, members: list[Any], *columns: Any) -> Words | None:
-    block = reader.read(*columns)
+def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats | None:
+    """Return the confusion counts of candidates on a partition, shape (T, S, A)."""
+    block = counting.reader.read(*columns)
     if block is None:
         return None
-    found = []
-    for part, table in block.parts(reader.models):
-        weight, y = block.rows.weight[part], block.rows.y[part]
-        losses = BitLosses.from_rows(np.array([loss_of(m.predict_table(table), y) for m in members]))
-        totals = np.stack([np.ones(len(weight)), weight, weight**2])
-        found.append(Words.merged([Words(losses, block.keys[part], totals)]))
-    return Words.merged(found)
+    strata, models = counting.strata, counting.reader.models
+    n_strata, A = len(strata.mass), strata.n_actions
+    at = np.searchsorted(counting.keys, block.keys).clip(max=len(counting.keys) - 1)
+    if not np.array_equal(counting.keys[at], block.keys):
+        raise ValueError("the probabilities are others than a moment ago: store or persist them")
+    stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
+    for part, table in block.parts(models, strata.combination[stratum]):
+        p, weight, cell = (
+            believed(counting.belief, models.source, table),
+            block.rows.weight[part],
+            stratum[part] * A,
+        )
+        for t, member in enumerate(members):
+            sums[t] += np.bincount(cell + member.answers(p), weight, n_strata * A)
+    return sums.reshape(len(members), n_strata, A)

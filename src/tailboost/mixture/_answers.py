@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import as_pandas, n_rows_of
 from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import GROUPS_UNUSED
+from tailboost._units import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
-from tailboost.mixture._members import GROUPS_NEEDED
 from tailboost.mixture._rule import Rule
 from tailboost.mixture._tables import LogTable, Models
 from tailboost.statements.known_rows import KnownRows
@@ -83,10 +82,14 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return ensemble.mix(said.values(), table.n_rows, lambda m, rows: said[m][rows])
 
     def _scores(self, X: Any, groups: Any = None) -> Floats:
+        numbers, X = self._asked(X, groups)
+        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
+
+    def _asked(self, X: Any, groups: Any) -> tuple[Ints | None, Any]:
+        """Return the numbers of the groups of rows to answer, and the rows, checked."""
         check_is_fitted(self)
         X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
-        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
+        return self._numbers(groups, n_rows_of(X)), X
 
     def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
         """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
@@ -176,11 +179,47 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         return self._scores(X, groups)
 
-    @_told_groups
-    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
-        """Return the label with the largest share: deterministic, row by row."""
-        shares = self._scores(X, groups)
-        return self.classes_[shares.argmax(axis=1)]
+    def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> NDArray[Any]:
+        """Return the label with the largest share of each row. The answer to a row depends on that row alone.
+
+        If a limit on ``rates.deferred()`` lets the rule defer rows to a person, `defers` says which rows
+        these are. `predict` gives them the label that would be answered, or ``deferred``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            As in `predict_shares`.
+        deferred : str or number, optional
+            What deferred rows get instead of a label, as "human"; none of the labels.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind than they are.
+
+        Raises
+        ------
+        ValueError
+            As in `predict_shares`; if ``deferred`` is a label, or no row may be deferred.
+        """
+        numbers, X = self._asked(X, groups)
+        return np.concatenate([self._labels(self._table(X, numbers, part), deferred) for part in batches(X)])
+
+    def _labels(self, table: LogTable, deferred: Any) -> NDArray[Any]:
+        """Return the label of each row, or what stands for one that is deferred."""
+        answers = self.classes_[self._shares(table).argmax(axis=1)]
+        if deferred is None:
+            return answers
+        if deferred in self.classes_.tolist():
+            raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
+        mark = np.asarray(deferred)
+        if mark.ndim:
+            raise ValueError(f"deferred must be one value, got {deferred!r}")
+        if mark.dtype.kind != answers.dtype.kind:  # NumPy would make text of numbers beside text
+            mark, answers = np.array(deferred, dtype=object), answers.astype(object)
+        return np.where(self._deferred(table), mark, answers)
 
     @_told_groups
     def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
@@ -190,9 +229,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     @_told_groups
     def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
         """Return the answer of one member to each row, each row's own."""
-        check_is_fitted(self)
-        X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
+        numbers, X = self._asked(X, groups)
         chosen = self._drawn(members, n_rows_of(X))
 
         def answer(member: int, rows: Ints) -> Ints:
@@ -223,9 +260,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ValueError
             If there is no such member.
         """
-        check_is_fitted(self)
-        X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
+        numbers, X = self._asked(X, groups)
         chosen = self._drawn(members, n_rows_of(X))
         if not self.can_defer:
             return np.zeros(n_rows_of(X), dtype=bool)
@@ -312,7 +347,9 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         needed = [self._models.names.index(name) for name in self.used_models_]
         return self._models.given(probabilities, needed, self.classes_)
 
-    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:
+    def predict_from(
+        self, probabilities: Mapping[str, Any], *, groups: Any = None, deferred: Any = None
+    ) -> NDArray[Any]:
         """Return `predict` for rows of which the models' probabilities are given.
 
         Parameters
@@ -321,16 +358,19 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             As in `predict_shares_from`.
         groups : array-like of shape (n,), optional
             As in `predict_shares`.
+        deferred : str or number, optional
+            As in `predict`; `defers_from` says which rows are deferred.
 
         Returns
         -------
         ndarray of shape (n,)
-            Labels, as in ``classes_``.
+            Labels, as in `predict`.
         """
-        return self.classes_[self.predict_shares_from(probabilities, groups=groups).argmax(axis=1)]
+        table = self._given_table(probabilities)
+        return self._labels(table.knowing(self._numbers(groups, table.n_rows)), deferred)
 
     def defers(self, X: Any, *, groups: Any = None) -> Mask:
-        """Return which rows are passed on to a person; `predict` still says what would be answered.
+        """Return which rows are deferred to a person; ``predict(X, deferred="human")`` marks them.
 
         Parameters
         ----------
@@ -349,9 +389,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ValueError
             If no limit says how many rows may be passed on.
         """
-        check_is_fitted(self)
-        X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
+        numbers, X = self._asked(X, groups)
         return np.concatenate([self._deferred(self._table(X, numbers, part)) for part in batches(X)])
 
     def defers_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Mask:

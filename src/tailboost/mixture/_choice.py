@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_weights, n_rows_of, positions
+from tailboost._checks import check_costs, check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses
-from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, RateOf, front
+from tailboost.classifiers.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
 from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
@@ -27,13 +27,11 @@ from tailboost.classifiers.input import (
 )
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._answers import MixtureAnswers
-from tailboost.mixture._average import averaging
 from tailboost.mixture._rated import (
     InfeasibleLimitsError,
     RateChoice,
     Rated,
     Stated,
-    costs_of,
     name_of,
     stated_pair,
 )
@@ -41,8 +39,8 @@ from tailboost.mixture._tables import Judged, Models
 from tailboost.mixture._tail import TailChoice
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
-from tailboost.statements.known_rows import noting_seen
-from tailboost.thresholds import SLIGHT, Program, RateTable, within_budget
+from tailboost.statements.known_rows import noting_frozen, noting_seen
+from tailboost.thresholds import SLIGHT, RateTable, within_budget
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -59,6 +57,7 @@ class ProbabilityMixture(MixtureAnswers):
     alpha: float | None
     max_error: Any
     mean_budget: float | None
+    confidence: float | None
     randomized: bool | str
 
     # -- the choice ----------------------------------------------------------------------------------
@@ -87,6 +86,7 @@ class ProbabilityMixture(MixtureAnswers):
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+            rows = noting_frozen(self, X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[i] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
@@ -155,7 +155,11 @@ class ProbabilityMixture(MixtureAnswers):
             assert self.alpha is not None
             self._take(TailChoice.of(known, judged, float(self.alpha), self.mean_budget))
         else:
-            self._take(known.choose(stated, mean_budget=self.mean_budget, sharing=self._sharing))
+            self._take(
+                known.choose(
+                    stated, mean_budget=self.mean_budget, sharing=self._sharing, confidence=self.confidence
+                )
+            )
 
     def _take(self, choice: RateChoice | TailChoice) -> None:
         """Answer as a selected rule does."""
@@ -187,6 +191,7 @@ class ProbabilityMixture(MixtureAnswers):
         sample_weight: Any = None,
         mean_budget: float | None = None,
         max_error: Any = None,
+        confidence: float | None = None,
     ) -> Self:
         """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
 
@@ -212,6 +217,8 @@ class ProbabilityMixture(MixtureAnswers):
         max_error : float in (0, 1] or dict, optional
             Targets for the units, as in the class; by default the classifier's own, where the units are the
             same.
+        confidence : float in [0, 1), optional
+            With which probability all limits have to hold on new rows; by default the classifier's own.
 
         Returns
         -------
@@ -232,14 +239,14 @@ class ProbabilityMixture(MixtureAnswers):
         """
         if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
             check_is_fitted(self)
-        new = self._meaning(alpha, objective, limits, mean_budget, max_error)
+        new = self._meaning(alpha, objective, limits, mean_budget, max_error, confidence)
         judged, rated, table = self._judged, getattr(self, "_rated", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
                 new._name_groups(groups)
             judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
             given = judged.rows.given
-            costs = costs_of(costs, n_rows_of(y), len(self.classes_), None if given is None else given.index)
+            costs = check_costs(costs, n_rows_of(y), self.classes_, None if given is None else given.index)
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
                 table = _used(checked, judged.rows)
@@ -260,7 +267,13 @@ class ProbabilityMixture(MixtureAnswers):
         return new
 
     def _meaning(
-        self, alpha: float | None, objective: Any, limits: Any, mean_budget: float | None, max_error: Any
+        self,
+        alpha: float | None,
+        objective: Any,
+        limits: Any,
+        mean_budget: float | None,
+        max_error: Any,
+        confidence: float | None,
     ) -> Self:
         """Return a copy whose parameters are those asked for, where they are, and checked."""
         new = copy.copy(self)
@@ -277,6 +290,8 @@ class ProbabilityMixture(MixtureAnswers):
             new.mean_budget = mean_budget
         if max_error is not None:
             new.max_error = max_error
+        if confidence is not None:
+            new.confidence = confidence
         new._validate_params()
         return new
 
@@ -338,7 +353,9 @@ class ProbabilityMixture(MixtureAnswers):
             limited, small = a, error() if a != error() else Largest(error(by="class"))
         return limited, small if b is None else b
 
-    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
+    def _rate_curve(
+        self, limited: Any, small: Any, n_points: int, looked_at: LookedAt | None = None
+    ) -> Curve:
         one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
         other = Objective.of(small)
         others = self._other_limits(one)
@@ -364,12 +381,15 @@ class ProbabilityMixture(MixtureAnswers):
             if start is not None and tightest is not None:
                 least = one.least if one.compares else tightest.value(one)
                 for level in np.linspace(start.value(one), least, n_points):
-                    eased = level + SLACK if one.within(one.most).from_above else level - SLACK
+                    above = one.within(one.most).from_above
+                    eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
                     found.append(grown((*others, one.within(float(eased))), objective))
         if not self._sharing:
             _, excess = base.judge(pool.tallies)
             found += [
-                rated.choice(Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False)
+                rated.choice(
+                    Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False
+                )
                 for i in np.flatnonzero(excess <= SLIGHT)
             ]
         choices = [choice for choice in found if choice is not None]
@@ -392,6 +412,7 @@ class ProbabilityMixture(MixtureAnswers):
             at,
             self._along,
             self._sketch,
+            _looked_at=looked_at or LookedAt(),
         )
 
     def _tail_curve(self) -> Curve:
@@ -411,7 +432,7 @@ class ProbabilityMixture(MixtureAnswers):
             new.mean_budget = max(0.0, mean - choice.least)
             new._take(found)
             points.append(CurvePoint(mean, worst, new))
-        measures = RateOf(overall), choice.measure
+        measures = RateOf(overall), choice.objective
         words = self._judged.rows.words
         return Curve(tuple(points), overall, choice.objective, words, measures, at, self._along, self._sketch)
 
@@ -429,7 +450,7 @@ class ProbabilityMixture(MixtureAnswers):
             # Each point would say of its own limit what all of them have in common.
             warnings.simplefilter("ignore", UserWarning)
             bare = copy.copy(self)
-            bare.max_error = None
+            bare.max_error = bare.confidence = None
             if objective.rate == error() or any(limit.rate == error() for limit in limits):
                 bare.mean_budget = None
             return bare.reweight(objective=given, limits=list(limits))
@@ -453,10 +474,14 @@ class ProbabilityMixture(MixtureAnswers):
             )
         limited, small = self._pair(a, b)
         stated = self._stated
-        others = tuple(limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred())
+        others = tuple(
+            limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
+        )
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
+        looked_at = LookedAt()  # a point may be picked from any of the curves
         return {
-            share: mix._rate_curve(limited, small, n_points) for share, mix in zip(given, mixes, strict=True)
+            share: mix._rate_curve(limited, small, n_points, looked_at)
+            for share, mix in zip(given, mixes, strict=True)
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
@@ -508,13 +533,21 @@ class ProbabilityMixture(MixtureAnswers):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        return replace(self._choice.table, notes=tuple(map(str, group_uses(self))))
+        table = self._choice.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Probability that all limits hold on new rows, see `RateTable.outlook`; None without limits."""
+        check_is_fitted(self)
+        likely = self._choice.table.outlook
+        return None if likely is None else likely.probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell that the objective or a limit is about.
 
-        On the selection data: a value, not an estimate for other rows. NaN for a subgroup without rows.
+        On the selection data; `unit_intervals_` are for new rows. NaN for a subgroup without rows.
         """
         check_is_fitted(self)
         return {line.unit: line.value for line in self._choice.errors}
@@ -535,15 +568,8 @@ class ProbabilityMixture(MixtureAnswers):
         return self.limits_met_
 
     @property
-    def unit_estimates_(self) -> Floats:
-        """Error to expect of `predict` on each subgroup on other rows, shape (m,)."""
-        errors = self._choice.errors
-        found = errors.column("estimate")
-        return self.unit_errors_ if found is None else found
-
-    @property
     def unit_intervals_(self) -> Floats:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        """95 % intervals for the errors of the subgroups on new rows, shape (m, 2); NaN without one."""
         found = self._choice.errors.intervals()
         return np.full((len(self.units_), 2), np.nan) if found is None else found
 

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
@@ -209,7 +209,8 @@ class Parts:
         if problem.validation is not None:
             return cls([], [], problem.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
-            words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
+            stated = "which you state that the models were not fitted on"
+            words = f"the {len(problem.y):,} rows given to fit, {stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")
@@ -250,7 +251,7 @@ class Parts:
         words = (
             f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
         )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8)).part(judged)
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
         return cls(held, fitted, replace(rows, words=words), "splits")
 
     @property
@@ -378,16 +379,24 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         That name the estimator.
     """
     for name, estimator in estimators:
-        if isinstance(estimator, type):
-            raise TypeError(f"estimators: {name!r} is a class, {estimator.__name__}; an instance is needed")
-        if not hasattr(estimator, "fit"):
-            raise TypeError(f"estimators: {name!r} has no fit: {estimator!r}")
-        if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
-            raise NotFittedError(f"estimators: {name!r} is frozen, but not fitted: {estimator.estimator!r}")
-        if not hasattr(estimator, "predict_proba"):
+        model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+        if isinstance(model, type):
+            raise TypeError(f"estimators: {name!r} is a class; give an instance: {model.__name__}()")
+        if not hasattr(model, "fit"):
+            raise TypeError(f"estimators: {name!r} has no fit: {model!r}")
+        kind = type(model).__name__
+        if is_regressor(model):
+            raise TypeError(
+                f"estimators: {name!r} is a regressor ({kind}); a classifier with predict_proba is needed"
+            )
+        if model is not estimator and not hasattr(model, "classes_"):
+            raise NotFittedError(
+                f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it to "
+                "RobustMixtureClassifier, which fits it"
+            )
+        if not hasattr(model, "predict_proba"):
             raise ValueError(
-                f"estimators: {name!r} ({type(estimator).__name__}) has no predict_proba; "
-                "CalibratedClassifierCV gives it one"
+                f"estimators: {name!r} ({kind}) has no predict_proba; CalibratedClassifierCV gives it one"
             )
         if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
             raise ValueError(

@@ -16,10 +16,6 @@ from tailboost.mixture._tables import LogTable, Models
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
-GROUPS_NEEDED = (
-    "groups are needed: this classifier was made with by_group=True, so that what it answers to "
-    "a row depends on the row's group. Give groups=…"
-)
 # Groups that are named where a member is described.
 SHOWN = 4
 # Powers of the probabilities that are drawn from.

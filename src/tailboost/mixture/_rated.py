@@ -14,7 +14,12 @@ from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallUnitsWarning,
+)
 from tailboost.combiners import MixtureEnsemble
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
@@ -43,21 +48,23 @@ from tailboost.thresholds import (
     SOLVED,
     Belief,
     Growth,
+    LimitsOutlook,
     Member,
     Pool,
     Program,
     RateTable,
     Selection,
+    SelectionData,
     Table,
     below_noise,
     charges,
+    confident,
     decide,
     grow,
     mixed,
+    outlook,
     plain_state,
-    rate_lines,
     seeded,
-    select,
     selected,
     solve,
     within_budget,
@@ -80,6 +87,7 @@ ONE_SIDED = 1.6448536269514722
 # what share of the rows is answered alike where such a rule is said to do so.
 DEAR, MOST_ALIKE = 0.1, 0.95
 FEW_ROWS = 10  # rates of fewer rows are named in a warning
+UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 
 
 def name_of(objective: Any) -> str:
@@ -188,8 +196,8 @@ class Stated:
             if rows.groups is None or names is None:
                 raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
-            every = names.columns or (None,)
-            kept = self.columns(every) if every != (None,) else [0]
+            every = names.titles
+            kept = self.columns(every) if names.columns else [0]
             if not kept:  # no column is called so: the rate says it
                 kept = list(range(len(every)))
             numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
@@ -334,8 +342,9 @@ class Rated:
 
     models: Models
     belief: Belief  # p(s | x)
-    table: Table
+    table: SelectionData  # the selection data
     words: str  # what rows these are
+    refit: bool  # whether refits answer instead of the models that are judged on these rows
     # The candidates of each objective whatever the limits, made once; no file has them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
 
@@ -403,12 +412,12 @@ class Rated:
         costs = costs if stated.needs_costs else None
         judges = Table(strata, stratum, rows.base, (belief.of(logs, groups, combination),), costs)
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        return cls(judged.models, belief, judges, words)
+        return cls(judged.models, belief, judges, words, rows.refit or belief.infers)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
         known = self.table.strata
-        every = (names.columns or (None,)) if names is not None else ()
+        every = names.titles if names is not None else ()
         wanted = stated.columns(every) if every != (None,) else [0] * stated.needs_groups
         has_groups = not stated.needs_groups or (
             bool(known.columns) and {every[j] for j in wanted} <= set(known.columns)
@@ -427,7 +436,13 @@ class Rated:
         return self.pools[program.objective].copy()
 
     def choose(
-        self, stated: Stated, *, mean_budget: float | None, sharing: bool, pool: Pool | None = None
+        self,
+        stated: Stated,
+        *,
+        mean_budget: float | None,
+        sharing: bool,
+        pool: Pool | None = None,
+        confidence: float | None = None,
     ) -> RateChoice:
         """Return the selected rule.
 
@@ -441,6 +456,8 @@ class Rated:
             Whether candidates may share the weight.
         pool : Pool, optional
             Candidates so far, to which others are added.
+        confidence : float, optional
+            With which probability all limits have to hold on new rows.
 
         Raises
         ------
@@ -456,10 +473,20 @@ class Rated:
         else:
             pool.extend(own)
         program = within_budget(pool, program, mean_budget)
-        found = selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
+
+        def within(program: Program) -> Selection:
+            return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
+
+        found = within(program)
         if not (found.growth.feasible or stated.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
-        return self.choice(stated, program, pool, found, sharing=sharing)
+        choice = self.choice(stated, program, pool, found, sharing=sharing)
+        if not confidence or not stated.limits:
+            return choice
+        surer = confident(program, found, stated.limits, confidence, self.refit, within)
+        if surer is not found:
+            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        return replace(choice, confidence=confidence, untightened=found.value)
 
     def choice(
         self, stated: Stated, program: Program, pool: Pool, found: Selection, *, sharing: bool
@@ -468,7 +495,7 @@ class Rated:
         order = np.argsort(-found.weights, kind="stable")
         members = [self.member(pool.members[number]) for number in found.numbers.tolist()]
         ensemble = MixtureEnsemble(members, found.weights, self.belief.n_classes, order, found.gap)
-        return RateChoice(stated, program, pool, found, ensemble, self.words, sharing)
+        return RateChoice(stated, program, pool, found, ensemble, self.words, sharing, self.refit)
 
     def alone(self, pool: Pool, program: Program, number: int) -> Selection:
         """Return one candidate as a selection."""
@@ -540,21 +567,41 @@ class RateChoice:
     ensemble: MixtureEnsemble  # the members with their shares
     words: str  # the selection data, for people
     sharing: bool  # whether members may share
+    refit: bool  # whether refits answer instead of the models that were counted
+    confidence: float | None = None  # with which probability limits were to hold on new rows
+    untightened: float | None = None  # the objective of the selection without this
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
 
     @cached_property
+    def outlook(self) -> LimitsOutlook | None:
+        """The probability that all limits hold on new rows; None where it is not known."""
+        counts = self.selection.counts
+        return outlook(self.stated.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
+
+    @cached_property
     def table(self) -> RateTable:
         """Every rate of the objective and the limits by subgroup, on the selection data."""
-        return RateTable.of(self.program, self.selection.counts, None, self.words, self._worth)
+        table = self._tabled(self._worth)
+        if self.outlook is None and self.stated.limits:
+            table = replace(table, notes=(*table.notes, UNKNOWN))
+        before, value = self.untightened, self.selection.value
+        if before is None or before == value:
+            return table
+        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        return replace(table, notes=(*table.notes, price))
+
+    def _tabled(self, worth: Sequence[Floats] | None = None) -> RateTable:
+        counts, more = self.selection.counts, {"outlook": self.outlook, "refit": self.refit}
+        return RateTable.of(self.program, counts, self.words, worth, **more)
 
     @property
     def _worth(self) -> tuple[Floats, ...] | None:
         """The shadow prices of the limits, of the best mixture of all rules."""
         if not self.program.limits:
             return None
-        small = self.pool.table.thinned(ROWS)
+        small = self.pool.table.at_hand.thinned(ROWS)
         pool = self.pool.copy() if small is self.pool.table else self.pool.on(small)
         growth = grow(pool, self.program.over(small.strata))
         return growth.program.worth(growth.solved.duals, self.selection.counts)
@@ -563,7 +610,9 @@ class RateChoice:
         """Return the rule as one that is selected within these limits."""
         program = self.program.within(limits)
         found = replace(self.selection, excesses=program.excesses(self.selection.counts), growth=None)
-        return replace(self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found)
+        return replace(
+            self, stated=Stated(self.stated.objective, tuple(limits)), program=program, selection=found
+        )
 
     @cached_property
     def errors(self) -> RateTable:
@@ -574,13 +623,21 @@ class RateChoice:
         """Return the errors of subgroups."""
         rate = error(by=kind)
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
-        lines = rate_lines(rate, limit, self.program.strata, self.selection.counts, None)
-        return RateTable(tuple(lines), self.words, kind=str(kind) if isinstance(kind, str) else "subgroup")
+        kind = kind if isinstance(kind, str) else "subgroup"
+        strata, counts = self.program.strata, self.selection.counts
+        return RateTable.counted([(rate, limit)], strata, counts, self.words, kind=kind, refit=self.refit)
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of a 95 % interval for the objective on new rows; None where a rate has none."""
+        own = [line for line in self._tabled() if line.rate == str(self.objective.rate) and not line.limit]
+        ends = [line.high for line in own if not np.isnan(line.value)]
+        return None if np.isnan(ends).any() else max(ends)
 
     @property
     def passing(self) -> Passing | None:
         """Errors of deferred rows, where rows may be deferred."""
-        table, found = self.pool.table, self.selection
+        table, found = self.pool.table.at_hand, self.selection
         if not table.strata.defers:
             return None
         return Passing.of(table, [self.pool.members[i] for i in found.numbers], found.weights)
@@ -639,6 +696,7 @@ class RateChoice:
             is_coin_flip=values[0] >= values[1] - ROUNDING,
             beats_coin_flip_from=None,
             symbols={},
+            upper=self.upper,
             units=self.errors,
             draws=len(found.numbers) > 1,
         )
@@ -666,6 +724,14 @@ class RateChoice:
                 f"{_broken(limit, self.program.strata, values)}{way}",
                 BoundNotMetWarning,
             )
+        likely, lines = self.outlook, self._tabled()
+        if self.confidence is not None and likely is not None and likely.probability < self.confidence:
+            warn_user(
+                f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
+                "lower confidence=",
+                ConfidenceNotReachedWarning,
+            )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
             most = found.counts[: len(self.program.strata.mass)].sum(axis=0).max()
             warn_user(
@@ -679,8 +745,11 @@ class RateChoice:
                 f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
                 f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
-        lines = RateTable.of(self.program, found.counts, None, words)
-        few = [f"{line.rate} of {unit_name(line.unit)}" for line in lines if 0 < line.rows < FEW_ROWS]
+        few = [
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            for line in lines
+            if 0 < line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows to choose on ({words}): fewer than {FEW_ROWS} for "
@@ -689,12 +758,11 @@ class RateChoice:
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
         for line in lines:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
+            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
-                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
@@ -729,27 +797,3 @@ def stated_pair(stated: Stated) -> tuple[Any, Any]:
         if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
             return limited, small
     return error(), Largest(error(by="class")) if small == error() else small
-
-
-def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
-    """Return costs of answers as checked numbers, of the rows that are used.
-
-    Raises
-    ------
-    ValueError
-        If they are not K finite numbers for each row.
-    """
-    if costs is None:
-        return None
-    try:
-        found = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as failure:
-        raise ValueError(f"{name} must be numbers: {failure}") from None
-    if found.shape != (n, K):
-        raise ValueError(
-            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
-        )
-    found = found if used is None else found[used]
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite numbers")
-    return found

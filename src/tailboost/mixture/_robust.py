@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import n_rows_of, numbered, refuse_missing
+from tailboost._checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
@@ -37,10 +37,10 @@ from tailboost.learners.named import named_learner
 from tailboost.mixture._average import averaging
 from tailboost.mixture._choice import ProbabilityMixture, check_parameters
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import NAMED, costs_of, warn_of_noise
+from tailboost.mixture._rated import NAMED, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.statements.known_rows import holds_fitted, noting_seen
+from tailboost.statements.known_rows import holds_unknown, noting_frozen, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -80,9 +80,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
         largest of a family. None is "worst_class", and with limits the overall error.
         "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
-    limits : list of Limit, default=()
-        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``. A
-        limit that the best rule without limits keeps changes nothing.
+    limits : list of Limit or str, default=()
+        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
+        text. A limit that the best rule without limits keeps changes nothing.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
@@ -95,6 +95,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         candidate. Both errors are measured on the selection data: 0 means no more error there than the most
         accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
         many. None sets no limit.
+    confidence : float in [0, 1), optional
+        Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
+        tightened by as many standard errors as that takes; of rules with this probability the one with the
+        least objective is selected. If no rule is found, the most probable one answers, with a
+        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is known in any case.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
@@ -132,17 +137,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     estimator_weights_ : ndarray of shape (n_members,)
         λ: the mixture weight of each.
     rates_ : RateTable
-        The rates of the objective and of the limits by subgroup, on the selection data.
+        The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
+        for the rates of this rule on new rows. Notes name the rates without an interval.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell that the objective or a limit is about, on the
         selection data.
     limits_met_ : bool or None
         Whether all limits are kept on the selection data; None without limits.
+    limits_probability_ : float or None
+        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        None without limits, and with limits on costs of rows.
     units_ : list
         The subgroups of ``subgroup_errors_``.
     unit_errors_ : ndarray of shape (m,)
         Their errors.
-    {{unit_estimates_}}
     {{unit_intervals_}}
     bound_met_ : bool or None
         The same as ``limits_met_``.
@@ -164,6 +172,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Names the estimators that ``max_time`` left out.
     BoundNotMetWarning
         Names the limits that are broken on the selection data, and by how much.
+    ConfidenceNotReachedWarning
+        Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
     SmallUnitsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 
@@ -197,7 +207,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
         "objective": [StrOptions({*NAMED, "cvar"}), Rate, Largest, None],
-        "limits": [list, tuple, Limit],
+        "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -211,6 +221,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Iterator,
             None,
         ],
+        "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", StrOptions({"auto"})],
         "by_group": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -230,6 +241,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
+        confidence: float | None = None,
         cv: Any = "auto",
         randomized: bool | str = "auto",
         by_group: bool = False,
@@ -245,6 +257,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
+        self.confidence = confidence
         self.cv = cv
         self.randomized = randomized
         self.by_group = by_group
@@ -335,11 +348,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
             ``by_group=True`` alone.
-        costs : array-like of shape (n, K), optional
-            What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
+        costs : array-like of shape (n, K) or data frame, optional
+            Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
+            ``classes_``, those of a data frame are named by the labels.
         split_by : array-like of shape (n,), optional
             Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
-            and in held-out rows, so that estimates are about others.
+            and in held-out rows. Intervals count values, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 
@@ -385,12 +399,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
-            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
+            costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
         if stated is not None:
             names = None if groups is None else names
@@ -409,7 +423,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        judged = averaging(judged)
+        given = problem.X if problem.validation is None else problem.validation[0]
+        judged = averaging(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
         else:
@@ -421,7 +436,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
-        self.seen_rows_ = replace(fitted_on, complete=not holds_fitted(estimators))
+        self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
         chosen_on = problem.sketch if frozen else None
         if problem.validation is not None:
             chosen_on = Sketch.of_rows(problem.validation[0])
@@ -497,7 +512,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
-        mix._settle(judged, costs=costs_of(costs, n_rows_of(y), len(mix.classes_), used))
+        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
         mix._warn()
         return mix
 

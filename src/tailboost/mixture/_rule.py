@@ -10,12 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from tailboost._checks import columns_by_name, label_column, positions
 from tailboost._typing import Floats
-from tailboost._units import unit_name
+from tailboost._units import GROUPS_NEEDED, GROUPS_UNUSED, unit_name
 from tailboost.combiners import MixtureEnsemble
-from tailboost.mixture._tables import LEAST_PROBABILITY, Models
+from tailboost.mixture._tables import (
+    LEAST_PROBABILITY,
+    SUM_TOLERANCE,
+    Models,
+    check_named,
+    logs_by_name,
+)
 
 FORMAT = 1
+# Largest excess of a share over 1 that is taken for rounding.
+SHARE_TOLERANCE = 1e-9
 # Numbers that are shown, of weights and groups.
 SHOWN = 12
 INFERRED = (
@@ -28,10 +37,11 @@ INFERRED = (
 class RulePart:
     """One member with a share: thresholds on an average of log-probabilities, or a draw from it.
 
-    With ``z_k = Σ_i weights[i] · log max(p_i,k, 1e-6) + offsets[k]`` a member charges the action a
-    ``Σ_k exp(z_k) · prices[g][k][a]``, where g is the row's group if groups are told, and takes the cheapest,
-    of equal ones the first. The actions are the classes in their order, and where there is one more, to pass
-    the row on to a person. A draw has no prices: its shares are proportional to ``exp(power · z_k)``.
+    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` a member charges the action
+    a ``Σ_k exp(z_k) · prices[g][k][a]``, where g is the row's group if groups are told, and takes the
+    cheapest, of equal ones the first. The actions are the classes in their order, and where there is one
+    more, to pass the row on to a person. A draw has no prices: its shares are proportional to ``exp(power ·
+    z_k)``.
 
     Attributes
     ----------
@@ -106,11 +116,14 @@ class Rule:
         The groups, where answers are told them.
     parts : list of RulePart
         The members with a share.
+    least_probability : float
+        Smaller probabilities count as this one.
     """
 
     classes: list[Any]
     groups: list[Any] | None
     parts: list[RulePart]
+    least_probability: float = LEAST_PROBABILITY
 
     @classmethod
     def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
@@ -151,10 +164,11 @@ class Rule:
 
         Parameters
         ----------
-        probabilities : dict of str to array-like of shape (n, K)
-            Of each of `models`.
-        groups : array-like of shape (n,), optional
-            Where `groups` are told.
+        probabilities : dict of str to array-like of shape (n, K) or data frame
+            Of each of `models`. The columns of an array are in the order of `classes`. Those of a data frame
+            are named by the labels.
+        groups : array-like of shape (n,), or table of one column, optional
+            Group of each row, if the rule is group-aware.
 
         Returns
         -------
@@ -162,19 +176,19 @@ class Rule:
 
         Raises
         ------
-        ValueError
-            If the rule infers groups from features.
+        ValueError, TypeError
+            If ``predict_from`` of the mixture refuses the rows: probabilities are missing or no
+            probabilities, groups are missing, unknown or not wanted. Also if the rule infers groups from
+            features.
         """
         self._refuse_inferred()
-        logs = {
-            name: np.log(np.maximum(np.asarray(P, dtype=np.float64), LEAST_PROBABILITY))
-            for name, P in probabilities.items()
-        }
-        given = next(iter(logs.values()), groups)
-        n, K = len(given), len(self.classes)
-        number = np.zeros(n, dtype=np.intp)
-        if self.groups is not None:
-            number = np.array([self.groups.index(group) for group in np.asarray(groups).tolist()])
+        check_named(probabilities)
+        if missing := [name for name in self.models if name not in probabilities]:
+            raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
+        K, classes = len(self.classes), np.asarray(self.classes)
+        logs = logs_by_name(probabilities, classes, least=self.least_probability)
+        n = len(next(iter(logs.values())))
+        number = self._numbers(groups, n)
         shares = np.zeros((n, K))
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
@@ -182,10 +196,25 @@ class Rule:
             if part.prices is None:
                 shares += weight * softmax((part.power or 1.0) * z, axis=1)
             else:
-                prices = np.asarray(part.prices)[number if self.groups is not None else np.zeros_like(number)]
-                charged = np.einsum("nk,nka->na", np.exp(z), prices)
+                charged = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.prices)[number])
                 shares[np.arange(n), charged[:, :K].argmin(axis=1)] += weight
-        return np.asarray(self.classes)[shares.argmax(axis=1)]
+        return classes[shares.argmax(axis=1)]
+
+    def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
+        """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
+        if self.groups is None:
+            if groups is not None:
+                raise ValueError(GROUPS_UNUSED)
+            return np.zeros(n, dtype=np.intp)
+        if groups is None:
+            raise ValueError(GROUPS_NEEDED)
+        columns = columns_by_name(groups, "groups")
+        if len(columns) > 1:
+            raise ValueError(f"groups must be one column, got {list(columns)}")
+        of = label_column(next(iter(columns.values())), "groups")
+        if len(of) != n:
+            raise ValueError(f"groups has {len(of)} entries, the probabilities have {n} rows")
+        return positions(of, np.asarray(self.groups), "groups", "groups not seen in fit")
 
     def _refuse_inferred(self) -> None:
         if any(part.inferred for part in self.parts):
@@ -197,7 +226,7 @@ class Rule:
         """Return everything as plain types, for JSON: ``docs/rule.schema.json`` describes it."""
         return {
             "format": FORMAT,
-            "least_probability": LEAST_PROBABILITY,
+            "least_probability": self.least_probability,
             "classes": self.classes,
             "groups": self.groups,
             "models": self.models,
@@ -211,15 +240,59 @@ class Rule:
         Raises
         ------
         ValueError
-            If it is none.
+            If it is none: a field is missing or unknown, or a number is none.
         """
         try:
             if document["format"] != FORMAT:
                 raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
             parts = [RulePart(**part) for part in document["parts"]]
-            return cls(list(document["classes"]), document["groups"], parts)
+            found = cls(
+                list(document["classes"]),
+                None if document["groups"] is None else list(document["groups"]),
+                parts,
+                document.get("least_probability", LEAST_PROBABILITY),
+            )
         except (KeyError, TypeError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Raise unless every field has its type and shape; a document may come from anywhere."""
+        labels = [*self.classes, *(self.groups or [])]
+        K, G = len(self.classes), len(self.groups or [None])
+        _need(
+            all(isinstance(label, (str, int, float)) for label in labels),
+            "a label or group is no text or number",
+        )
+        _need(len(set(self.classes)) == K >= 2, "classes must be at least two different labels")
+        _need(self.groups is None or len(set(self.groups)) == G >= 1, "groups must be different")
+        _need(
+            _are_numbers(self.least_probability, ()) and 0 < self.least_probability < 1,
+            "least_probability must be in (0, 1)",
+        )
+        _need(len(self.parts) > 0, "it has no parts")
+        for part in self.parts:
+            _need(
+                _are_numbers(part.share, ()) and 0 < part.share <= 1 + SHARE_TOLERANCE,
+                "a share must be in (0, 1]",
+            )
+            _need(
+                isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights),
+                "weights must be by model",
+            )
+            _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
+            _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
+            _need(isinstance(part.inferred, bool), "inferred must be true or false")
+            _need((part.prices is None) != (part.power is None), "a part has either prices or a power")
+            _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
+            if part.prices is not None:
+                first = len(part.prices) if part.inferred and isinstance(part.prices, list) else G
+                shapes = [(first, K, K), (first, K, K + 1)]
+                _need(
+                    any(_are_numbers(part.prices, shape) for shape in shapes),
+                    f"prices must be numbers of shape {shapes[0]} or {shapes[1]}",
+                )
 
     # -- SQL -----------------------------------------------------------------------------------------
 
@@ -229,22 +302,27 @@ class Rule:
         *,
         group: str | None = None,
         what: Literal["label", "deferred"] = "label",
+        table: str = "t",
     ) -> str:
         """Return the decision as an SQL expression over columns of probabilities.
 
-        Where one model decides by class weights the expression has arithmetic and CASE alone. Averages of
+        If one model decides by class weights, the expression has arithmetic and CASE alone. Averages of
         several models need ``ln`` and ``exp``, which SQLite has if it was built with its mathematical
-        functions.
+        functions. The answer is NULL for a row that `predict` refuses: a probability is NULL or outside [0,
+        1], the probabilities of a model do not sum to 1, or the group is unknown.
 
         Parameters
         ----------
         columns : dict of str to list of str, or callable, optional
-            Names of the columns with a model's probabilities, in the order of `classes`; or what names the
-            column of a model and a label. By default ``model_label``.
+            Names of the columns with a model's probabilities, in the order of `classes`; or a function that
+            names the column of a model and a label. By default ``model_label``.
         group : str, optional
-            Name of the column of groups, where answers are told them.
+            Name of the column of groups, if the rule is group-aware.
         what : {"label", "deferred"}, default="label"
-            The label, or whether the row is passed on (1 or 0).
+            The label, or whether the row is deferred (1 or 0).
+        table : str, default="t"
+            Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
+            because SQLite reads a quoted name that no table has as text.
 
         Returns
         -------
@@ -253,14 +331,17 @@ class Rule:
         Raises
         ------
         ValueError
-            If a column is missing, or the rule infers groups from the features.
+            If a column is missing, one column is named for two probabilities, or the rule infers groups from
+            the features.
         """
         self._refuse_inferred()
         if self.groups is not None and group is None:
             raise ValueError("group is needed: what this rule answers to a row depends on the row's group")
         name = columns if callable(columns) else _named(columns, self.classes)
+        names = {(model, label): name(model, label) for model in self.models for label in self.classes}
+        _refuse_shared(names)
         probability = {
-            (model, k): _identifier(name(model, label))
+            (model, k): f"{_identifier(table)}.{_identifier(names[model, label])}"
             for model in self.models
             for k, label in enumerate(self.classes)
         }
@@ -270,18 +351,24 @@ class Rule:
             if len(self.parts) > 1:
                 raise ValueError("several members share: which rows are passed on is in `defers` alone")
         if self.groups is None:
-            return self._of_group(0, probability, what)
-        cases = [
-            f"WHEN {_literal(value)} THEN {self._of_group(g, probability, what)}"
-            for g, value in enumerate(self.groups)
+            found = self._of_group(0, probability, what)
+        else:
+            cases = [
+                f"WHEN {_literal(value)} THEN {self._of_group(g, probability, what)}"
+                for g, value in enumerate(self.groups)
+            ]
+            found = f"CASE {_identifier(table)}.{_identifier(str(group))} {' '.join(cases)} END"
+        known = [
+            _are_probabilities([probability[model, k] for k in range(len(self.classes))])
+            for model in self.models
         ]
-        return f"CASE {_identifier(str(group))} {' '.join(cases)} END"
+        return f"CASE WHEN {' AND '.join(known)} THEN {found} END" if known else found
 
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
         K, labels = len(self.classes), [_literal(label) for label in self.classes]
         if len(self.parts) == 1 and self.parts[0].prices is not None:
-            charged = _charged(self.parts[0], g, probability)
+            charged = self._charged(self.parts[0], g, probability)
             if what == "deferred":
                 others = " AND ".join(f"{charged[K]} < {each}" for each in charged[:K])
                 return f"CASE WHEN {others} THEN 1 ELSE 0 END"
@@ -290,14 +377,43 @@ class Rule:
         for j, part in enumerate(self.parts):
             weight = repr(part.share + tie_break(j))
             if part.prices is None:
-                powers = [f"exp({part.power!r} * ({_log(part, k, probability)}))" for k in range(K)]
+                powers = [f"exp({part.power!r} * ({self._log(part, k, probability)}))" for k in range(K)]
                 for k in range(K):
                     shares[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
             else:
-                answer = _least(_charged(part, g, probability)[:K], [str(k) for k in range(K)])
+                answer = _least(self._charged(part, g, probability)[:K], [str(k) for k in range(K)])
                 for k in range(K):
                     shares[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
         return _least([f"-({' + '.join(each)})" for each in shares], labels)
+
+    def _clipped(self, column: str) -> str:
+        least = repr(self.least_probability)
+        return f"CASE WHEN {column} > {least} THEN {column} ELSE {least} END"
+
+    def _log(self, part: RulePart, k: int, probability: Mapping[tuple[str, int], str]) -> str:
+        terms = [f"{w!r} * ln({self._clipped(probability[model, k])})" for model, w in part.weights.items()]
+        return " + ".join([*terms, repr(part.offsets[k])])
+
+    def _charged(self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
+        """Return the charge of each action as an expression; terms with price 0 are left out."""
+        assert part.prices is not None
+        prices = np.asarray(part.prices[g])
+        plain = list(part.weights.values()) == [1.0]
+        if not part.weights:
+            return [repr(price) for price in prices[0].tolist()]
+        mass = []
+        for k in range(len(prices)):
+            if plain:
+                scale = float(np.exp(part.offsets[k]))
+                column = f"({self._clipped(probability[next(iter(part.weights)), k])})"
+                mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
+            else:
+                mass.append(f"exp({self._log(part, k, probability)})")
+        found = []
+        for a in range(prices.shape[1]):
+            used = [f"{price!r} * {mass[k]}" for k, price in enumerate(prices[:, a].tolist()) if price != 0.0]
+            found.append(f"({' + '.join(used)})" if used else "0.0")
+        return found
 
     # -- words ---------------------------------------------------------------------------------------
 
@@ -382,6 +498,42 @@ def _named(columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]) 
     return name
 
 
+def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
+    """Raise if one column is named for two probabilities."""
+    by_column: dict[str, tuple[str, Any]] = {}
+    for (model, label), column in names.items():
+        other = by_column.setdefault(column, (model, label))
+        if other != (model, label):
+            raise ValueError(
+                f"columns: {column!r} is named for {other[1]!r} of model {other[0]!r} and for {label!r} of "
+                f"model {model!r}; each needs a column of its own, as by the pattern {{model}}_{{label}}"
+            )
+
+
+def _are_probabilities(columns: Sequence[str]) -> str:
+    """Return a condition that is true for probabilities, and false or NULL for anything else."""
+    ends = [f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns]
+    total = f"{' + '.join(columns)} BETWEEN {1 - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
+    return " AND ".join([*ends, total])
+
+
+def _need(holds: bool, words: str) -> None:
+    if not holds:
+        raise ValueError(f"this is no rule: {words}")
+
+
+def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
+    """Whether a value, or each one of a nested list of a shape, is a finite number, not text or a boolean."""
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return False
+    if found.size == 0 and shape is None:
+        return True
+    fits = shape is None or found.shape == shape
+    return fits and found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
+
+
 def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -390,37 +542,6 @@ def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return repr(value) if isinstance(value, (int, float)) else "'" + str(value).replace("'", "''") + "'"
-
-
-def _clipped(column: str) -> str:
-    return f"CASE WHEN {column} > {LEAST_PROBABILITY!r} THEN {column} ELSE {LEAST_PROBABILITY!r} END"
-
-
-def _log(part: RulePart, k: int, probability: Mapping[tuple[str, int], str]) -> str:
-    terms = [f"{w!r} * ln({_clipped(probability[model, k])})" for model, w in part.weights.items()]
-    return " + ".join([*terms, repr(part.offsets[k])])
-
-
-def _charged(part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
-    """Return what each action is charged, as expressions; those of prices 0 are left out."""
-    assert part.prices is not None
-    prices = np.asarray(part.prices[g])
-    plain = list(part.weights.values()) == [1.0]
-    if not part.weights:
-        return [repr(price) for price in prices[0].tolist()]
-    mass = []
-    for k in range(len(prices)):
-        if plain:
-            scale = float(np.exp(part.offsets[k]))
-            column = f"({_clipped(probability[next(iter(part.weights)), k])})"
-            mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
-        else:
-            mass.append(f"exp({_log(part, k, probability)})")
-    found = []
-    for a in range(prices.shape[1]):
-        used = [f"{price!r} * {mass[k]}" for k, price in enumerate(prices[:, a].tolist()) if price != 0.0]
-        found.append(f"({' + '.join(used)})" if used else "0.0")
-    return found
 
 
 def _least(values: Sequence[str], labels: Sequence[str]) -> str:

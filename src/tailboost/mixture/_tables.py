@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost._checks import check_probabilities
+from tailboost._checks import check_probabilities, in_class_order
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost._warn import warn_user
-from tailboost.data import LOTS, Rows, take
+from tailboost.data import LOTS, Rows
 from tailboost.mixture._order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -125,48 +125,35 @@ def check_named(probabilities: Any) -> None:
         raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
-def in_class_order(probabilities: Any, name: str, classes: NDArray[Any]) -> Any:
-    """Return probabilities with the columns of a data frame, where labels name them, in the order of classes.
+def logs_by_name(
+    probabilities: Mapping[str, Any],
+    classes: NDArray[Any],
+    n_rows: int | None = None,
+    least: float = LEAST_PROBABILITY,
+) -> dict[str, Floats]:
+    """Return the log-probabilities that were given for new rows by model, checked, shape (n, K) each.
+
+    Columns of a data frame are found by the labels that name them.
 
     Raises
     ------
     ValueError
-        If only some columns are named by labels, or the only one by the first of two classes.
+        If they are no probabilities of the classes, or of different numbers of rows.
     """
-    if (only := getattr(probabilities, "name", None)) is not None and len(classes) == 2:
-        first, second = classes.tolist()
-        if _spelling(only, _numbers([first, second])) == _spelling(first, _numbers([first, second])):
-            raise ValueError(
-                f"{name}: the column is named {only!r}, which is the first class; of two classes the "
-                f"probabilities of the second, {second!r}, are taken where one column is given"
-            )
-    columns = [c.item() if isinstance(c, np.generic) else c for c in getattr(probabilities, "columns", [])]
-    labels = classes.tolist()
-    numeric = _numbers(labels)
-    said, wanted = ([_spelling(value, numeric) for value in values] for values in (columns, labels))
-    if sorted(said, key=str) != sorted(wanted, key=str):
-        if columns == list(range(len(columns))) or not set(said) & set(wanted):
-            return probabilities  # no names, or names of something else: by position
-        raise ValueError(f"{name}: its columns are {columns}, the classes are {labels}: one column for each")
-    return np.asarray(probabilities)[:, [said.index(label) for label in wanted]]
+    first, of = next(iter(probabilities)), "y"
+    if n_rows is None:
+        n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
+    logs = {}
+    for name, given in probabilities.items():
+        called = f"probabilities[{name!r}]"
+        logs[name] = logs_of(in_class_order(given, called, classes), called, n_rows, len(classes), of, least)
+    return logs
 
 
-def _numbers(labels: list[Any]) -> bool:
-    return all(isinstance(label, (bool, int, float)) for label in labels)
-
-
-def _spelling(value: Any, numeric: bool) -> Any:
-    """Return the name of a column or a label such that both agree: 1, 1.0 and "1" if labels are numbers."""
-    if not numeric:
-        return str(value)
-    try:
-        return float({"True": 1, "False": 0}.get(value, value))
-    except (TypeError, ValueError):
-        return value
-
-
-def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
-    """Return the log-probabilities of one model, checked, shape (n, K).
+def logs_of(
+    probabilities: Any, name: str, n_rows: int, n_classes: int, of: str, least: float = LEAST_PROBABILITY
+) -> Floats:
+    """Return the log-probabilities of one model, checked, shape (n, K); no probability is below ``least``.
 
     Raises
     ------
@@ -180,7 +167,7 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
             "column for each, in the order of `classes`"
         )
     P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE).clip(min=0.0)
-    logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), LEAST_PROBABILITY))
+    logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), least))
     return logs
 
 
@@ -277,14 +264,8 @@ class Models:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and members with a share use them"
             )
-        first, of = next(iter(probabilities)), "y"
-        if n_rows is None:
-            n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
-        words = {name: f"probabilities[{name!r}]" for name in probabilities}
-        logs = {
-            name: logs_of(in_class_order(P, words[name], classes), words[name], n_rows, self.n_classes, of)
-            for name, P in probabilities.items()
-        }
+        logs = logs_by_name(probabilities, classes, n_rows)
+        n_rows = len(next(iter(logs.values())))
         return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average)
 
 

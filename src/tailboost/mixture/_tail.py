@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost._typing import Floats
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import CVaR
@@ -17,23 +16,10 @@ from tailboost.combiners.pool import Pool
 from tailboost.mixture._members import POWERS, Tempered, losses_of
 from tailboost.mixture._rated import Rated
 from tailboost.mixture._tables import Judged
-from tailboost.rates import Objective, error, largest, wrong
+from tailboost.rates import Objective, error, largest
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
-from tailboost.thresholds import Program, RateTable, rate_lines
-
-
-@dataclass(frozen=True)
-class TailOf:
-    """A CVaR, measured on answers."""
-
-    alpha: float
-
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the CVaR of the zero-one loss of answers: of rates it is the error rate / α, at most 1."""
-        weight = more.get("sample_weight")
-        mean = float(np.average(wrong(np.asarray(answers), np.asarray(y)), weights=weight))
-        return min(1.0, mean / self.alpha)
+from tailboost.thresholds import Program, RateTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +38,11 @@ class TailChoice:
         models = judged.models
         members = [
             *map(rated.member, rated.seeded(program).members),
-            *(Tempered(models, model, power) for model in (None, *range(len(models.names))) for power in POWERS),
+            *(
+                Tempered(models, model, power)
+                for model in (None, *range(len(models.names)))
+                for power in POWERS
+            ),
         ]
         losses = losses_of(members, judged.table, judged.rows.y)
         combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), mean_budget=mean_budget)
@@ -67,14 +57,9 @@ class TailChoice:
         return found
 
     @property
-    def measure(self) -> TailOf:
-        """The objective, measured on answers."""
-        return TailOf(self.objective.alpha)
-
-    @property
     def gap(self) -> float:
         """By how much other weights may lower the CVaR."""
-        return self.combiner.gap(self.ensemble)
+        return self.ensemble.gap
 
     @property
     def limits_met(self) -> None:
@@ -111,8 +96,9 @@ class TailChoice:
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
         counts = self.rated.table.counted(shares.argmax(axis=1))
-        lines = rate_lines(error(by="class"), None, strata, counts, None)
-        return RateTable(tuple(lines), self.rated.words, kind="class")
+        stated = [(error(by="class"), None)]
+        refit = self.rated.refit
+        return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Guarantee:
         """Return what was achieved, against the best candidate alone and against constants."""

@@ -20,6 +20,7 @@ def tune(
     objective: Any = None,
     limits: Any = (),
     mean_budget: float | None = None,
+    confidence: float | None = None,
     sample_weight: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
@@ -35,14 +36,17 @@ def tune(
         Their labels.
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows, for rates by group.
-    costs : array-like of shape (n, K), optional
-        What each answer costs in each row, for ``rates.cost()``.
+    costs : array-like of shape (n, K) or data frame, optional
+        Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
+        labels.
     objective : str, rate or largest, optional
         As in `RobustMixtureClassifier`: by default the worst class, and with limits the mean error.
-    limits : list of Limit, optional
-        From `tailboost.rates`.
+    limits : list of Limit or str, optional
+        From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
     mean_budget : float in [0, 1], optional
         How far the mean error may be above that of the best model alone.
+    confidence : float in [0, 1), optional
+        With which probability all limits have to hold on new rows.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows.
     **params
@@ -74,7 +78,12 @@ def tune(
     """
     frozen = [(name, FrozenEstimator(model)) for name, model in _named(models)]
     classifier = RobustMixtureClassifier(
-        frozen, objective=objective, limits=limits, mean_budget=mean_budget, **params
+        frozen,
+        objective=objective,
+        limits=limits,
+        mean_budget=mean_budget,
+        confidence=confidence,
+        **params,
     )
     return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
 
@@ -86,7 +95,7 @@ def _named(models: Any) -> list[tuple[str, Any]]:
     each = list(models) if isinstance(models, (list, tuple)) else [models]
     if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
         return each
-    kinds = [type(model).__name__ for model in each]
+    kinds = [(model if isinstance(model, type) else type(model)).__name__ for model in each]
     found = []
     for i, (kind, model) in enumerate(zip(kinds, each, strict=True)):
         number = kinds[: i + 1].count(kind)

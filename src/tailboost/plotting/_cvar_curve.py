@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
-from tailboost._steps import label_shares
+from tailboost._steps import final_step, label_shares
 from tailboost.plotting._docs import described
 from tailboost.plotting._style import Display, next_style, reference_line, styled
 
@@ -96,12 +96,15 @@ class CVaRCurveDisplay(Display):
         *,
         alphas: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        reweight: bool = False,
         show_predict: bool = False,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the curve of a fitted classifier's ``predict_shares``, or of another's ``predict_proba``.
+
+        With ``reweight=True`` the curve is that of Figure 1 of Zhai et al. 2021: at each α the λ for this α.
 
         Parameters
         ----------
@@ -113,6 +116,9 @@ class CVaRCurveDisplay(Display):
         alphas : array-like of shape (m,), default=None
             Tail masses in (0, 1]; None: 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
         {{sample_weight}}
+        reweight : bool, default=False
+            Select the mixture weights λ anew for each α by ``estimator.alpha_path``. Nothing is trained.
+            False keeps the λ of the fit at every α.
         show_predict : bool, default=False
             Draw min(1, error/α) of ``predict`` too.
         {{name … drawn}}
@@ -120,8 +126,10 @@ class CVaRCurveDisplay(Display):
         Raises
         ------
         ValueError
-            As in `tailboost.metrics.cvar_curve`.
+            As in `tailboost.metrics.cvar_curve`; or ``reweight=True`` without an ``alpha_path``.
         """
+        if reweight:
+            return cls._of_path(estimator, X, y, alphas, sample_weight, show_predict, name).plot(ax, **kwargs)
         return cls.from_predictions(
             y,
             label_shares(estimator, X),
@@ -132,6 +140,29 @@ class CVaRCurveDisplay(Display):
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
             **kwargs,
+        )
+
+    @classmethod
+    def _of_path(
+        cls, estimator: Any, X: Any, y: Any, alphas: Any, weight: Any, show_predict: bool, name: str | None
+    ) -> Self:
+        """Return the curve of the mixture that is optimal for each α on the rows λ was selected on."""
+        final, rows = final_step(estimator, X)
+        if not hasattr(final, "alpha_path"):
+            raise ValueError(f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}")
+        grid: NDArray[np.float64] = _ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
+        y = np.asarray(y)
+        path = final.alpha_path(grid)
+        losses = np.zeros((path.shape[1], len(y)))
+        for member in np.flatnonzero(path.any(axis=0)):
+            losses[member] = final.predict_with(rows, np.full(len(y), member)) != y
+        values = [metrics.cvar(loss, alpha, weight) for loss, alpha in zip(path @ losses, grid, strict=True)]
+        return cls(
+            grid,
+            values,
+            n_classes=len(final.classes_),
+            error=zero_one_loss(y, estimator.predict(X), sample_weight=weight) if show_predict else None,
+            name=type(estimator).__name__ if name is None else name,
         )
 
     @classmethod

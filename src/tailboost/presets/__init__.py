@@ -1,8 +1,4 @@
-"""Classifiers for the worst class, group or cell under the names of papers.
-
-With an ``estimator`` each plays its paper's game. Without one nothing is boosted: each is a
-`RobustMixtureClassifier` for its units.
-"""
+"""Boosting classifiers for the worst class, group or cell under the names of papers."""
 
 from tailboost._method import Method
 from tailboost.presets.group import GroupDROBoostClassifier

@@ -1,54 +1,35 @@
-"""What classifiers for classes, groups and cells share: a game with a learner, or else a mixture."""
+"""Boosting over classes, groups or cells: the fit and the subgroups that the presets share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_is_fitted
 
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
-from tailboost.classifiers.mixture import ValidatedMixtureClassifier, routed_params, with_callbacks
+from tailboost.classifiers.mixture import ValidatedMixtureClassifier, with_callbacks
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
+from tailboost.combiners import Grouping
 from tailboost.data import GroupNames, Problem
-from tailboost.mixture import RobustMixtureClassifier
+from tailboost.learners import HistBoostClassifier
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
-from tailboost.targets import NamedUnits, Pools
-from tailboost.validation import N_FOLDS
+from tailboost.targets import SHRINKAGE, NamedUnits, Pools
+from tailboost.thresholds import RateTable
 
-# What only a game has.
-OF_GAMES = ("game_", "trace_", "n_iter_", "unit_weights_", "gamma_", "eta_")
-
-
-class OfMixture:
-    """A method or property in whose place that of the mixture stands, where one answers (a descriptor)."""
-
-    def __init__(self, own: Any) -> None:
-        self.own = own
-
-    def __set_name__(self, owner: Any, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self.own
-        mixture = vars(instance).get("mixture_")
-        return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
+# Size of the default learner, which is fitted in every round.
+N_TREES, DEPTH = 10, 3
 
 
 class Found:
-    """What a fit over units finds: declared apart, so that it is no parameter of a constructor."""
+    """Attributes of a fit over subgroups, declared apart: they are no parameters of a constructor."""
 
-    mixture_: RobustMixtureClassifier
-    units_: Any
-    unit_errors_: Any
-    expected_unit_errors_: Any
     eta: float | str
     _named: NamedUnits
     _pools: Pools
@@ -56,30 +37,17 @@ class Found:
 
 @with_constructor
 class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
-    """A mixture from a game over classes, groups or cells, of which small ones steer together.
-
-    Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
-    """
+    """A mixture from a game over classes, groups or cells, of which small ones steer together."""
 
     mean_budget: float | None = None
     min_unit_rows: int = 10
+    shrinkage: float = SHRINKAGE
     validation: Any = "auto"
     include_constants: bool = True
     tol: float = 1e-3
 
-    _checked = OfMixture(ValidatedMixtureClassifier._checked)
-    _rows_kept = OfMixture(ValidatedMixtureClassifier._rows_kept)
-    combiner_ = OfMixture(ValidatedMixtureClassifier.combiner_)
-    gap_ = OfMixture(ValidatedMixtureClassifier.gap_)
-    guarantee_ = OfMixture(ValidatedMixtureClassifier.guarantee_)
-    objective_ = OfMixture(ValidatedMixtureClassifier.objective_)
-    predict = OfMixture(ValidatedMixtureClassifier.predict)
-    predict_proba = OfMixture(ValidatedMixtureClassifier.predict_proba)
-    predict_randomized = OfMixture(ValidatedMixtureClassifier.predict_randomized)
-    predict_shares = OfMixture(ValidatedMixtureClassifier.predict_shares)
-    predict_with = OfMixture(ValidatedMixtureClassifier.predict_with)
-    reweight = OfMixture(ValidatedMixtureClassifier.reweight)
-    tradeoff = OfMixture(ValidatedMixtureClassifier.tradeoff)
+    def _default_learner(self) -> Any:
+        return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
@@ -97,7 +65,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         sample_weight_val: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Play the game and combine the hypotheses; without an estimator, choose thresholds.
+        """Play the game and combine the hypotheses.
 
         Parameters
         ----------
@@ -121,80 +89,15 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
-        if self._plays:
-            if hasattr(self, "mixture_"):
-                self._forget()
-            X, y = unpack(X, y)
-            groups, validation = self._groups_of_game(y, groups, validation.unpacked())
-            self._fit(X, y, sample_weight, groups, validation, fit_params)
-            self._warn()
-            return self
-        routed_params(self, fit_params)
-        mixture = RobustMixtureClassifier(
-            mean_budget=self.mean_budget,
-            cv=N_FOLDS if self.validation == "cv" else self.validation,
-            class_weight=self.class_weight,
-            max_time=self.max_time,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            verbose=self.verbose,
-            **self._wishes(groups),
-        ).fit(
-            X,
-            y,
-            sample_weight=sample_weight,
-            groups=groups,
-            X_val=X_val,
-            y_val=y_val,
-            groups_val=groups_val,
-            sample_weight_val=sample_weight_val,
-        )
-        self._forget()
-        self._answer_by(mixture)
+        X, y = unpack(X, y)
+        groups, validation = self._groups_of_game(y, groups, validation.unpacked())
+        self._fit(X, y, sample_weight, groups, validation, fit_params)
+        self._warn()
         return self
 
     @abstractmethod
     def _check_arguments(self, groups: Any) -> None:
         """Raise ValueError where parameters do not suit each other or the groups."""
-
-    # -- without a game ------------------------------------------------------------------------------
-
-    @property
-    def _plays(self) -> bool:
-        """Whether a game is played: with a learner, or where it is asked for what only a game has."""
-        return self.estimator is not None or self.validation == "train"
-
-    @abstractmethod
-    def _wishes(self, groups: Any) -> dict[str, Any]:
-        """Return the objective of the mixture that answers where no game is played, and what else it has."""
-
-    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
-        """Take what a fitted mixture says of itself."""
-        self.mixture_ = mixture
-        for name, value in vars(mixture).items():
-            if name.endswith("_") and not hasattr(type(self), name):
-                setattr(self, name, value)
-        units: Any = mixture.units_
-        self.units_ = np.empty(len(units), dtype=object)  # of pairs, too
-        self.units_[:] = units
-        if not any(isinstance(unit, tuple) for unit in units):
-            self.units_ = np.array(units)
-        draws = mixture.ensemble_.draws
-        self.expected_unit_errors_ = self._of_units("value", "randomised") if draws else mixture.unit_errors_
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit of another kind found."""
-        params = self.get_params(deep=False)
-        for name in [name for name in vars(self) if name.endswith("_") or name in ("_run", "_guarantee")]:
-            if name not in params:
-                delattr(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in OF_GAMES and "mixture_" in vars(self):
-            raise AttributeError(f"{name}: no game was played, thresholds were chosen; give an estimator")
-        if isinstance(vars(GroupedBoostClassifier).get(name), OfMixture):
-            check_is_fitted(self)  # the property has said so already, by an error that means there is none
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # -- the game ------------------------------------------------------------------------------------
 
@@ -227,38 +130,46 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
 
     @property
     def unit_pools_(self) -> Ints:
-        """Number of the steering unit of each unit; without a game each steers for itself."""
-        return np.arange(len(self.units_)) if hasattr(self, "mixture_") else self._pools.of
+        """Number of the pool of each subgroup; subgroups of one pool share a weight."""
+        return self._pools.of
 
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
 
-    # -- what to expect elsewhere --------------------------------------------------------------------
+    # -- errors of the subgroups -------------------------------------------------------------------------
 
     @property
-    def unit_estimates_(self) -> Floats | None:
-        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
-        return self._of_units("estimate")
+    def _grouping(self) -> Grouping:
+        """The names of the groups of the selection data."""
+        names = None if self._named.kind == "class" else self._group_names
+        return Grouping.of(self.classes_, names, self._named.cells)
 
     @property
-    def unit_intervals_(self) -> Floats | None:
-        """Intervals about `unit_estimates_`, shape (m, 2)."""
-        return self._intervals("predict")
+    def _own(self) -> bool:
+        """Whether the combiner is about the subgroups of the fit, not those of `reweight`."""
+        return self._counting.steering.by == self._named.kind and not self._regrouped
 
     @property
-    def expected_unit_estimates_(self) -> Floats | None:
-        """As `unit_estimates_`, of the randomised classifier."""
-        return self._of_units("estimate", "randomised")
+    def _codes(self) -> list[int]:
+        """Numbers of the subgroups among those of the strata: cells without training rows are absent."""
+        cells = self._named.cells
+        return list(range(len(self._named.names))) if cells is None else cells.tolist()
+
+    def _errors(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        found = super()._errors(counts)
+        if not self._own:
+            return found
+        names, lines = self._named.names.tolist(), [found.lines[code] for code in self._codes]
+        return replace(found, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
+
+    @property
+    def expected_unit_errors_(self) -> Floats:
+        """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
+        drawn = self._counting.mixed(self.estimator_weights_)
+        return np.array([line.value for line in self._errors(drawn)])
 
     @property
     def expected_unit_intervals_(self) -> Floats | None:
-        """Intervals about `expected_unit_estimates_`, shape (m, 2)."""
-        return self._intervals("randomised")
-
-    def _of_units(self, name: str, rule: str = "predict") -> Floats | None:
-        table = self.guarantee_.units
-        return None if table is None else table.column(name, rule)
-
-    def _intervals(self, rule: str) -> Floats | None:
-        table = self.guarantee_.units
-        return None if table is None else table.intervals(rule)
+        """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
+        return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()

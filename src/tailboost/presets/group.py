@@ -1,4 +1,4 @@
-"""The worst group: Hedge over groups and the minimax mixture of the hypotheses, or else thresholds."""
+"""The worst group: Hedge over groups and the minimax mixture of the hypotheses."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import Plan, tied_by
-from tailboost.combiners import Mixture, WorstUnit
-from tailboost.data import Problem, Rows
-from tailboost.game import Units
-from tailboost.mixture import RobustMixtureClassifier
+from tailboost.combiners import SubgroupMixture
+from tailboost.data import Problem
+from tailboost.game import Units, doubt
 from tailboost.presets._grouped import GroupedBoostClassifier
+from tailboost.rates import Objective, error, largest
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitErrors
-from tailboost.targets import SHRINKAGE
-from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme
 
 
@@ -29,20 +25,18 @@ from tailboost.validation import Scheme
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
-    Without an ``estimator`` nothing is boosted: a `RobustMixtureClassifier` for the worst group (the worst
-    class, where `fit` is given no groups) is fitted, is kept as ``mixture_`` and answers by thresholds on its
-    models' probabilities. `reweight` and `tradeoff` are its own and return such. What belongs to rounds
-    (``n_estimators``, ``eta``, ``n_iter_no_change``, ``checkpoint_dir``, …) then has no part. With an
-    ``estimator``, ``combine="average"`` or ``validation="train"`` a game is played.
-
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
     so do the constants. Group losses are measured on the validation rows, and drive both the player and λ.
-    The promise is about the randomised classifier whose label distribution is `predict_shares`.
+    The bound is about the randomised classifier whose label distribution is `predict_shares`. Without groups
+    the classes are the groups. For thresholds on the probabilities of models take `RobustMixtureClassifier`.
+
+    Group DRO as published is ``combine="average", shrinkage=0, validation="train"``.
 
     Parameters
     ----------
-    {{estimator}}
-        That is where a game is played; else None takes the mixture.
+    estimator : classifier or str, optional
+        The learner or its name (see `tailboost.learners.named`). None is a `HistBoostClassifier` of ten trees
+        of depth 3.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -50,6 +44,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
+    {{shrinkage}}
+        0 is group DRO as published.
     {{rest}}
 
     Attributes
@@ -57,13 +53,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     {{unit_pools_}}
-    {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
-    mixture_ : RobustMixtureClassifier
-        Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
-        The boosted hypotheses in order, then (for "mixture") plain ERM and the constants. Without a game the
-        members of the mixture's pool.
+        The boosted hypotheses in order, then (for "mixture") plain ERM and the constants.
     {{trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
@@ -72,6 +64,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     See Also
     --------
     WorstClassBoostClassifier : With a target for the error of each class, group or cell.
+    RobustMixtureClassifier : Thresholds on the probabilities of any models, for any rates.
 
     References
     ----------
@@ -104,17 +97,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return groups, validation
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
-    @property
-    def _plays(self) -> bool:
-        return super()._plays or self.combine == "average"
-
-    def _wishes(self, groups: Any) -> dict[str, Any]:
-        return {"objective": "worst_class" if groups is None else "worst_group"}
-
-    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
-        super()._answer_by(mixture)
-        self.groups_ = self.units_
-
     def _name_units(self, problem: Problem) -> Problem:
         assert problem.groups is not None
         self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
@@ -132,10 +114,11 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             )
         index = pools.index(judged.groups)
         units = Units.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
-        units = replace(units, shrinkage=SHRINKAGE / (judged.sizes(index, pools.count) + SHRINKAGE))
+        units = replace(units, shrinkage=doubt(judged.sizes(index, pools.count), self.shrinkage))
         even = self.combine == "average"
-        combiner = Mixture(
-            WorstUnit(self._named.kind, shrinkage=SHRINKAGE, pools=pools.numbers),
+        combiner = SubgroupMixture(
+            Objective.of(largest(error(by=self._named.kind))),
+            self._grouping,
             problem.n_classes,
             even=even,
             with_erm=not even,
@@ -143,23 +126,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             mean_budget=self.mean_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
-
-    def _own_groups(self, rows: Rows) -> Rows:
-        # Another one after reweight, or groups that were given.
-        if self.objective_ != WorstUnit("class", shrinkage=SHRINKAGE):
-            return rows
-        if rows.groups is not None and not np.array_equal(rows.groups, rows.y):
-            raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
-        return replace(rows, groups=rows.y)
-
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
-        ledger, objective, names = self.combiner_.pool.ledger, self.objective_, self.groups_.tolist()
-        groups = ledger.rows.groups
-        if objective.unit is None or objective.by_class or groups is None:
-            return None
-        drawn = ledger.pool().combine(self.estimator_weights_)
-        found = UnitErrors.of(objective.unit, names, ledger.rows, groups, predict=None, drawn=drawn)
-        return found.table(elsewhere, groups) if found.counts.all() else None
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

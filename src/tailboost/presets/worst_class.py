@@ -1,4 +1,4 @@
-"""The worst class (group, cell) by targets: the boosting of Saito et al. 2024, or else a mixture."""
+"""Worst-class boosting with targets: the games of Saito et al. 2024 over classes, groups or cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Demand, Plan, Schedule, tied_by
@@ -18,23 +18,19 @@ from tailboost.classifiers.target_game import (
     least_error_met,
     target_bound,
     target_units,
-    useless,
     warn_of_missed,
     warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, WorstUnit
+from tailboost.combiners import MixtureEnsemble, SubgroupMixture
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
-from tailboost.mixture import RobustMixtureClassifier
 from tailboost.presets._grouped import GroupedBoostClassifier
+from tailboost.rates import Limit, Objective, error, largest
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.statements.guarantee import Bounds
-from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitErrors
 from tailboost.targets import (
     DECIMALS,
-    SHRINKAGE,
     TargetUnits,
     allowed_errors,
     edge_from_share,
@@ -56,17 +52,14 @@ TOLERANCE = 0.5 * 10.0**-DECIMALS
 @documented
 @with_constructor
 class WorstClassBoostClassifier(GroupedBoostClassifier):
-    """A target for the error of every class: "no class more than 20 % wrong".
+    """Boosting that minimises the largest error of a class, group or cell, or keeps each within a target.
 
-    Without an ``estimator`` nothing is boosted: a `RobustMixtureClassifier` with the same wishes (units,
-    ``max_error``, ``mean_budget``, …) is fitted, is kept as ``mixture_`` and answers by thresholds on its
-    models' probabilities. `reweight` and `tradeoff` are its own and return such. What belongs to rounds
-    (``n_estimators``, ``eta``, ``n_iter_no_change``, ``checkpoint_dir``, …) then has no part.
+    A game of two players lasts ``n_estimators`` rounds at most. The first player weighs the subgroups:
+    classes, groups or cells (class × group). The second player fits the learner to these weights. The
+    learner grows only until its weighted loss is small enough on rows that it was not fitted on. For
+    thresholds on the probabilities of models take `RobustMixtureClassifier`.
 
-    With an ``estimator`` a game is played, and so it is where the published one, a vote or
-    ``validation="train"`` is asked for. The player weighs classes (or groups, or class × group cells). The
-    learner is grown only until its weighted loss is good enough, on rows it was not fitted on. Two games and
-    two ways to combine:
+    There are two games and two ways to combine the hypotheses:
 
     * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least ``max_error`` (in
       the paper 1 − θ), and the learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is
@@ -84,9 +77,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     estimator : classifier or str, optional
-        The base learner or its name (see `tailboost.learners.named`); one that can grow
-        (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is grown only as far as asked. None
-        takes the mixture, or `HistBoostClassifier` where a game is played.
+        The learner or its name (see `tailboost.learners.named`). None is a `HistBoostClassifier` of ten trees
+        of depth 3. A learner that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
+        grows only as far as the game asks.
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
         estimate on halves of them, the one of least mean error answers, and where none does the one that is
@@ -119,11 +112,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         the validation rows or, with ``max_error`` in the error game, the least mean error of those that keep
         it; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
-    randomized : bool or "auto", default="auto"
-        Whether members may share λ. False gives all of it to one member, the best within the budget, so that
-        what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
-        would gain. A vote cannot; where `reweight` is asked for a CVaR members share. "auto" shares in a
-        game; without one, one member answers, as in `RobustMixtureClassifier`.
+    randomized : bool, default=True
+        Whether members may share λ. False gives λ to the best single member within the budget. Then the
+        bound is about `predict` itself, `tradeoff` is a staircase, and ``gap_`` is the gain of sharing. A
+        vote cannot give λ to one member. `reweight` for a CVaR always shares λ.
     units : {"auto", "class", "group", "cell"}, default="auto"
         What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
         "class".
@@ -133,14 +125,15 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{mean_budget}}
         A vote cannot keep one.
     {{min_unit_rows}}
-        Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
+    {{shrinkage}}
+        0 is the plain minimax game. The indicator game uses no shrinkage.
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{rest}}
 
     Attributes
     ----------
-    units_ : ndarray of shape (m,)
+    units_ : list of length m
         Names of the classes, the groups, or the (class, group) cells; a group of a table is a (column, value)
         pair.
     max_error_ : ndarray of shape (m,)
@@ -155,31 +148,27 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_shares`. Both are measured
-        on the rows of the choice; `unit_estimates_` says what to expect on others.
+        on the rows of the choice; `unit_intervals_` are for new rows.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool or None
         Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
         were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
-        estimate. Of a game it is never true where `predict` answers one class to all rows or, with
-        ``max_error="auto"``, is no better than the best mixture of constants; without a game it is None with
-        ``max_error="auto"``. In the indicator game an error of ``max_error`` does not meet it, as its loss is
-        1 there.
+        estimate. It is never true where `predict` answers one class to all rows or, with
+        ``max_error="auto"``, is no better than the best mixture of constants. In the indicator game an error
+        of ``max_error`` does not meet it, as its loss is 1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
-    {{unit_estimates_}}
     {{unit_intervals_}}
-    expected_unit_estimates_, expected_unit_intervals_ : ndarray
+    expected_unit_intervals_ : ndarray
         The same of the randomised classifier.
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
         Those of ``trace_``; None with more than 1,000 units.
-    mixture_ : RobustMixtureClassifier
-        Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
-        ERM and the constants. Without a game the members of the mixture's pool.
+        ERM and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{rest}}
@@ -191,7 +180,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     See Also
     --------
-    RobustMixtureClassifier : Who answers without an estimator; for any models and any rates.
+    RobustMixtureClassifier : Thresholds on the probabilities of any models, for any rates.
     GroupDROBoostClassifier : The same game over groups, without targets.
 
     References
@@ -216,7 +205,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta: float | str = "theory"
     class_loss: str = "auto"
     combine: str = "auto"
-    randomized: bool | str = "auto"
+    randomized: bool = True
     units: str = "auto"
     n_iter_no_change: int | str | None = "auto"
 
@@ -246,32 +235,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
-    # -- without a game ------------------------------------------------------------------------------
-
-    @property
-    def _plays(self) -> bool:
-        published = self.gamma != "auto" and self.class_loss == "auto" and not self._limited
-        return super()._plays or published or self.class_loss == "indicator" or self.combine == "vote"
-
     @property
     def _limited(self) -> bool:
-        """Whether a limit on the mean error is asked, or one member, which only a mixture can keep."""
+        """Whether the combination needs λ: for a limit on the mean error, or for a single member."""
         return self.mean_budget is not None or not self.randomized
-
-    def _wishes(self, groups: Any) -> dict[str, Any]:
-        unit = ("class" if groups is None else "group") if self.units == "auto" else self.units
-        target = None if self.max_error == "auto" else self.max_error
-        return {"objective": f"worst_{unit}", "max_error": target, "randomized": self.randomized}
-
-    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
-        super()._answer_by(mixture)
-        if self.max_error == "auto":
-            largest = least_error_met(float(np.nanmax(self.unit_errors_)))
-            self.max_error_, self.bound_met_randomized_ = np.full(len(self.units_), largest), None
-            return
-        self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), mixture.objective_.unit)
-        beyond = np.nan_to_num(self.expected_unit_errors_ - self.max_error_).round(DECIMALS)
-        self.bound_met_randomized_ = bool((beyond <= 0).all())
 
     # -- which game ----------------------------------------------------------------------------------
 
@@ -294,7 +261,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
         self._name(kind, problem)
-        self.units_ = self._named.names
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
@@ -304,44 +270,41 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
                 f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} for {self._pools.count} units, "
                 "which is not positive: use class_loss='error', or give gamma"
             )
-        self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
+        self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
         return problem
-
-    def _own_groups(self, rows: Rows) -> Rows:
-        return self._named.number(rows)
 
     # -- the game ------------------------------------------------------------------------------------
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         indicator, T = self._indicator, self._most_rounds()
-        units = target_units(problem, scheme, self._pools, self.max_error_, indicator)
+        units = target_units(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
-        objective = WorstUnit(
-            self._named.kind,
-            tuple(units.allowed.tolist()) if units.differ else None,
-            shrinkage=0.0 if indicator else SHRINKAGE,
-            pools=self._pools.numbers,
-        )
-        assert scheme.judged.groups is not None
-        self._unit_index = scheme.judged.groups
-        self._blind = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
-        # The vote of the published game is that of its paper: the least largest error.
-        limited = self.max_error != "auto" and not (self._votes and indicator)
-        combiner = Mixture(
-            objective,
+        # The published vote is the one of least largest error, whatever the limits.
+        cheapest = self.max_error != "auto" and not (self._votes and indicator)
+        combiner = SubgroupMixture(
+            Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
+            self._grouping,
             problem.n_classes,
+            self._limits(scheme.judged),
+            self.mean_budget,
+            self.randomized,
             even=self._votes,
             voting=self._votes,
             with_erm=not self._votes,
             with_constants=self.include_constants and not self._votes,
-            keep_answers=True,
-            mean_budget=self.mean_budget,
-            randomized=bool(self.randomized),
-            limit=units.limit if limited else None,
         )
         rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
         return Plan(units, rule, combiner, self._demand(units, T))
+
+    def _limits(self, rows: Rows) -> tuple[Limit, ...]:
+        """Return the targets as limits on the errors of the subgroups of the selection data."""
+        if self.max_error == "auto":
+            return ()
+        rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
+        names = table.strata.units(self._named.kind)[0]
+        named = [names[code] for code in self._codes]
+        return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 
     def _demand(self, units: TargetUnits, rounds: int) -> Demand:
         """Return the weighted loss a learner is grown to."""
@@ -384,73 +347,92 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
         rule: Any = self.game_.rule
-        units, answers = self._run.plan.units, self.combiner_.pool.answers
+        units = self._run.plan.units
         assert isinstance(units, TargetUnits)
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
-        self._errors = None
-        if self._run.judged_elsewhere or answers is None:  # `reweight` judged it on other rows
-            for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
-                self.__dict__.pop(name, None)
-            return
-        rows, pools, stated = self.combiner_.pool.ledger.rows, self._pools, self.max_error != "auto"
-        predicted, names = ensemble.scores_of(answers).argmax(axis=1), self._named.names.tolist()
-        wrong, drawn = rows.wrong(predicted), ensemble.loss_of(answers, rows.y)
+        if self.max_error == "auto" and self._own:
+            least = units.limit if units.indicator else least_error_met(float(np.nanmax(self.unit_errors_)))
+            self.max_error_ = np.full(len(self.units_), round(least, DECIMALS))
 
-        def errors(names: list[Any], index: Ints) -> UnitErrors:
-            return UnitErrors.of(self._named.kind, names, rows, index, predict=wrong, drawn=drawn)
+    def _take_targets(self, max_error: Any) -> None:
+        if self._own:
+            names = self._named.names.tolist()
+            self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)
 
-        steering, allowed = errors(pools.names(names), pools.index(self._unit_index)), self.max_error_
-        if not stated:
-            least = units.limit if units.indicator else least_error_met(steering.excess["predict"])
-            allowed = np.full(len(names), round(least, DECIMALS))
-        of_pools = pools.strictest(allowed).round(DECIMALS)
-        self._steering = replace(steering, allowed=of_pools, strict=units.indicator)
-        own = errors(names, self._unit_index)
-        self._errors = replace(own, allowed=allowed, strict=units.indicator)
-        reached, limit = self._steering.excess, self._steering.limit
-        coin = None if stated else self._blind
-        self._useless = useless(predicted, reached["predict"], coin, self.classes_)
-        met = {who: bool(is_kept(beyond - limit, units.indicator)) for who, beyond in reached.items()}
-        self.unit_errors_, self.expected_unit_errors_ = own.errors["predict"], own.errors["randomised"]
-        self.bound_met_ = met["predict"] and not self._useless and self.combiner_.excess == 0
-        self.bound_met_randomized_, self.max_error_ = met["randomised"], allowed
+    @property
+    def _strict(self) -> bool:
+        """Whether an error has to be below its target: the loss of a subgroup is 1 at the target."""
+        units = self._run.plan.units
+        assert isinstance(units, TargetUnits)
+        return units.indicator
 
-    def _names_of(self, objective: WorstUnit) -> list[Any]:
-        return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
+    @property
+    def _useless(self) -> str:
+        """Why the answers say nothing, whatever target they meet; "" if they do."""
+        if not self._own:
+            return ""
+        predicted = self._counts().sum(axis=0)
+        if np.count_nonzero(predicted) == 1:
+            return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all of them"
+        if self.max_error != "auto":
+            return ""
+        coin = self._counting.constants
+        if np.nanmax(self.unit_errors_) < coin - TOLERANCE:
+            return ""
+        return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
 
-    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
-        if objective.unit == self._named.kind and not self._regrouped:
-            self.max_error, self.max_error_ = max_error, allowed
+    def _met(self, errors: Floats) -> bool:
+        allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
+        return bool(is_kept(float(np.nanmax(errors - allowed)), self._strict))
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
-        if self._errors is None or self._regrouped:
-            return None  # `reweight` judged it on other rows, or by other groups
-        return self._errors.table(elsewhere, self._unit_index)
+    @property
+    def bound_met_(self) -> bool:
+        """Whether `predict` meets every target on the selection data, and says more than a constant."""
+        return self._met(self.unit_errors_) and not self._useless
+
+    @property
+    def bound_met_randomized_(self) -> bool:
+        """Whether the randomised rule meets every target on the selection data."""
+        return self._met(self.expected_unit_errors_)
 
     @property
     def class_errors_(self) -> Floats:
         """Error of `predict` on each class, where the units are the classes."""
-        if self.objective_.unit != "class":
-            raise AttributeError(f"the units are {self.objective_.unit}s, not classes; see unit_errors_")
+        if (by := self._counting.steering.by) != "class":
+            raise AttributeError(f"the units are {by}s, not classes; see unit_errors_")
         return self.unit_errors_
 
     def _warn(self) -> None:
         super()._warn()
-        if self._errors is None:
-            return
-        warn_of_unmeasured(self._errors)
+        errors = self._limited_errors
+        warn_of_unmeasured(errors)
         if not self.bound_met_:
-            # The estimates take another two choices, and are asked for only where they say more.
-            say_more = self.combiner_.excess > 0 and self._pools.trivial
-            estimates = self.unit_estimates_ if say_more else None
+            missed = [line for line in errors if line.met is False]
             reasons = self._useless, self.trace_.stop_reason
-            warn_of_missed(self._steering, self.combiner_, *reasons, estimates=estimates)
+            warn_of_missed(missed, self._counting, errors.words, reasons)
+
+    @property
+    def _limited_errors(self) -> RateTable:
+        """The errors of `predict` on the subgroups beside their targets."""
+        found, sense = self._errors(self._counts()), "<" if self._strict else "≤"
+        lines = [
+            replace(
+                x, bound=bound, sense=sense, met=None if np.isnan(x.value) else self._kept(x.value, bound)
+            )
+            for x, bound in zip(found, self.max_error_.tolist(), strict=True)
+        ]
+        return replace(found, lines=tuple(lines))
+
+    def _kept(self, value: float, bound: float) -> bool:
+        return bool(is_kept(value - bound, self._strict))
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
         units, kind = self._run.plan.units, self._named.kind
         assert isinstance(units, TargetUnits)
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        asked = self._errors is not None and self.max_error != "auto"
-        return promised, (*observed, target_bound(self._steering)) if asked else observed
+        if self.max_error == "auto" or not self._own:
+            return promised, observed
+        bound = target_bound(self._errors(self._counts()), self.max_error_, self._strict)
+        return promised, (*observed, bound)

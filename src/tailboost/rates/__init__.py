@@ -4,6 +4,7 @@ A rate is a mean over rows that depends on the answers alone: it is stated once 
 reported or certified. Rates are values: they compare equal, are hashed, pickled and written as text.
 """
 
+from tailboost.rates._grammar import checked_limits as checked_limits
 from tailboost.rates._grammar import from_dict, parse, to_dict
 from tailboost.rates._kinds import wrong
 from tailboost.rates._make import (
@@ -24,7 +25,6 @@ from tailboost.rates._measure import measure
 from tailboost.rates._objective import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._objective import Objective as Objective
-from tailboost.rates._objective import checked_limits as checked_limits
 from tailboost.rates._rate import ABOVE as ABOVE
 from tailboost.rates._rate import AT_MOST as AT_MOST
 from tailboost.rates._rate import BELOW as BELOW

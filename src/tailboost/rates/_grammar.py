@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
@@ -90,7 +90,10 @@ class _Reader:
             found = _TOKEN.match(self.text, at)
             if found is None or found.lastgroup is None:
                 at += len(self.text[at:]) - len(self.text[at:].lstrip())
-                quote = self.text[at] in "'\""
+                sign = self.text[at]
+                if sign in "<>":
+                    raise self._error(f"a limit includes its bound; write {sign}=", at)
+                quote = sign in "'\""
                 raise self._error("the quote is not closed" if quote else "is not understood", at)
             value: Any = found[found.lastgroup]
             if found.lastgroup == "number":
@@ -149,17 +152,21 @@ class _Reader:
         elif self.took(">="):
             found = self._compared(found, lambda one, bound: one >= bound, start)
         if self.next.kind != "end":
-            raise self._error("expected the end", self.next.at)
+            equals = "; write <= or >=" if self.next.value == "=" else ""
+            raise self._error(f"expected the end{equals}", self.next.at)
         return found
 
     def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
-        bound = self.value(0)
+        at, bound = self.next.at, self.value(0)
         if one.worst:
             raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
         try:
-            return compare(one, bound)
+            limit = compare(one, bound)
         except (TypeError, ValueError) as error:
             raise self._error(str(error), start) from None
+        if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
+            raise self._error("every rule keeps a share to at most 1; write 1% for one percent", at)
+        return limit
 
     def call(self, depth: int) -> Any:
         if depth > DEEPEST:
@@ -233,6 +240,8 @@ class _Reader:
             self.expect(":")
             if isinstance(key, (list, dict)):
                 raise self._error("a unit is text, a number or a tuple of them", at)
+            if key in found:
+                raise self._error("stands twice", at)
             found[key] = self.value(depth + 1)
             if not self.took(","):
                 self.expect("}")
@@ -255,6 +264,33 @@ def _with_labels(rate: Rate, labels: Any) -> Rate:
     if rate.matrix is None or not isinstance(labels, (list, tuple)) or len(labels) != len(rate.matrix):
         raise ValueError("labels= names each row of a matrix of costs")
     return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(_make.checked_label, labels)))
+
+
+# -- limits ------------------------------------------------------------------------------------------
+
+
+def checked_limits(limits: Any) -> tuple[Limit, ...]:
+    """Return limits as a tuple; text is read as by `parse`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If something is no limit.
+    """
+    if isinstance(limits, str) or as_expression(limits) is not None:
+        limits = [limits]
+    if not isinstance(limits, Iterable) or isinstance(limits, Mapping):
+        raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
+    found = []
+    for given in limits:
+        said = as_expression(parse(given) if isinstance(given, str) else given)
+        if said is None or said.limit is None:
+            compared = ": a rate is compared by <= or >=" if isinstance(given, bool) else ""
+            raise TypeError(
+                f"limits: {given!r} is no limit{compared}; write for example rates.error(by='class') <= 0.3"
+            )
+        found.append(said.limit)
+    return tuple(found)
 
 
 # -- plain data --------------------------------------------------------------------------------------

@@ -138,6 +138,11 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
+    if values.ndim == 3:
+        raise ValueError(
+            "cost: costs that differ from row to row are no matrix: write cost(), and give costs=, of shape "
+            "(n, K), the cost of each answer in each row"
+        )
     K = values.shape[0] if values.ndim == 2 else 0
     if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
         raise ValueError(

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from tailboost._checks import (
+    check_costs,
     check_length,
+    check_mask,
     check_same_kind,
     check_weights,
+    column_name,
     columns_by_name,
+    in_class_order,
     label_column,
     positions,
 )
@@ -58,7 +62,10 @@ class Answered:
         weight = check_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
-        actions = np.asarray(answers) if draws else positions(said, classes, "answers")
+        if draws:
+            actions = np.asarray(in_class_order(answers, "answers", classes))
+        else:
+            actions = positions(said, classes, "answers")
         numbers: Ints | None = None
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
@@ -69,7 +76,7 @@ class Answered:
             }
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
-            columns = tuple(table)
+            columns = tuple(table) if list(table) != [None] else (column_name(groups),)
             values = tuple(_values(of[used], (known or {}).get(name)) for name, of in table.items())
             numbers = np.column_stack(
                 [
@@ -78,16 +85,13 @@ class Answered:
                 ]
             )
         if deferred is not None:
-            check_length(deferred, "deferred", n, "y_true")
+            deferred = check_mask(deferred, "deferred", n)
             if draws:
                 raise ValueError("deferred: a rule that draws has shares of passing on, not rows")
-            actions = np.where(np.asarray(deferred, dtype=bool), len(classes), actions)
-        each = None
-        if costs is not None:
-            each = np.asarray(costs, dtype=np.float64)
-            if each.shape != (n, len(classes)):
-                raise ValueError(f"costs must have the shape {(n, len(classes))}, got {each.shape}")
-            each = np.column_stack([each, np.zeros(n)])[used] if deferred is not None else each[used]
+            actions = np.where(deferred, len(classes), actions)
+        each = check_costs(costs, n, classes, np.flatnonzero(used))
+        if each is not None and deferred is not None:
+            each = np.column_stack([each, np.zeros(len(each))])
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
             y[used], numbers, share, classes, columns, values, defers=deferred is not None, costs=each
@@ -159,8 +163,9 @@ def measure(
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
         Rows that were passed on instead of answered.
-    costs : array-like of shape (n, K), optional
-        What each answer costs in each row, for ``cost()`` without a matrix.
+    costs : array-like of shape (n, K) or data frame, optional
+        Cost of each answer in each row, for ``cost()`` without a matrix. The columns of an array are in the
+        order of the labels. Those of a data frame have their names.
     sample_weight : array-like of shape (n,), optional
         Weights; 2 counts as the row twice, 0 not at all.
     labels : array-like of shape (K,), optional

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,33 +156,3 @@ class Objective(Expression):
 
     def __str__(self) -> str:
         return f"largest {self.rate}" if self.worst else str(self.rate)
-
-
-def checked_limits(limits: Any) -> tuple[Limit, ...]:
-    """Return limits as a tuple.
-
-    Raises
-    ------
-    TypeError
-        If something is no limit.
-    """
-    alone = _limit(limits)
-    if alone is not None:
-        return (alone,)
-    if not isinstance(limits, Iterable) or isinstance(limits, (str, Mapping)):
-        raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
-    found = []
-    for given in limits:
-        limit = _limit(given)
-        if limit is None:
-            raise TypeError(
-                f"limits: {given!r} is no limit; compare a rate with a number, as "
-                "rates.error(by='class') <= 0.3"
-            )
-        found.append(limit)
-    return tuple(found)
-
-
-def _limit(given: Any) -> Limit | None:
-    said = as_expression(given)
-    return None if said is None else said.limit

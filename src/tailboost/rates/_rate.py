@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tailboost._near import did_you_mean
+from tailboost._near import meant
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates._kinds import KINDS
 from tailboost.rates.strata import Strata, plain
@@ -39,6 +39,12 @@ class Expression:
         """Return the same of another rate, whose units are called ``unit(name)``."""
         this: Any = self
         return replace(this, rate=rate)
+
+    def __lt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} <= {bound!r}")
+
+    def __gt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
 
 
 def as_expression(given: Any) -> Expression | None:
@@ -105,6 +111,11 @@ class Rate(Expression):
     def needs_deferral(self) -> bool:
         """Whether rows may be passed on because of it: it counts them, or says what a person's look costs."""
         return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+
+    @property
+    def counts_deferral(self) -> bool:
+        """Whether it depends on which rows are deferred, whatever the answers to the others are."""
+        return self.needs_deferral or self.kind == "answered_error"
 
     @property
     def can_be_lowered(self) -> bool:
@@ -341,11 +352,21 @@ class Sample:
         whole = 1.0 if self.among is None else self.among
         return replace(self, values=(self.low + self.high) * whole - self.values)
 
-    def ordered(self, rank: Ints) -> Sample:
+    def taken(self, places: Any) -> Sample:
+        """Return some of the rows, by their places in ``rows`` or a mask of these."""
+        among = None if self.among is None else self.among[places]
+        return replace(self, rows=self.rows[places], values=self.values[places], among=among)
+
+    def ordered(self, rank: Floats) -> Sample:
         """Return the same rows in the order of a rank of all rows, shape (n,)."""
-        order = np.argsort(rank[self.rows], kind="stable")
-        among = None if self.among is None else self.among[order]
-        return replace(self, rows=self.rows[order], values=self.values[order], among=among)
+        return self.taken(np.argsort(rank[self.rows], kind="stable"))
+
+    def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
+        """Return the rows of several units of this one's rate together."""
+        parts = [(each.rows, each.values, each.among) for each in samples]
+        rows, values, among = zip(*parts, strict=True)
+        whole = None if self.among is None else np.concatenate(among)
+        return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
 
     def without_rows(self, name: Any) -> Sample:
         """Return what a unit without rows has."""
@@ -384,11 +405,14 @@ class Limit(Expression):
         The family.
     bound : float or tuple of (unit, float) pairs
         The number; of units by name, where None stands for the rest and units not named are free.
+    margins : tuple of m tuples of m floats, optional
+        Of a gap or ratio: by how much each pair of units has to keep the limit, see `with_margins`.
     """
 
     form: str
     rate: Rate
     bound: Any
+    margins: Matrix | None = None
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -433,10 +457,15 @@ class Limit(Expression):
         found = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
         for name, value in given.items():
             if name not in known:
-                near = did_you_mean(str(name), map(str, known))
+                near = meant(name, known)
                 raise ValueError(f"{self!r}: no unit is called {name!r}: {near}there are {names[:20]}")
             found[known[name]] = value
         return found
+
+    @property
+    def rest(self) -> float:
+        """The bound of the units that it does not name, NaN if they are free."""
+        return float(dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound)
 
     def rows(self, strata: Strata) -> list[Row]:
         """Return the inequalities of the limit, scaled to rates of about 1.
@@ -449,6 +478,8 @@ class Limit(Expression):
             each = terms.linear[there] / scale
             if len(each) < 2:
                 return []
+            if self.margins is not None:
+                return self._pairs(each, np.array(self.margins)[np.ix_(there, there)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Row(C, -1.0, level) for C in each] + [Row(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
@@ -459,10 +490,32 @@ class Limit(Expression):
         pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
         return [Row(sign * C, 0.0, sign * b) for C, b in pairs]
 
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Row]:
+        """Return an inequality for each ordered pair of rates, tighter by its margin."""
+        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
+        return [Row(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def with_margins(self, margins: Floats) -> Limit:
+        """Return the gap or ratio that each pair of units keeps by a margin.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (m, m)
+            The margin of each ordered pair (i, j) of units: of a gap in ``rᵢ − rⱼ ≤ bound``, of a ratio in
+            ``bound rᵢ − rⱼ ≤ 0``.
+        """
+        return replace(self, margins=tuple(map(tuple, margins.tolist())))
+
     @property
     def compares(self) -> bool:
         """Whether it is about a gap or ratio between units, not about each of them."""
         return self.form in (GAP, RATIO)
+
+    @property
+    def of_every(self) -> bool:
+        """Whether it is about every unit, not about named ones alone."""
+        return not isinstance(self.bound, tuple) or any(name is None for name, _ in self.bound)
 
     @property
     def limit(self) -> Limit:
@@ -522,6 +575,12 @@ class Limit(Expression):
         -------
         ndarray of shape (...)
         """
+        if self.margins is not None:
+            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            others = ~np.eye(values.shape[-1], dtype=bool)
+            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
+            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
         if self.compares:
             known = ~np.isnan(values)
             least = np.where(known, values, np.inf).min(axis=-1)
@@ -531,6 +590,38 @@ class Limit(Expression):
             return np.where(known.any(axis=-1), np.maximum(over, 0.0), 0.0)
         over = values - self.bounds(names)
         found: Floats = np.nan_to_num(over if self.form == AT_MOST else -over).max(axis=-1, initial=0.0)
+        return found
+
+    def distance(self, names: list[Any], values: Floats) -> Floats:
+        """Return by how much rates break the limit, in its own number; negative where they have room.
+
+        Parameters
+        ----------
+        names : list
+            The units.
+        values : ndarray of shape (..., m)
+            The rates of the units; NaN is left out.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            −∞ where no rate is known.
+        """
+        known = ~np.isnan(values)
+        if self.compares:
+            least = np.where(known, values, np.inf).min(axis=-1)
+            largest = np.where(known, values, -np.inf).max(axis=-1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                over = (
+                    largest - least - self.bound
+                    if self.form == GAP
+                    else self.bound - np.where(largest > 0, least / np.where(largest > 0, largest, 1.0), 1.0)
+                )
+            return np.where(known.any(axis=-1), over, -np.inf)
+        over = values - self.bounds(names)
+        found: Floats = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over).max(
+            axis=-1
+        )
         return found
 
     def said_of(self, values: Floats) -> float:
@@ -574,5 +665,5 @@ def _number(rate: Rate, bound: Any) -> float:
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
-        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:g}{percent}")
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:.15g}{percent}")
     return value

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._near import did_you_mean
+from tailboost._near import did_you_mean, meant
 from tailboost._typing import Floats, Ints, Mask
 
 # What `by` may be beside names of columns of `groups`.
@@ -39,6 +40,9 @@ class Strata:
         Mean cost of each action by stratum, where rows have costs of their own.
     cost_range : tuple of float
         The least and the largest of these costs of rows.
+    known : tuple of tuples, optional
+        Combinations of groups that exist, also without rows, as values by column; None if all combinations
+        of the values exist.
     """
 
     classes: tuple[Any, ...]
@@ -50,6 +54,7 @@ class Strata:
     defers: bool = False
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
+    known: tuple[tuple[Any, ...], ...] | None = ()
 
     @classmethod
     def of(
@@ -153,8 +158,10 @@ class Strata:
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
+                if isinstance(label, bool) and not isinstance(known, bool):
+                    break
                 return number
-        near = did_you_mean(str(label), map(str, self.classes))
+        near = meant(label, self.classes)
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
@@ -194,12 +201,13 @@ class Strata:
         return [name for name, _ in groups], np.array([inside for _, inside in groups])
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return the combinations that occur of several columns, or of the class and columns."""
+        """Return the combinations of columns, or of the class and columns, that occur or are known."""
         columns = [None if name == CLASS else self._column(name) for name in by]
         keys = np.column_stack(
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
-        there, of = np.unique(keys[self.mass > 0], axis=0, return_inverse=False), keys
+        known = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
+        there, of = np.unique(np.concatenate([keys[self.mass > 0], known]), axis=0), keys
         names = [
             tuple(
                 self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
@@ -207,6 +215,15 @@ class Strata:
             for key in there
         ]
         return names, np.array([(of == key).all(axis=1) for key in there])
+
+    def _known_keys(self, columns: list[int | None]) -> list[tuple[int, ...]]:
+        """Return the numbers of known combinations of columns; None stands for the class."""
+        classes = range(self.n_classes)
+        if self.known is None:
+            return list(product(*(classes if j is None else range(len(self.values[j])) for j in columns)))
+        numbers = [{value: i for i, value in enumerate(of)} for of in self.values]
+        groups = [[None if j is None else numbers[j][row[j]] for j in columns] for row in self.known]
+        return [key for row in groups for key in product(*(classes if i is None else (i,) for i in row))]
 
     def _column(self, name: Any) -> int:
         if name in self.columns:

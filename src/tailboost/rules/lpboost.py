@@ -12,7 +12,7 @@ from tailboost.solvers import MixtureSolution, minimize_cvar_mixture
 class TotallyCorrectiveLP(TotallyCorrective):
     """A maximiser of ``min_s ⟨w, ℓ^s⟩`` over ``w ∈ Δ, w_i ≤ p_i/α``: the one closest to ``p``.
 
-    Equation 6 of Zhai et al. 2021; the parameters are those of `TotallyCorrective`.
+    Equation 5 of Zhai et al. 2021; the parameters are those of `TotallyCorrective`.
     """
 
     def solve(self, past: History) -> MixtureSolution:

@@ -16,7 +16,7 @@ from tailboost.rules.additive import Additive, AdditiveState, coded_step, expone
 class LogCost:
     """Logarithms of the variance-penalised cost and of its parts."""
 
-    # log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (5) of Shivaswamy and Jebara 2011, over n²
+    # log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (3) of Shivaswamy and Jebara 2011, over n²
     # for uniform p.
     cost: float
     mean: float  # log of (Σ p e^(−m))²

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tailboost._html import html_details
-from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
+from tailboost.combiners.subgroups import Grouping
 from tailboost.confidence import clopper_pearson_interval
+from tailboost.rates import Rate, error
 from tailboost.statements.guarantee import Bound, bound_lines
-from tailboost.statements.units import UnitErrors
 from tailboost.thresholds import RateTable
 
 ON_TRAINING = "error of predict on the rows fitted on"
@@ -173,18 +173,14 @@ def additive_guarantee(
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
     wrong, boosted = rows.wrong(answers), not combiner.constant_alone
-    with np.errstate(invalid="ignore"):  # a class without a row has no error
-        by_class: Floats = np.bincount(rows.y, rows.weight * wrong, minlength=K) / np.bincount(
-            rows.y, rows.weight, minlength=K
-        )
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     decided = () if fitted else combiner.decided
-    error = min(1.0, float(np.average(wrong, weights=rows.weight)))
+    share = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
     return AdditiveGuarantee(
         promised=cost.promised if boosted else (),
         observed=cost.observed if boosted else (),
-        error=error,
+        error=share,
         judged_on=words,
         fitted=fitted,
         decided=decided,
@@ -195,17 +191,47 @@ def additive_guarantee(
         achieved=cost.value if boosted else None,
         gap=gap,
         coin=1.0 - 1.0 / K,
-        upper=None if fitted else float(clopper_pearson_interval(error, n)[1]),
-        units=UnitErrors(
-            "class",
-            classes,
-            rows.counts(rows.y, K),
-            words.rstrip(","),
-            {"predict": by_class},
-            fresh=not (fitted or decided),
-        ).table(),
+        upper=None if fitted else float(clopper_pearson_interval(share, n)[1]),
+        units=rates_of(
+            combiner, classes, [(error(by="class"), None)], words.rstrip(","), fitted=fitted, kind="class"
+        ),
         symbols=cost.symbols if boosted else {},
     )
+
+
+def rates_of(
+    combiner: Additive,
+    classes: Any,
+    stated: Sequence[tuple[Rate, None]],
+    words: str,
+    *,
+    fitted: bool,
+    kind: str = "",
+) -> RateTable:
+    """Return rates of `predict` on the rows on which the error was measured.
+
+    Parameters
+    ----------
+    combiner : Additive
+        The hypotheses, with the answers to these rows.
+    classes : sequence of length K
+        The labels.
+    stated : sequence of (Rate, None)
+        The rates.
+    words : str
+        What rows these are.
+    fitted : bool
+        Whether members were fitted on them.
+    kind : str
+        What the subgroups are, of a table of errors.
+    """
+    table, inside = Grouping(tuple(classes)).table(combiner.rows)
+    counts = table.counted(combiner.answers[inside])
+    selected = not fitted and bool(combiner.decided)
+    found = RateTable.counted(
+        stated, table.strata, counts, words, kind=kind, selected=selected, refit=combiner.rows.refit
+    )
+    return found.on_fitted_rows() if fitted else found
 
 
 def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:

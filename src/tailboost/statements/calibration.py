@@ -7,17 +7,23 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tailboost._checks import check_number
-from tailboost._rows import Sketch, fingerprint
+from tailboost._rows import Sketch
 from tailboost._warn import warn_user
-from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import level_of, rows_needed
-from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits, error, largest
-from tailboost.statements.certificates import Certificate, error_names, rates_asked, targets_of
+from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.statements.attempts import call_key, known_attempts, same_rows
+from tailboost.statements.certificates import (
+    Certificate,
+    error_names,
+    rates_asked,
+    targets_every,
+    targets_of,
+    unlisted,
+)
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
 from tailboost.statements.rate_bounds import (
@@ -26,15 +32,15 @@ from tailboost.statements.rate_bounds import (
     RateFamily,
     limit_bounds,
 )
-from tailboost.statements.two_fold import TWO_SIDED
+from tailboost.thresholds import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
-#: Points of the trade-off that are tried, at equal steps of the mean budget.
-POINTS = 25
+#: Points that are tried, at equal shares of the targets, and the least bound.
+POINTS, LEAST = 25, 1e-6
 METHOD = "fixed sequence"
-#: By how many times half their intervals limits are tightened, from the safest.
-TIGHTER = (2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
+#: By how many times half their intervals limits are tightened, from the tightest.
+TIGHTER = (8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,19 @@ class NotCertifiedError(ValueError):
         What is missing at the safest point, for each target that is not certified there.
     attempts : tuple of Sketch
         Fingerprints of the rows of this and of all earlier attempts, for ``calibrate(previous=…)``.
+    advice : str
+        The next step in Python; the message ends with it.
     """
 
     def __init__(
-        self, message: str, shortfalls: Sequence[Shortfall] = (), attempts: tuple[Sketch, ...] = ()
+        self,
+        message: str,
+        shortfalls: Sequence[Shortfall] = (),
+        attempts: tuple[Sketch, ...] = (),
+        advice: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{message} {advice}" if advice else message)
+        self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts
 
@@ -131,7 +144,8 @@ def calibrate(
     Parameters
     ----------
     model : fitted mixture classifier
-        One of tailboost's, which has ``tradeoff()``. It is unchanged.
+        One of tailboost's, which has ``tradeoff()``. It answers as before. Its ``calibration_attempts_``
+        record this attempt, also in memory and in its model file (`tailboost.save_model`).
     X_cal, y_cal : array-like of shape (n, d), (n,)
         Rows and their labels, independent draws which had no part in the fit.
     max_error : float or dict, optional
@@ -140,7 +154,7 @@ def calibrate(
     limits : list of Limit or str, optional
         Limits on any rates instead, of a `RobustMixtureClassifier`; by default its own where it was fitted
         within limits. The points are then its choices within limits that are tighter by multiples of half
-        their 95 % intervals on the rows of the choice, from twice that to these limits themselves.
+        their 95 % intervals on the selection data, from the safest by these data to these limits themselves.
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -217,6 +231,15 @@ def calibrate(
         clusters=clusters,
     )
     named: dict[tuple[Kind, Any], float] = {}
+    absent: list[Shortfall] = []
+    if stated:  # of a precision the rows depend on the point
+        fixed = [RateFamily.of(limit, judged) for limit in stated if not limit.rate.is_ratio]
+        absent = [
+            Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
+            for family in fixed
+            for bound in family.bounds(1.0 - confidence)
+            if not bound.n and bound.certified is False
+        ]
     if max_error is not None:
         named = targets_of(max_error, error_names(judged))
         if not named:
@@ -228,14 +251,16 @@ def calibrate(
             for sample in judged.samples(ERRORS[kind], rule)
             if sample.name in targets and not len(sample.rows)
         ]
-        if absent:  # no point can pass, and nothing was looked at
-            words = "; ".join(map(str, absent))
-            raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
-    points = candidates(model, named) if named else list(_tightened(model, stated))
+    if absent:  # no point can pass, and nothing was looked at
+        words = "; ".join(map(str, absent))
+        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
     sketch = judged.sketch
     assert sketch is not None
-    asked = repr((sorted(named.items(), key=repr), stated, confidence, rule, len(before)))
-    _refuse_looking_again(model, judged, sketch, before, asked)
+    given = sorted(named.items(), key=repr), stated, confidence, rule, len(before), units, equal_rows
+    asked = repr(given)
+    key = _refuse_looking_again(model, judged, before, asked)
+    points = candidates(model, named) if named else _from_the_safest(model, stated)
+    model.calibration_attempts_ = {**known_attempts(model), key: sketch}
     attempts = (*before, sketch)
     level = level_of(len(attempts), confidence)
     passed: tuple[Any, JudgedRows, list[CertifiedBound]] | None = None
@@ -244,7 +269,9 @@ def calibrate(
         if stated:
             families = [RateFamily.of(limit, answered) for limit in stated]
         else:
-            families = [RateFamily.of_errors(kind, answered, rule, targets)]
+            families = [
+                RateFamily.of_errors(kind, answered, rule, targets, of_every=targets_every(max_error))
+            ]
         bounds = limit_bounds(families, level)
         if any(bound.certified is False for bound in bounds):
             break
@@ -261,6 +288,7 @@ def calibrate(
         f"Attempt {len(attempts)}: it spent {spent:.3g} of what the confidence leaves; all "
         "attempts together, each given what the one before ended in, keep it.",
         *judged.notes,
+        *unlisted(judged, [limit.rate.by for limit in stated] if stated else [kind]),
     ]
     if stated:
         notes.append(f"The point was chosen within {'; '.join(map(str, point.limits))}.")
@@ -281,6 +309,30 @@ def calibrate(
     return point
 
 
+def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
+    """Return choices within tighter limits, from the one that is likeliest to keep the limits to the loosest.
+
+    The order rests on the selection data alone. The tightest choice need not be the safest: a precision
+    close to 1 rests on few rows.
+    """
+    points = list(_tightened(model, limits))
+    margins = [_margin(point.rates_, points[-1].rates_) for point in points]
+    return points[int(np.argmax(margins)) :]
+
+
+def _margin(lines: Any, limits: Any) -> float:
+    """Return the least distance of rates from their limits, in half widths of their intervals."""
+    bounds = {(limit.rate, limit.unit, limit.sense): limit.bound for limit in limits if limit.limit}
+    found = [np.inf]
+    for line in lines:
+        bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
+        seen = line.value
+        width = max(line.high - seen, seen - line.low)
+        if width > 0:
+            found.append((bound - seen if line.sense == "≤" else seen - bound) / width)
+    return float(np.nanmin(found))
+
+
 def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
     with warnings.catch_warnings():
@@ -288,11 +340,10 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         plain = model.reweight(limits=list(limits))
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
-            seen = line.value if np.isnan(line.estimate) else line.estimate
-            width = max(line.high - seen, seen - line.low)
+            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= line.bound <= 1 and line.rows > 0:
                 # A share that is far from its limit here may be near it where other limits are tighter.
-                width = max(width, TWO_SIDED * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
+                width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
             half.setdefault(line.limit, {})[line.unit] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
@@ -305,11 +356,6 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 
 
 # -- attempts ----------------------------------------------------------------------------------------------
-
-
-# Of each model object that is in memory: the fit that it was calibrated by, and fingerprints of the rows of
-# each attempt, by what was asked.
-_LOOKS: WeakKeyDictionary[Any, tuple[Sketch, dict[str, Sketch]]] = WeakKeyDictionary()
 
 
 def attempts_of(previous: Any) -> tuple[Sketch, ...]:
@@ -331,25 +377,20 @@ def attempts_of(previous: Any) -> tuple[Sketch, ...]:
     return attempts
 
 
-def _refuse_looking_again(
-    model: Any, judged: JudgedRows, sketch: Sketch, before: tuple[Sketch, ...], asked: str
-) -> None:
-    """Raise where an attempt before had these rows; warn where there was one that is not accounted for.
+def _refuse_looking_again(model: Any, judged: JudgedRows, before: tuple[Sketch, ...], asked: str) -> str:
+    """Return the name of a call; raise if an attempt before had these rows.
 
-    The same call again, which gives the same answer, is none.
+    The same call again, which gives the same answer, is no further attempt. An attempt that ``previous`` does
+    not account for is warned of.
     """
-    assert judged.hashes is not None
-    if _LOOKS.get(model, (None,))[0] is not model.seen_rows_:
-        _LOOKS[model] = model.seen_rows_, {}
-    calls = _LOOKS[model][1]
-    sizes = np.empty(0) if judged.clusters is None else np.sort(np.bincount(judged.clusters))
-    words = np.frombuffer(asked.encode(), dtype=np.uint8)
-    call = fingerprint(np.sort(judged.hashes), np.sort(judged.y), sizes, words)
-    others = [known for each, known in calls.items() if each != call]
-    if judged.met([*before, *others]):
+    key, known = call_key(model, judged, asked), known_attempts(model)
+    others = {each: spent for each, spent in known.items() if each != key}
+    again = any(same_rows(each, key) for each in others)
+    if again or judged.met([*before, *others.values()]):
         raise SeenRowsError(
             "X_cal: an attempt before this one had these rows, or some of them, and testing again until it "
-            "passes keeps no confidence: give rows that no attempt had, and previous="
+            "passes keeps no confidence. Give rows that no attempt had, in Python with previous=, the "
+            f"outcome of the attempt before ({_times(max(len(others), len(before)))} known to this model)"
         )
     if len(others) > len(before):
         warn_user(
@@ -357,42 +398,34 @@ def _refuse_looking_again(
             f"{len(before)}: each certificate holds by itself, but the best of several attempts does not "
             "keep the confidence; give previous=, what the attempt before ended in"
         )
-    calls[call] = sketch
+    return key
+
+
+def _times(n: int) -> str:
+    return f"{n} attempt{'' if n == 1 else 's'}"
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield the classifiers along a fitted mixture's trade-off, from the safest to the cheapest.
+    """Yield classifiers of the same members, from the safest to the cheapest.
 
-    The trade-off is between the mean error and the largest error beyond its target; of a
-    `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
-    between the mean error and what the model was fitted for.
+    Each has the least overall error within a share of the targets. If the selection data do not know the
+    subgroups of the targets, the points are those of the model's own trade-off.
     """
-    if hasattr(model, "limits"):
-        ((kind, *_),) = {(kind,) for kind, _ in targets}
-        yield from (point.classifier for point in reversed(model.tradeoff(error(), largest(error(by=kind))).points))
-        return
-    objective = _aim(model, targets)
-    curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])
-    dearest = float(curve.mean_budget[-1])
-    for budget in np.unique(np.linspace(0.0, dearest, POINTS))[::-1]:
-        yield curve.at(float(budget))
-
-
-def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | None:
-    """Return the largest excess over the targets as an objective; None where the model cannot have it."""
-    if not hasattr(model, "game_"):  # a mixture of given models: its thresholds belong to its own aim
-        return None
     ((kind, *_),) = {(kind,) for kind, _ in targets}
-    own = model.objective_
-    names: list[Any] = []
-    if kind == "class":
-        names = model.classes_.tolist()
-    elif own.unit == kind == "group" and not own.by_class:
-        names = list(model.groups_)
-    if not {name for _, name in targets} <= set(names):
-        return None
-    allowed = [targets.get((kind, name), 1.0) for name in names]
-    return WorstUnit(kind, tuple(allowed), by_class=kind == "class")
+    bounds = {name: target for (_, name), target in targets.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a point that misses its limits is tested all the same
+        try:
+            yield from [
+                model.reweight(
+                    objective=f"worst_{kind}",
+                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()}
+                    | {None: 1.0},
+                )
+                for share in np.linspace(0.0, 1.0, POINTS)
+            ]
+        except ValueError:
+            yield from [point.classifier for point in reversed(model.tradeoff().points)]
 
 
 def not_certified(
@@ -426,11 +459,13 @@ def not_certified(
             )
     return NotCertifiedError(
         f"no point of the trade-off has its targets certified with {100 * confidence:g} % confidence. At "
-        f"the safest point {'; '.join(said)}. These rows are spent: to test again on them, alone or with "
-        "others, would keep no confidence; give rows that no attempt had, with previous= this error, and "
-        f"that attempt spends {next_level:.2g}",
+        f"the safest point {'; '.join(said)}.",
         shortfalls,
         attempts,
+        "These rows are spent: to test again on them, alone or with others, would keep no confidence; give "
+        f"rows that no attempt had, with previous= this error, and that attempt spends {next_level:.2g}. "
+        f"This was attempt {len(attempts)}. "
+        "The model records its attempts, and save_model keeps them.",
     )
 
 

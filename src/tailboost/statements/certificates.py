@@ -17,6 +17,7 @@ from tailboost._typing import Floats
 from tailboost.confidence import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.data import take
 from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
+from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows, one_answers
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
@@ -28,7 +29,7 @@ from tailboost.statements.rate_bounds import (
     shared_bounds,
     words_of,
 )
-from tailboost.statements.recheck import Recheck
+from tailboost.statements.recheck import Recheck, rows_unnamed
 from tailboost.targets import allowed_errors
 
 __all__ = ["Certificate", "CertifiedBound", "certify", "targets_of"]
@@ -36,6 +37,7 @@ __all__ = ["Certificate", "CertifiedBound", "certify", "targets_of"]
 #: A printed table with more rows shows the largest bounds of each kind.
 LONGEST = 60
 SHOWN = 12
+ANSWERED = "Every row counts as answered: deferred= marks deferred rows."
 BAND = "Kolmogorov–Smirnov band"
 
 
@@ -88,9 +90,15 @@ class Certificate:
 
     @property
     def certified(self) -> bool | None:
-        """Whether all targets are certified; None where none was given."""
-        answers = [b.certified for b in (*self.bounds, *self.rates) if b.target is not None]
-        return all(answers) if answers else None
+        """Whether all targets are certified.
+
+        None without targets. None too if targets of every class or group are certified for those seen in the
+        rows, and it is not known which others exist: ``units=`` of `certify` lists all.
+        """
+        bounds = [b for b in (*self.bounds, *self.rates) if b.target is not None]
+        if any(not b.certified for b in bounds):
+            return False
+        return None if not bounds or any(b.of_seen for b in bounds) else True
 
     def recheck(
         self,
@@ -104,13 +112,15 @@ class Certificate:
         cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
         clusters: Any = None,
+        deferred: Any = None,
     ) -> Recheck:
         """Say for each bound whether new rows contradict it; one may look after every batch.
 
         Bets on every bound being broken gain where new rows break it (an e-process, anytime-valid): that any
         wealth ever exceeds the threshold, m/(1 − confidence) for m bounds, has a probability of at most
         1 − confidence if all bounds are true. Bounds on a CVaR, a shift and the worst unit are not tested by
-        themselves. A gap or ratio of rates is tested by differences of rows of its units.
+        themselves. A gap or ratio of rates is tested by differences of rows of its units, in random order
+        from a generator with a fixed seed. The order of the rows in ``X`` has no effect.
 
         Parameters
         ----------
@@ -122,7 +132,7 @@ class Certificate:
             The classifier, or its answers to the new rows, where the certificate has none with it.
         previous : Recheck, optional
             What was found on earlier batches, to go on from there.
-        costs, cost_range, equal_rows, clusters : optional
+        costs, cost_range, equal_rows, clusters, deferred : optional
             As in `certify`. The range of costs has to stay the same; each cluster may be in one batch alone,
             and where a gap or ratio is tested in one of its units.
 
@@ -150,18 +160,22 @@ class Certificate:
             clusters=clusters,
             costs=costs,
             cost_range=cost_range,
+            deferred=deferred,
         )
         if not set(rules) <= set(judged.rules):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
         before = found.rows if self.rows is None else (self.rows, *found.rows)
-        if judged.met(before):
+        counts = judged.known_among(before)
+        if found.had(counts):
             raise SeenRowsError(
                 "X holds rows that the certificate was made on, or that were rechecked before, or rows equal "
-                "to them (say equal_rows='natural' where fresh rows equal others by nature)"
+                "to them: more than one in twenty of this batch, or of all batches together (say "
+                "equal_rows='natural' where fresh rows equal others by nature)"
             )
-        of = {key: judged.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
-        samples = [judged.compared(b.claim.units, of[b.counted, b.rule]) for b in self.tested]
-        return found.add(samples, () if judged.sketch is None else (judged.sketch,))
+        of = {key: judged.samples(*key) for key in dict.fromkeys((b.counted, b.rule) for b in self.tested)}
+        samples = [judged.compared(b.claim, of[b.counted, b.rule]) for b in self.tested]
+        rows = () if judged.sketch is None else (judged.sketch,)
+        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, judged.answered))
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -234,8 +248,12 @@ def certify(
     cost_range: tuple[float, float] | None = None,
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
+    deferred: Any = None,
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows that had no part in its making.
+
+    A row that the classifier defers counts as deferred: it is no error and no miss, and stays among the rows
+    of its class and group. ``rates.answered_error`` leaves it out.
 
     All bounds hold together with the stated confidence, whatever the classifier and the population and
     however few rows there are. The confidence is shared by the union bound: in equal parts among the kinds
@@ -252,8 +270,8 @@ def certify(
     ----------
     model : fitted classifier, pipeline, or array
         Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or
-        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict``
-        is then their argmax.
+        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``, or named by
+        them; ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels: independent draws from the population that the bounds are to be about.
     confidence : float in (0, 1), default=0.95
@@ -292,9 +310,12 @@ def certify(
         features take few values and no row was copied, here or in the fit's table.
     clusters : array-like of shape (n,), optional
         Whose rows these are, where persons, households or places have several. Each has then one vote in a
-        class or group, or among the rows that a rate counts among: one of its rows there counts, drawn by
-        content. The clusters are the independent draws, and their rows may depend on each other in any way,
-        copies among them.
+        class or group, or among the rows that a rate counts among: one of its rows there counts, drawn at
+        random from a generator with a fixed seed. The order of the rows has no effect. The clusters are the
+        independent draws, and their rows may depend on each other in any way, copies among them.
+    deferred : array-like of bool, shape (n,), optional
+        With an array of answers: True for a row that was deferred to a human instead of answered. Rates that
+        count deferred rows need it. A classifier tells it by ``defers``.
 
     Raises
     ------
@@ -321,11 +342,10 @@ def certify(
     False
     """
     asked = CertificateRequest.of(confidence, alphas, shifts)
-    plain = max_error is not None or bool(asked.tails or asked.radii)
-    stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
-    if stated and plain:
-        raise ValueError("rates and max_error, alphas or shifts: ask for them one after the other")
-    X, y, groups, model, costs, clusters = _weighted(model, X, y, groups, sample_weight, costs, clusters)
+    stated = rates_stated(model, rates, max_error, asked)
+    X, y, groups, model, costs, clusters, deferred = _weighted(
+        model, X, y, groups, sample_weight, costs, clusters, deferred
+    )
     judged = judged_rows(
         model,
         X,
@@ -338,13 +358,15 @@ def certify(
         clusters=clusters,
         costs=costs,
         cost_range=cost_range,
+        deferred=deferred,
     )
     judge = model if hasattr(model, "predict") else None
-    if not stated:
-        return certificate_of(judged, max_error, asked, judge, judged.sketch)
-    bounds = tuple(rate_bounds(stated, judged, 1.0 - asked.confidence))
-    notes = tuple(_notes_of_rates(bounds, judged))
-    return Certificate([], asked.confidence, len(judged), notes, judge, judged.sketch, rates=bounds)
+    if stated:
+        found = certificate_of_rates(judged, stated, asked, judge, judged.sketch)
+    else:
+        found = certificate_of(judged, max_error, asked, judge, judged.sketch)
+    told = judge is not None or deferred is not None
+    return found if told else replace(found, notes=(*found.notes, ANSWERED))
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *others: Any) -> tuple[Any, ...]:
@@ -385,6 +407,30 @@ def rates_asked(given: Any) -> list[Expression]:
     return found
 
 
+def rates_stated(model: Any, rates: Any, max_error: Any, asked: CertificateRequest) -> list[Expression]:
+    """Return the rates that a certificate is about; none if it is about errors.
+
+    Raises
+    ------
+    ValueError
+        If rates and something about errors were both asked for.
+    """
+    plain = max_error is not None or bool(asked.tails or asked.radii)
+    stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
+    if stated and plain:
+        raise ValueError("rates and max_error, alphas or shifts: ask for them one after the other")
+    return stated
+
+
+def certificate_of_rates(
+    judged: JudgedRows, stated: Sequence[Expression], asked: CertificateRequest, model: Any, sketch: Any
+) -> Certificate:
+    """Return the certificate of rates of judged rows; see `certify`."""
+    bounds = tuple(rate_bounds(stated, judged, 1.0 - asked.confidence))
+    notes = tuple(_notes_of_rates(bounds, judged))
+    return Certificate([], asked.confidence, len(judged), notes, model, sketch, rates=bounds)
+
+
 def own_rates(model: Any) -> list[Expression]:
     """Return what a model was to make small and its limits, where it was fitted for limits."""
     final = last_step(model)
@@ -404,8 +450,29 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], judged: JudgedRows) -> Ite
     )
     if judged.answered.draws:
         yield "These are rates of the rule that draws, as `tailboost decide` does; not of predict."
-    if any(isinstance(b.unit, tuple) for b in bounds):
-        yield "Combinations of groups that no row here has are not among the units."
+    yield from unlisted(judged, [b.rate.by for b in bounds if b.rate is not None])
+
+
+def unlisted(judged: JudgedRows, families: Sequence[Any]) -> Iterator[str]:
+    """Yield of which units of families, given by their ``by``, not all are known."""
+    unknown = [by if isinstance(by, tuple) else (by,) for by in families if not judged.knows(by)]
+    names = {name for by in unknown for name in by}
+    of_groups = CELL in names or bool(names - {None, CLASS})
+    for kind, plural, there in (
+        (CLASS, "labels", CLASS in names or CELL in names),
+        (GROUP, "groups", of_groups),
+    ):
+        if there and not judged.knows(kind):
+            yield (
+                f"Which {plural} exist is not known: a statement about every one, or about the worst, is "
+                f"about the {plural} seen here (units= lists all)."
+            )
+    crossed = [tuple(name for name in by if name != CLASS) for by in unknown]
+    if judged.knows(GROUP) and not all(map(judged.knows, crossed)):
+        yield (
+            "Which combinations of groups exist is not known: a statement about every one is about those "
+            "seen here (units= lists the groups, and then counts all their combinations)."
+        )
 
 
 def _some(words: Sequence[str], between: str = ", ") -> str:
@@ -480,6 +547,11 @@ def targets_of(max_error: Any, names: Mapping[Kind, Sequence[Any]]) -> dict[tupl
     return {(kind, name): a for name, a in pairs if a < 1}
 
 
+def targets_every(max_error: Any) -> bool:
+    """Whether targets are about every unit of a kind, not about named ones alone."""
+    return not isinstance(max_error, Mapping) or float(max_error.get(None, 1.0)) < 1.0
+
+
 def error_names(judged: JudgedRows) -> dict[Kind, list[Any]]:
     """Return the units that errors have, by kind."""
     grouped: list[Kind] = ["group", "cell"] if judged.answered.strata.columns else []
@@ -500,7 +572,10 @@ def certificate_of(
     empty: dict[str, list[str]] = {}
     for kind in names:
         targets = {name: target for (of, name), target in allowed.items() if of == kind}
-        families = [RateFamily.of_errors(kind, judged, rule, targets) for rule in judged.rules]
+        families = [
+            RateFamily.of_errors(kind, judged, rule, targets, of_every=targets_every(max_error))
+            for rule in judged.rules
+        ]
         found = shared_bounds(families, level)
         m = len(names[kind])
         bounds += [
@@ -510,15 +585,10 @@ def certificate_of(
             for bound, family in zip(found, families, strict=True):
                 bounds += _tail_bounds(bound, family.samples[0].values, asked, level)
             continue
-        bounds += [_worst(found[i : i + m], _all_listed(judged, kind)) for i in range(0, len(found), m)]
+        bounds += [_worst(found[i : i + m], judged.knows(kind)) for i in range(0, len(found), m)]
         empty[kind] = [words_of(b.unit) for b in found[:m] if not b.n]
     notes = tuple(_notes(judged, empty, parts, model))
     return Certificate(bounds, asked.confidence, len(judged), notes, model, sketch)
-
-
-def _all_listed(judged: JudgedRows, kind: str) -> bool:
-    """Whether the units of a kind are known to be all that there are."""
-    return set(judged.listed) >= ({"class", "group"} if kind == "cell" else {kind})
 
 
 def _tail_bounds(
@@ -565,12 +635,7 @@ def _notes(
         if names:
             words = f"No row is of these {plurals[kind]}, so that their bounds are 1, and that of the worst"
             yield f"{words}: {_some(names)}."
-    for kind, plural in (("class", "labels"), ("group", "groups")):
-        if kind in empty and not _all_listed(judged, kind):
-            yield (
-                f"Which {plural} there are is not known: the worst is that of the {plural} seen here (units= "
-                "lists all)."
-            )
+    yield from unlisted(judged, list(empty))
     if judged.hashes is not None and judged.clusters is None:
         n_repeated = len(judged.hashes) - len(np.unique(judged.hashes))
         if n_repeated:

@@ -16,11 +16,11 @@ from tailboost._typing import Floats
 from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
-from tailboost.combiners.objective import CVaR, Objective
+from tailboost.combiners.objective import CVaR
+from tailboost.combiners.subgroups import SubgroupMixture
 from tailboost.game import Game
 from tailboost.rules.entropic import entropic_theory
 from tailboost.solvers import cvar
-from tailboost.statements.two_fold import TwoFoldEstimate, highest
 from tailboost.thresholds import RateTable
 
 # A value this close to the coin flip's is the coin flip's.
@@ -157,16 +157,9 @@ class Guarantee:
         The α from which on the pool beats a coin flip; None where α has no meaning.
     symbols : dict
         Names and values of all symbols printed.
-    estimate : float or None
-        What ``achieved`` may be on fresh rows: the objective where each half of the judged rows is judged by
-        the λ chosen on the other half; the members stay as they are. It is about the choice alone: on
-        fifteen sets (``tailboost reproduce optimism``) the largest class error was .05 higher on fresh
-        rows than ``achieved`` and within .017 of the estimate on average, though by .1 or more off on some; a
-        CVaR of out-of-fold losses was on average no higher than either. None where nothing was chosen, and
-        where members were fitted on the judged rows. ``units`` has estimates with intervals.
     upper : float or None
-        The upper end of a 95 % interval about ``estimate`` or, where nothing was chosen, about ``achieved``
-        (see `tailboost.statements.two_fold.highest`); None where there is neither.
+        The upper end of a 95 % interval for the objective of this rule on new rows (see
+        `combiners.Mixture.highest`); None for a vote, and if members were fitted on the judged rows.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
@@ -196,7 +189,6 @@ class Guarantee:
     is_coin_flip: bool
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
-    estimate: float | None = None
     upper: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
@@ -208,7 +200,7 @@ class Guarantee:
     def beats_coin(self) -> bool:
         """Whether it is shown that the best coin, which ignores the features, does worse.
 
-        That is where the interval about the estimate on rows that the choice was not made on excludes it.
+        That is the case if the interval for new rows excludes it.
         """
         return self.upper is not None and self.upper < self.constants_value - COIN_TOLERANCE
 
@@ -229,16 +221,10 @@ class Guarantee:
             return ""
         coin = f"the best coin, blind to the features, has {self.constants_value:.4g}"
         if self.upper is None:
-            return (
-                "better than a coin: not shown, for want of an estimate on rows that neither members nor the "
-                "choice were made on; on these "
-            )
-        seen = self.achieved if self.estimate is None else self.estimate
-        # Where nothing is chosen, what is measured is the estimate.
-        where = "" if self.estimate is None else "on the rows it was chosen on "
+            return "better than a coin: not shown, because no interval for new rows is known; on these rows "
         return (
-            f"better than a coin: {'' if self.beats_coin else 'not shown, '}estimate {seen:.4g}, at most "
-            f"{self.upper:.4g} (95 %), where {coin}; {where}"
+            f"better than a coin: {'' if self.beats_coin else 'not shown, '}estimate {self.achieved:.4g}, at "
+            f"most {self.upper:.4g} (95 %), and {coin}; on these rows "
         )
 
     @property
@@ -294,12 +280,14 @@ class Guarantee:
         excess = "" if self.largest_error is None else " beyond what is allowed"
         blind = f"the best answer that ignores the features ({self.constants_value:.3f}{excess})"
         if self.beats_coin:
-            rests = "An estimate" if self.estimate is not None else f"Measured on {self.judged_on}"
-            return f"{rests}, better than any answer without the features, and no certificate{member}."
+            return (
+                f"Measured on {self.judged_on}: better than any answer without the features, by a 95 % "
+                f"interval for new rows, which is no certificate{member}."
+            )
         if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
             return f"No better than {blind}: {self._why}{member}."
         most = (
-            "no rows were left for an estimate"
+            "no interval for new rows is known"
             if self.upper is None
             else f"at most {self.upper:.3f}{excess} (95 %)"
         )
@@ -322,11 +310,10 @@ class Guarantee:
     @property
     def _worst(self) -> str:
         if self.units is None or (worst := self.units.worst) is None:
-            seen = self.achieved_on_all if self.estimate is None else self.estimate
             most = "" if self.upper is None else f" (at most {self.upper:.3f}, 95 %)"
-            return f"{self.objective[:1].upper()}{self.objective[1:]}: {seen:.3f}{most}"
+            return f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}{most}"
         name, error, ends = worst
-        between = "" if ends is None else f" (estimate {100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
+        between = "" if ends is None else f" ({100 * ends[0]:.0f}–{100 * ends[1]:.0f}, 95 %)"
         kind = self.units.kind
         return f"Worst {kind}: {unit_name(name)}, {100 * error:.0f} of 100 wrong{between}"
 
@@ -353,12 +340,10 @@ class Guarantee:
         if self.draws:
             who = "the randomised classifier whose label distribution is predict_shares"
             about = f"it speaks about {who}, not about predict"
-        fresh = "estimate on rows not used for the choice of λ (the members' own fit aside)"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             *map(str, self.groups),
             self.verdict,
-            *([] if self.estimate is None else [f"{fresh}: {self.estimate:.6g}"]),
             f"{achieved} ({gap}); {about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
@@ -379,22 +364,21 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 
 def guarantee(
     game: Game[Any] | None,
-    combiner: Mixture,
+    combiner: Mixture | SubgroupMixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
     classes: Sequence[Any],
     names: Sequence[str] | None = None,
-    elsewhere: TwoFoldEstimate | None = None,
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
     ``game`` is None where the pool comes from none; ``names`` are then what the members are called, and the
     one with the least mean loss is held against the mixture. ``gap`` is the largest optimality gap of any
-    solve, and ``elsewhere`` the judged rows under the choice made on others.
+    solve.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
-    coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
+    coin, achieved = combiner.coin, combiner.value(mixture)
     first, named = _called(game, combiner, names)
     budget = None
     if combiner.mean_budget is not None:
@@ -403,9 +387,6 @@ def guarantee(
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
     promised, observed = bounds
-    # Outliers have no part in the errors of units.
-    dropped = ledger.dropped if objective.unit is None else 0.0
-    plain = objective.unlimited
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
@@ -415,39 +396,36 @@ def guarantee(
         if constant is not None:
             extra = member >= combiner.pool.n_rounds or names is not None
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
-    # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
-    drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
-    if not ledger.rows.fitted and combiner.even and not combiner.voting:
-        drawn = ledger.pool().combine(mixture)
+    upper = None
+    if not ledger.rows.fitted and not combiner.voting:
+        upper = combiner.highest(mixture)
     return Guarantee(
         promised=promised,
         observed=observed,
         achieved=achieved,
-        achieved_on_all=objective.evaluate(ledger.whole, mixture) if dropped else achieved,
-        dropped=dropped,
+        achieved_on_all=combiner.on_all(mixture) if combiner.dropped else achieved,
+        dropped=combiner.dropped,
         gap=gap,
         objective=str(objective),
         judged_on=ledger.rows.words,
         coin_flip_value=coin,
         erm_value=combiner.value(alone),
         alone=named(first),
-        constants_value=objective.constants(ledger, K),
+        constants_value=combiner.constants,
         only=only,
         ignores_features=None not in constants,
-        largest_error=None if plain is None else plain.evaluate(ledger, mixture),
+        largest_error=None,
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
-        beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
-        symbols=_symbols(game, objective, K, (*promised, *observed)),
-        estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
-        upper=None if drawn is None else highest(objective, ledger.rows, drawn, half),
+        beats_coin_flip_from=None if combiner.alpha is None else beats_coin_flip_from(ledger, K),
+        symbols=_symbols(game, combiner, K, (*promised, *observed)),
+        upper=upper,
         budget=budget,
-        chosen_by=combiner.chosen_by,
         draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
     )
 
 
 def _called(
-    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
@@ -463,12 +441,12 @@ def _called(
 
 
 def _symbols(
-    game: Game[Any] | None, objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
+    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Explain what is printed: K, T and λ always, the rest where a bound or the objective has it."""
     known = {} if game is None else {"T": f"{game.n_rounds} rounds"}
     known |= {"K": f"{n_classes} classes", "λ": "estimator_weights_, the shares of the members"}
-    alpha = objective.alpha
+    alpha = combiner.alpha
     if game is not None:
         losses = game.trace.weighted_loss
         known |= {
@@ -483,8 +461,8 @@ def _symbols(
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
     known |= {} if game is None else game.rule.symbols
-    printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
-    if objective.alpha is not None:
+    printed = " ".join([str(combiner.objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
+    if combiner.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin
     names: list[str] = []
     # An explanation may need further ones.

@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from tailboost._checks import (
     as_pandas,
     check_length,
+    check_mask,
     check_probabilities,
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    in_class_order,
     label_column,
     n_rows_of,
     numbered,
     positions,
     refuse_missing,
 )
-from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels
-from tailboost._units import can_defer, told
+from tailboost._units import can_defer, deferral_words, told
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
+from tailboost.statements.recheck import Claim
 
 #: Of errors "predict", or of the rule whose label distribution is `predict_shares`.
 Rule = Literal["predict", "randomised"]
@@ -47,8 +49,9 @@ ASSUMED = (
     "one person, no later shift), and none had a part in making or choosing the model."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn without "
-    "a look at its loss. The bounds are about a row drawn at random of a cluster drawn at random. "
+    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn at "
+    "random from a generator with a fixed seed. The bounds are about a row drawn at random of a cluster "
+    "drawn at random. Those of a class or group draw among its rows, and among the clusters with such rows. "
     "Assumed: the clusters are independent draws from the population this is about (no later shift), and no "
     "row of theirs had a part in making or choosing the model."
 )
@@ -65,7 +68,8 @@ class JudgedRows:
     # Shape (m, 2), as `KnownRows.count_known` says; None where the model keeps no fingerprints.
     known: Ints | None = None
     complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
-    listed: Collection[str] = ()  # "class", "group": of which it is known which there are
+    # "class", "group", ("group", column): the kinds of units of which all are known.
+    listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"  # what equal rows were said to be
     clusters: Ints | None = None  # shape (n,): whose rows these are, where each has one vote in a unit
     # What another model answers to the rows, as ``answered`` and ``drawn``.
@@ -86,22 +90,35 @@ class JudgedRows:
         return None if self.hashes is None else Sketch.of(self.hashes)
 
     def met(self, before: Iterable[Sketch]) -> bool:
-        """Whether the rows are among those of some fingerprints, unless they are said to equal by nature."""
-        hashes = self.hashes if self.equal_rows == "copies" else None
-        return hashes is not None and any(sketch.beyond_chance(hashes) for sketch in before)
+        """Whether too many rows have one of some fingerprints; see `known_among`."""
+        return any(too_many(*counts) for counts in self.known_among(before))
+
+    def known_among(self, before: Iterable[Sketch]) -> list[tuple[int, int]]:
+        """Count rows with one of some fingerprints: how many of how many that the fingerprints sample.
+
+        All fingerprints count together. Those that sample fewer rows than others are in the first counts
+        alone; the last counts are by the most complete ones. Rows that are said to be equal by nature are
+        not counted.
+        """
+        if self.hashes is None or self.equal_rows == "natural":
+            return [(0, 0)]
+        sketches = list(before)
+        limits = sorted({sketch.limit for sketch in sketches} | {Sketch.COMPLETE})
+        unions = (Sketch.union([each for each in sketches if each.limit >= limit]) for limit in limits)
+        known = [union.knows(self.hashes) for union in unions]
+        return [(int(each.sum()), len(each)) for each in known]
 
     @cached_property
-    def lots(self) -> Hashes:
-        """A lot for each row, by content and label: nobody chose it, and the order has no part in it.
+    def draws(self) -> Floats:
+        """Random number of each row, shape (n,): votes of clusters and the order of rows follow from it.
 
-        Rows whose content is not known draw by their place.
+        Rows are numbered by content, or by answer if the content is not known, and by stratum and cluster.
         """
-        drawn = self.hashes
-        if drawn is None:
-            drawn = np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
-        mixed = (drawn + self.y.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        lots: Hashes = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        return lots
+        content = self.hashes
+        if content is None:
+            content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
+        whose = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
+        return random_numbers(content, self.answered.stratum, whose)
 
     def by(self, model: Any) -> JudgedRows:
         """Return the same rows as answered by another model."""
@@ -122,40 +139,76 @@ class JudgedRows:
         return found if self.clusters is None else [self._votes(sample) for sample in found]
 
     def _votes(self, sample: Sample) -> Sample:
-        """Return the row of each cluster that has the least lot, in the order of the rows."""
+        """Return one row of each cluster, drawn at random, in the order of the rows."""
         assert self.clusters is not None
         if not len(rows := sample.rows):
             return sample
-        order = np.lexsort((self.lots[rows], self.clusters[rows]))
-        kept = np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]])
-        among = None if sample.among is None else sample.among[kept]
-        return replace(sample, rows=rows[kept], values=sample.values[kept], among=among)
+        order = np.lexsort((self.draws[rows], self.clusters[rows]))
+        return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
 
-    def compared(self, units: Sequence[Any], samples: Sequence[Sample]) -> list[Sample] | None:
-        """Return the rows of some units in the order of their lots; None where there is no such unit.
+    def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
+        """Return the rows of each unit of a claim, in random order; None if the claim is about none of them.
+
+        ``samples`` are those of all units of the rate. A claim about other groups gets these together, first.
 
         Raises
         ------
         ValueError
-            If clusters are in several of the units, whose rows are then no independent draws.
+            If a cluster is in several units that need independent rows.
         """
-        of, order = {sample.name: sample for sample in samples}, cast(Any, self.lots)
-        if not any(unit in of for unit in units):
+        samples = self._apart(samples) if claim.others else samples
+        of = {sample.name: sample for sample in samples}
+        other = [sample for sample in samples if sample.name not in claim.units] if claim.others else []
+        units = () if claim.others and claim.form == "mean" else claim.units
+        if not (other if claim.others else of.keys() & set(units)):
             return None
-        found = [of[u].ordered(order) if u in of else samples[0].without_rows(u) for u in units]
-        if self.clusters is not None and len(units) > 1:
-            whose = np.concatenate([self.clusters[sample.rows] for sample in found])
+        found = [of[unit] if unit in of else samples[0].without_rows(unit) for unit in units]
+        apart = [*other, *found]
+        if self.clusters is not None and len(apart) > 1:
+            whose = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(whose)) < len(whose):
                 raise ValueError(
-                    "clusters: some have rows in several of the units that a gap or ratio compares, which "
-                    "are then no independent draws; give one row of each person"
+                    "clusters: some have rows in several of the units that a gap or ratio compares, or in "
+                    "several groups that no bound names; such rows are no independent draws. Give one row of "
+                    "each cluster"
                 )
-        return found
+        pooled = [other[0].with_rows_of(other)] if other else []
+        return [sample.ordered(self.draws) for sample in (*pooled, *found)]
+
+    def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        """Leave each row in one of its units, drawn at random: a row has a group of each column."""
+        rows = np.concatenate([sample.rows for sample in samples])
+        order = np.argsort(rows, kind="stable")
+        _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) == len(rows):
+            return samples
+        nth = np.empty(len(rows), dtype=np.intp)  # of its row's units
+        nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        # Later digits of the draws: the first ones decide on votes and on the order.
+        kept = nth == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        parts = np.split(kept, np.cumsum([len(sample.rows) for sample in samples])[:-1])
+        return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
+
+    def knows(self, by: Any) -> bool:
+        """Whether the units of a rate are known to be all units of the population."""
+        names = set(by if isinstance(by, tuple) else (by,))
+        if "cell" in names:
+            names = {"class", "group"}
+        if "class" in names and "class" not in self.listed:
+            return False
+        groups = names - {None, "class"}
+        if len(groups) > 1 and self.answered.strata.known == ():
+            return False
+        return all(name in self.listed or ("group", name) in self.listed for name in groups)
 
     @property
     def notes(self) -> list[str]:
         """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
         assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        strata = self.answered.strata
+        if strata.defers:
+            deferred = int((self.answered.actions == strata.n_classes).sum())
+            assumed = f"{assumed} {deferral_words(deferred, len(self))}"
         if self.known is None:
             unknown = "It is not known on which rows the model was made"
             return [assumed, f"{unknown}: that these are none of them is for you to see to."]
@@ -164,7 +217,7 @@ class JudgedRows:
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
         said = f"{share} of these rows equal a row that the model was fitted on"
         if chosen:
-            said += f", {100 * max(chosen):.3g} % one that it was chosen on"
+            said += f", {100 * max(chosen):.3g} % one that it, or a model inside, was chosen on"
         said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
         if self.equal_rows == "natural":
             said += (
@@ -201,10 +254,12 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the labels answered, from labels or from probabilities, and all labels."""
+    given = np.asarray(model)
     if given.ndim == 2:
         classes = _all_labels(y, y, listed)
+        given = np.asarray(in_class_order(model, "model", classes))
         if given.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
@@ -216,6 +271,13 @@ def _labels_given(given: NDArray[Any], y: Labels, listed: Labels | None) -> tupl
             "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
             f"{given.shape}"
         )
+    if given.dtype.kind == "f" and y.dtype.kind in "biuf":
+        stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
+        if len(stray):
+            raise ValueError(
+                f"model holds numbers such as {stray[0]:g}, which are no labels of y. If they are "
+                "probabilities, give labels, or probabilities of shape (n, K), with a column for each label"
+            )
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
     return answers, _all_labels(y, answers, listed)
@@ -275,6 +337,17 @@ def groups_of_fit(model: Any) -> list[Any]:
     return [] if names is None else _plain_list(names)
 
 
+def _combinations_of_fit(
+    model: Any, of_fit: Sequence[Any], columns: Sequence[Any]
+) -> tuple[tuple[Any, ...], ...] | None:
+    """Return the combinations of columns that the fit had; None where each value of one column is one."""
+    if len(columns) < 2:
+        return None
+    combinations = getattr(last_step(model), "group_combinations_", ())
+    place = [list(of_fit).index(column) for column in columns]
+    return tuple(sorted({tuple(row[j] for j in place) for row in combinations}, key=repr))
+
+
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     """Return the groups of each column: one of a table is called (column, value), others are of None."""
     found: dict[Any, list[Any]] = {}
@@ -282,6 +355,12 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
         column, value = name if isinstance(name, tuple) else (None, name)
         found.setdefault(column, []).append(value)
     return found
+
+
+def _kinds_listed(classes: bool, groups: bool, columns: Iterable[Any]) -> set[Any]:
+    """Return the kinds of units of which all are known, also those of some columns of groups."""
+    kinds = {("group", column) for column in columns}
+    return {*kinds, *(["class"] if classes else []), *(["group"] if groups else [])}
 
 
 def _columns(groups: Any, n: int) -> dict[Any, Labels]:
@@ -320,6 +399,7 @@ def judged_rows(
     costs: Any = None,
     cost_range: Any = None,
     fitted: Any = None,
+    deferred: Any = None,
 ) -> JudgedRows:
     """Return rows with what a model, or an array, answers to them; parameters as in `tailboost.certify`.
 
@@ -354,11 +434,19 @@ def judged_rows(
     if is_array := not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
-        given, classes = _labels_given(np.asarray(model), labels, listed)
+        if deferred is None and (about := [rate for rate in rates if rate.counts_deferral]):
+            raise ValueError(
+                f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
+                "tell them; give deferred=, a mask that is True for a deferred row"
+            )
+        deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
+        given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:
         if X is None:
             raise ValueError("X is needed: model is a classifier")
+        if deferred is not None:
+            raise ValueError("deferred goes with an array of answers: a classifier tells its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
         known = final.count_known(table) if hasattr(final, "seen_rows_") else None
@@ -376,18 +464,33 @@ def judged_rows(
         hashes = hash_rounded_rows(as_table(X))
         drawable = hasattr(final, "predict_randomized")
         has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
+        if can_defer(final):  # the shares of labels do not tell how often a row is deferred
+            has = [rule for rule in has if rule == "predict"]
     there = by_column(groups_of_fit(final) if named is None else named)
+    of_fit = list(there)
+    if len(there) == len(columns) == 1 and None in {*there, *columns}:
+        there = dict(zip(columns, there.values(), strict=True))  # a column without a name is the only one
     # Of every column of the groups seen some were in the fit, so that its groups are those there are.
-    met = (not set(np.unique(of).tolist()).isdisjoint(there.get(name, ())) for name, of in columns.items())
-    known_groups = named is not None or bool(there and columns and all(met))
-    if of_errors and not known_groups:
-        there = {}  # a worst group seen is one of these rows
+    met = {
+        name
+        for name, values in columns.items()
+        if not set(np.unique(values).tolist()).isdisjoint(there.get(name, ()))
+    }
+    known_groups = named is not None or bool(columns and met == set(columns))
+    if named is None:  # a worst group seen is one of these rows
+        there = {name: there[name] for name in met if known_groups or not of_errors}
+    crossed: tuple[tuple[Any, ...], ...] | None = None
+    if named is None:
+        crossed = _combinations_of_fit(final, of_fit, list(columns)) if known_groups else ()
 
     def ask(judge: Any) -> tuple[Answered, Floats | None]:
-        deferred = drawn = None
+        passed, drawn = deferred, None
         if is_array:
             answers = given
         elif of_errors:
+            last, rows = final_step(judge, X)
+            if can_defer(last):
+                passed = last.defers(rows, **told(last, groups))
             answers = answers_of(judge, X, "predict", groups)
             if "randomised" in has:
                 shares = answers_of(judge, X, "randomised", groups)
@@ -396,18 +499,19 @@ def judged_rows(
             last, rows = final_step(judge, X)
             # Any rate of a rule that passes rows on is about them: an error counts among the others alone.
             if can_defer(last) or any(rate.needs_deferral for rate in rates):
-                deferred = last.defers(rows, **told(last, groups))
-            answers = answers_of(judge, X, "predict" if deferred is not None else rules_of(last)[-1], groups)
+                passed = last.defers(rows, **told(last, groups))
+            answers = answers_of(judge, X, "predict" if passed is not None else rules_of(last)[-1], groups)
         answered = Answered.of(
             labels,
             answers,
-            groups=columns or None,
-            deferred=deferred,
+            groups=groups,
+            deferred=passed,
             costs=costs if any(rate.needs_costs for rate in rates) else None,
             labels=classes,
             known=there,
         )
-        return _as_bounds_need(answered, cost_range, pairs=of_errors), drawn
+        answered = replace(answered, strata=replace(answered.strata, known=crossed))
+        return _as_bounds_need(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     return JudgedRows(
@@ -417,7 +521,7 @@ def judged_rows(
         hashes,
         known,
         known is not None and final.seen_rows_.complete,
-        {*(["class"] if listed is not None else []), *(["group"] if known_groups else [])},
+        _kinds_listed(listed is not None, known_groups, columns if named is not None else met),
         equal_rows,
         whose,
         ask,

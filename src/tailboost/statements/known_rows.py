@@ -9,9 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, labels_too_alike, too_many
+from tailboost._steps import final_step, last_step
 from tailboost._typing import Ints
 from tailboost._warn import warn_user
 from tailboost.data import Rows, lots
@@ -26,18 +28,35 @@ def check_equal_rows(value: Any) -> None:
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
 
 
-def holds_fitted(estimator: Any) -> bool:
-    """Whether an estimator, or one within it, comes fitted, so that its rows are not those of this fit."""
+def came_fitted(estimator: Any) -> list[Any]:
+    """Return the estimators within one that came fitted to it: their rows are not those of this fit.
+
+    None stands for one that cannot be asked about rows, as it gets them prepared by other steps.
+    """
     if isinstance(estimator, FrozenEstimator):
-        return True
+        return [estimator.estimator]
     if isinstance(estimator, (list, tuple)):
-        return any(map(holds_fitted, estimator))
+        return [model for each in estimator for model in came_fitted(each)]
     if not isinstance(estimator, BaseEstimator):
-        return False
-    return any(
-        holds_fitted(value) or (name == "cv" and isinstance(value, str) and value == "prefit")
-        for name, value in estimator.get_params(deep=False).items()
-    )
+        return []
+    params = estimator.get_params(deep=False)
+    found = came_fitted(list(params.values()))
+    if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
+        found.append(None)
+    return [None for _ in found] if isinstance(estimator, Pipeline) else found
+
+
+def holds_unknown(estimator: Any) -> bool:
+    """Whether an estimator holds one that came fitted, and does not know all rows that it was fitted on."""
+    finals = [None if model is None else last_step(model) for model in came_fitted(estimator)]
+    return any(not isinstance(final, KnownRows) or not final.seen_rows_.complete for final in finals)
+
+
+def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
+    """Return what models that came fitted know of rows, each as `KnownRows.count_known` returns it."""
+    models = [model for model in came_fitted(estimator) if isinstance(last_step(model), KnownRows)]
+    asked = [final_step(model, X) for model in models]
+    return [final.count_known(table) for final, table in asked]
 
 
 class SeenRowsError(ValueError):
@@ -56,15 +75,25 @@ def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
     hashes = hash_rounded_rows(X)
     if not seen.beyond_chance(hashes):
         return rows
-    share = seen.share(hashes)
+    return _fitted_on(seen.share(hashes), "rows that were fitted on", rows, instead)
+
+
+def noting_frozen(estimator: Any, X: Any, rows: Rows) -> Rows:
+    """Return selection data, with a word and a warning if frozen models were made on them."""
+    counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
+    shares = [known / sampled for known, sampled in counts if too_many(known, sampled)]
+    return _fitted_on(max(shares), "rows that a frozen model was made on", rows) if shares else rows
+
+
+def _fitted_on(share: float, known: str, rows: Rows, instead: str = "") -> Rows:
     otherwise = f", or leave X and y out for {instead}" if instead else ""
     warn_user(
-        f"{share:.0%} of {rows.words} equal rows that were fitted on, and members err less there than on "
+        f"{share:.0%} of {rows.words} equal {known}, and members err less there than on "
         f"fresh rows: give rows that were not given to fit{otherwise} (nothing is wrong where features "
         "take so few values that fresh rows equal others)",
         ResubstitutionWarning,
     )
-    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal rows fitted on", fitted=True)
+    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {known}", fitted=True)
 
 
 class KnownRows:
@@ -143,7 +172,9 @@ class KnownRows:
         self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
-        """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
+        """Count known rows: of those fitted on, and of those of all choices, how many of how many sampled.
+
+        Frozen classifiers of tailboost within this one are asked too.
 
         Parameters
         ----------
@@ -156,8 +187,23 @@ class KnownRows:
         """
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
-        known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
-        return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
+        known = [sketch.knows(hashes) for sketch, _ in self._own_records()]
+        own = np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
+        return np.concatenate([own, *count_by_frozen(self, X)])
+
+    def _own_records(self) -> list[tuple[Sketch, str]]:
+        """Return the fingerprints of the rows fitted on, and of those of all selections together."""
+        selected = [Sketch.union(self.chosen_rows_)] if self.chosen_rows_ else []
+        return [
+            (self.seen_rows_, "members were fitted on"),
+            *((sketch, "the combination was chosen on") for sketch in selected),
+        ]
+
+    def _records(self) -> list[tuple[Sketch, str]]:
+        """Return the fingerprints that `count_known` counts by, with what was done with their rows."""
+        finals = [last_step(model) for model in came_fitted(self)]
+        inner = [record for final in finals if isinstance(final, KnownRows) for record in final._records()]
+        return [*self._own_records(), *((sketch, "a frozen model was made on") for sketch, _ in inner)]
 
     def refuse_seen(
         self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
@@ -181,10 +227,8 @@ class KnownRows:
         SeenRowsError
             Says by what the rows are copies.
         """
-        sketches = (self.seen_rows_, *self.chosen_rows_)
-        for j, (sketch, (known, sampled)) in enumerate(zip(sketches, counts.tolist(), strict=True)):
+        for (sketch, why), (known, sampled) in zip(self._records(), counts.tolist(), strict=True):
             if equal_rows == "copies" and too_many(known, sampled):
-                why = "the combination was chosen on" if j else "members were fitted on"
                 raise SeenRowsError(
                     f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
                     "errors there are smaller than on new rows: give rows that had no part in making the "

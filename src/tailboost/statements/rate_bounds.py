@@ -19,6 +19,7 @@ __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
+OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 # Ratios of a rule that draws are bounded at so many levels.
 LEVELS = 1000
@@ -52,7 +53,7 @@ class CertifiedBound:
     target : float or None
         The error allowed, or the limit, where there is one.
     of_seen : bool
-        Of "worst": whether it is about the units among these rows alone.
+        Of "worst", and of a target of every unit: whether it is about the units among these rows alone.
     lower : float
         The bound from below, as ``upper``.
     sense : {"≤", "≥", ""}
@@ -60,7 +61,10 @@ class CertifiedBound:
     rate : Rate or None
         What is counted, where it was asked for as a rate.
     units : tuple
-        What a gap or ratio compares.
+        What a gap or ratio compares. If ``others`` is true, the groups that are named.
+    others : bool
+        Whether it is about all groups together that ``units`` does not name, as groups that appear later; of
+        a gap or ratio, whether it compares these with the named ones.
     """
 
     kind: Kind = "rate"
@@ -76,6 +80,7 @@ class CertifiedBound:
     sense: str = "≤"
     rate: Rate | None = None
     units: tuple[Any, ...] = ()
+    others: bool = False
 
     @property
     def certified(self) -> bool | None:
@@ -92,8 +97,11 @@ class CertifiedBound:
     @property
     def name(self) -> str:
         """Of what it is, in words: the unit."""
+        if self.others:
+            return OTHERS if self.unit is None else f"{self.unit} with {OTHERS}"
         if self.rate is not None:
-            return "all" if self.unit is None else unit_name(self.unit)
+            seen = " seen" if self.units and self.of_seen else ""
+            return "all" if self.unit is None else f"{unit_name(self.unit)}{seen}"
         if self.kind == "mean":
             return "mean"
         if self.kind == "cvar":
@@ -121,8 +129,8 @@ class CertifiedBound:
         """What new rows can contradict."""
         lower = None if self.sense == "≤" else self.lower
         upper = None if self.sense == "≥" else self.upper
-        form: Any = self.unit if self.units else "mean"
-        return Claim(form, self.units or (self.unit,), lower, upper)
+        form: Any = self.unit if self.units and self.unit is not None else "mean"
+        return Claim(form, self.units or (self.unit,), lower, upper, self.others)
 
     @property
     def cells(self) -> dict[str, str]:
@@ -173,6 +181,7 @@ class RateFamily:
     exact: bool  # whether each row counts fully or not at all, so that the number that counts is binomial
     kind: Kind = "rate"
     rule: Rule = "predict"
+    of_seen: bool = False  # whether the limit is on every unit, of which those seen alone are known
 
     @classmethod
     def of(cls, asked: Expression, judged: JudgedRows) -> RateFamily:
@@ -181,16 +190,24 @@ class RateFamily:
         strata = judged.answered.strata
         exact = not rate.needs_costs and not judged.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
-        return cls(rate, asked.limit, asked.sides, judged.samples(rate), exact)
+        of_seen = asked.limit is not None and asked.limit.of_every and not judged.knows(rate.by)
+        return cls(rate, asked.limit, asked.sides, judged.samples(rate), exact, of_seen=of_seen)
 
     @classmethod
     def of_errors(
-        cls, kind: Kind, judged: JudgedRows, rule: Rule, targets: dict[Any, float] | None = None
+        cls,
+        kind: Kind,
+        judged: JudgedRows,
+        rule: Rule,
+        targets: dict[Any, float] | None = None,
+        *,
+        of_every: bool = False,
     ) -> RateFamily:
-        """Return the errors of all rows, of classes, groups or cells, with those allowed."""
+        """Return the errors of all rows, of classes, groups or cells, with their targets."""
         limit = (ERRORS[kind] <= targets) if targets else None
         samples = judged.samples(ERRORS[kind], rule)
-        return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule)
+        of_seen = of_every and not judged.knows(ERRORS[kind].by)
+        return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
 
     @property
     def needs(self) -> list[tuple[Any, ...]]:
@@ -219,6 +236,7 @@ class RateFamily:
                 method=NO_ROWS if not n else EXACT if self.exact else BETTING,
                 sense=sense,
                 target=_known(target),
+                of_seen=self.of_seen and not np.isnan(target),
             )
             for name, estimate, (low, high), n, target in zip(
                 names, seen.tolist(), ends.tolist(), sizes, targets.tolist(), strict=True
@@ -237,6 +255,7 @@ class RateFamily:
                     method=f"bounds of {len(names)} units",
                     sense="≤" if limit.from_above else "≥",
                     target=limit.bound,
+                    of_seen=self.of_seen,
                     units=tuple(names),
                 )
             )

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import permutations
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from tailboost._html import html_table, text_table
-from tailboost._rows import Sketch
+from tailboost._rows import Sketch, too_many
 from tailboost._typing import Floats
+from tailboost._units import unit_name
+from tailboost._warn import warn_user
 from tailboost.confidence import Evidence
-from tailboost.rates import Sample
+from tailboost.rates import Answered, Sample
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
+# Groups that are named in a note.
+MOST_NAMES = 10
 VERDICTS = {True: "certified", False: "not certified", None: ""}
 
 
@@ -46,6 +53,9 @@ class Claim:
     # to the test, of a ratio only the lower one.
     lower: float | None = None
     upper: float | None = None
+    # Whether it is about the rows of all groups together that ``units`` does not name: their rate, or their
+    # gap or ratio to each of the units. A limit on every group is one on any mixture of groups.
+    others: bool = False
 
     def __str__(self) -> str:
         if self.upper is None:
@@ -55,10 +65,10 @@ class Claim:
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
 
-        The rows of a batch, of each unit, are in an order that nobody chose by what they contribute. A rate
-        of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by some
-        pair of units: rows of one are put beside blocks of rows of the other, so that the difference of each
-        row and its block is a draw with the mean of the difference of the rates.
+        The rows of each unit are in random order. A rate of one unit is bet on from each side that is
+        bounded. A gap or ratio is broken only if it is by some pair of units: rows of one are put beside
+        blocks of rows of the other, so that the difference of each row and its block is a draw with the mean
+        of the difference of the rates. Samples of other groups come first.
         """
         if self.form == "mean":
             (sample,) = samples
@@ -68,7 +78,8 @@ class Claim:
             return [bet for bet in found if bet[1] < 1.0]  # the others say nothing
         if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
             raise ValueError("what may be negative has no ratio that can be tested; limit the gap")
-        return [self._apart(one, other) for one, other in permutations(samples, 2)]
+        pairs = permutations(samples, 2)
+        return [self._apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
 
     def _apart(self, one: Sample, other: Sample) -> tuple[Floats, float]:
         """Return a bet that one unit's rate is higher by more than the gap, or the other's by the ratio."""
@@ -161,6 +172,33 @@ class Bets:
         return means[0]
 
 
+def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
+    """Count the rows of each group that no bound names; warn if no row is of a group that one names.
+
+    Parameters
+    ----------
+    tested : list of CertifiedBound
+        The bounds.
+    answered : Answered
+        The rows.
+    """
+    found: dict[str, int] = {}
+    for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
+        named = {unit for bound in tested if bound.counted == rate for unit in bound.claim.units}
+        sizes = {sample.name: len(sample.rows) for sample in answered.samples(rate) if len(sample.rows)}
+        counts: Counter[str] = Counter()
+        for unit in sizes.keys() - named:
+            counts[unit_name(unit[1] if rate.by == "cell" else unit)] += sizes[unit]
+        found |= {name: max(n, found.get(name, 0)) for name, n in sorted(counts.items())}
+        if sizes and named.isdisjoint(sizes):
+            few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
+            warn_user(
+                f"no row of this batch is of a group that the bounds on {rate} name ({few}): its rows are of "
+                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
+            )
+    return found
+
+
 @dataclass(frozen=True)
 class RecheckedBound:
     """What new rows say of one bound.
@@ -199,25 +237,58 @@ class Recheck:
     confidence : float
         That of the certificate: if all bounds are true, the probability that any is ever called
         contradicted is at most 1 − this.
+    rows : tuple of Sketch
+        Fingerprints of the rows of each batch.
+    known : (int, int)
+        Of all batches, how many of how many rows the certificate or an earlier batch had.
+    unnamed : dict of str to int
+        Rows of each group that no bound names.
     """
 
     tested: list[Any]
     evidence: tuple[Bets, ...]
     confidence: float
     rows: tuple[Sketch, ...] = field(default=(), repr=False)
+    known: tuple[int, int] = (0, 0)
+    unnamed: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
         """Return what no rows say."""
         return cls(list(tested), (Bets(),) * len(tested), confidence)
 
-    def add(self, samples: Sequence[Sequence[Sample] | None], rows: tuple[Sketch, ...]) -> Recheck:
-        """Return what is said after one more batch, of whose rows each bound's are given by unit, or None."""
+    def had(self, counts: Sequence[tuple[int, int]]) -> bool:
+        """Return whether too many rows were seen before: of a batch, by its counts, or of all batches."""
+        known, n = counts[-1]
+        return any(too_many(*each) for each in (*counts, (self.known[0] + known, self.known[1] + n)))
+
+    def add(
+        self,
+        samples: Sequence[Sequence[Sample] | None],
+        rows: tuple[Sketch, ...],
+        known: tuple[int, int] = (0, 0),
+        unnamed: Mapping[str, int] = MappingProxyType({}),
+    ) -> Recheck:
+        """Return what is said after one more batch.
+
+        Parameters
+        ----------
+        samples : list of (list of Sample or None)
+            For each bound the rows of each of its units, or None.
+        rows, known, unnamed
+            As in the class, of this batch.
+        """
         evidence = tuple(
             bets if of is None else bets.add(bound.claim, of)
             for bound, bets, of in zip(self.tested, self.evidence, samples, strict=True)
         )
-        return replace(self, evidence=evidence, rows=(*self.rows, *rows))
+        return replace(
+            self,
+            evidence=evidence,
+            rows=(*self.rows, *rows),
+            known=(self.known[0] + known[0], self.known[1] + known[1]),
+            unnamed=dict(Counter(self.unnamed) + Counter(unnamed)),
+        )
 
     @property
     def threshold(self) -> float:
@@ -272,17 +343,27 @@ class Recheck:
         return heads, rows
 
     @property
-    def note(self) -> str:
-        """What the evidence means."""
-        return (
+    def notes(self) -> list[str]:
+        """What the evidence means, and which groups no bound names."""
+        said = [
             f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
             f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}, for rows that "
             "are independent draws."
-        )
+        ]
+        if self.unnamed:
+            names = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
+            more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+            counted = any(bound.others for bound in self.tested)
+            how = (
+                'bounds on "other groups" count them together' if counted else "no bound by group counts them"
+            )
+            said.append(f"No bound names these groups: {', '.join(names[:MOST_NAMES])}{more}; {how}.")
+        return said
 
     def __str__(self) -> str:
         heads, rows = self.cells()
-        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 1)), "", self.note])
+        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 1)), "", *self.notes])
 
     def _repr_html_(self) -> str:
-        return f"<div>{html_table(*self.cells(), self.title)}<p>{self.note}</p></div>"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<div>{html_table(*self.cells(), self.title)}{notes}</div>"

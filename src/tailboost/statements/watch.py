@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
@@ -11,8 +12,9 @@ import numpy as np
 
 from tailboost._checks import as_pandas, check_length, check_number, n_rows_of
 from tailboost._html import text_table
-from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._rows import Sketch, hash_rounded_rows, is_missing
 from tailboost._steps import final_step, last_step
+from tailboost._store import digest
 from tailboost._typing import Hashes
 from tailboost._units import told
 from tailboost.confidence import Evidence, level_of
@@ -26,7 +28,7 @@ from tailboost.statements.recheck import Bets, Recheck, RecheckedBound, shown
 
 __all__ = ["Watch", "WatchedBatch"]
 
-FORMAT = 2
+FORMAT = 3
 # Columns of probabilities that are compared, of many classes the first.
 MOST_SCORES = 10
 ANSWER = "answer"
@@ -80,9 +82,16 @@ class Watch:
 
     Each bound is tested by bets that gain where rows err more (`tailboost.confidence.Evidence`): if all
     bounds are true, that any is ever called contradicted, after however many batches, has a probability of
-    at most 1 − confidence. Labels may come late: rows without one wait, and are judged when the same batch
-    is given again. Whether a label is late may depend on the class itself, for rates of classes, but not on
-    whether the answer is wrong.
+    at most 1 − confidence. The rows have to be independent draws, or their clusters. Their order within a
+    batch has no effect. A gap or ratio compares rows in random order, drawn from a generator with a fixed
+    seed.
+
+    A limit on every group also holds for groups that appear later: one bound tests all of these together,
+    as "other groups". A certificate says nothing about them; `notes` names them.
+
+    Labels may come late: rows without one wait, and are judged when the same batch is given again. Whether a
+    label is late may depend on the class itself, for rates of classes, but not on whether the answer is
+    wrong.
 
     Attributes
     ----------
@@ -187,6 +196,12 @@ class Watch:
             CertifiedBound(kind, unit, upper=target, method="target", target=target)
             for (kind, unit), target in targets.items()
         ]
+        kind = bounds[0].kind
+        allowed = dict(max_error).get(None, 1.0) if isinstance(max_error, Mapping) else float(max_error)
+        if kind != "class" and allowed < 1:  # a target of every group
+            named = tuple(groups if kind == "group" else cells)
+            others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
+            bounds.append(replace(others, units=named, others=True))
         return cls.of(Certificate(bounds, confidence, 0, ()))
 
     def compared_with(self, columns: Mapping[str, Any]) -> Watch:
@@ -217,7 +232,7 @@ class Watch:
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,), optional
-            Their labels; those that are None or NaN are not there yet.
+            Their labels; those that are None, NaN or ``pandas.NA`` are not there yet.
         groups : array-like of shape (n,), or table of shape (n, c), optional
             Their groups, where there are bounds on groups, or the model answers by them.
         name : str, optional
@@ -244,7 +259,7 @@ class Watch:
         if y is not None:
             check_length(y, "y", n)
             values = y.tolist() if hasattr(y, "tolist") else list(y)
-        there = np.array([value is not None and value == value for value in values], dtype=bool)
+        there = np.array([not is_missing(value) and value == value for value in values], dtype=bool)
         keys = _keys(X)
         used = there & np.isin(keys, self.waiting[called]) if before else there
         found = self.recheck
@@ -275,7 +290,7 @@ class Watch:
         new = [b.since(a) for a, b in zip(then.evidence, now.evidence, strict=True)]
         forms = [bound.claim.form for bound in now.tested]
         errors = [(bets.n, bets.estimate(form)) for bets, form in zip(new, forms, strict=True)]
-        evidence = [bets.value for bets in now.evidence]
+        evidence = [min(bets.value, MOST) for bets in now.evidence]
         batch = WatchedBatch(called, n, int(used.sum()), len(late), errors, evidence, drift)
         kept = waiting | ({called: late} if len(late) else {})
         return replace(self, recheck=found, batches=[*self.batches, batch], reference=reference, waiting=kept)
@@ -335,7 +350,7 @@ class Watch:
                 f"Contradicted since {first.name}: {found.bound.title}, {found.bound.claim}. It was "
                 f"{shown(error)} in {n:,} rows there, and {shown(found.estimate)} in all {found.n:,}."
             )
-        said.append(self._found.note)
+        said += self._found.notes
         if late := sum(len(keys) for keys in self.waiting.values()):
             said.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
         if moved := self.batches[-1].moved if self.batches else []:
@@ -365,17 +380,20 @@ class Watch:
         frequent values of text; no row.
         """
         found = self.recheck
-        return {
+        state = {
             "format": FORMAT,
             "confidence": self.certificate.confidence,
             "bounds": [b.to_dict() for b in self.certificate.bounds],
             "rates": [b.to_dict() for b in self.certificate.rates],
             "evidence": None if found is None else [_plain(bets) for bets in found.evidence],
             "rows": [] if found is None else [_packed(sketch) for sketch in found.rows],
+            "known": [0, 0] if found is None else list(found.known),
+            "unnamed": {} if found is None else dict(found.unnamed),
             "batches": [asdict(batch) for batch in self.batches],
             "reference": None if self.reference is None else self.reference.to_dict(),
             "waiting": {name: _text(keys) for name, keys in self.waiting.items()},
         }
+        return state | {"digest": _digest(state)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -389,6 +407,8 @@ class Watch:
         try:
             if state["format"] != FORMAT:
                 raise ValueError(f"it has the format {state['format']!r}, not {FORMAT}")
+            if state["digest"] != _digest({key: value for key, value in state.items() if key != "digest"}):
+                raise ValueError("it is not as it was written: something in it was changed")
             certificate = certificate_from(state)
             cls.of(certificate)
             found = None
@@ -396,14 +416,16 @@ class Watch:
                 evidence = tuple(map(_bets, state["evidence"]))
                 if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
-                rows = tuple(
-                    Sketch(**{**each, "kept": _words(each["kept"], np.uint32)}) for each in state["rows"]
+                rows = tuple(map(_sketch, state["rows"]))
+                known, n = (int(count) for count in state["known"])
+                unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
+                found = Recheck(
+                    certificate.tested, evidence, certificate.confidence, rows, (known, n), unnamed
                 )
-                found = Recheck(certificate.tested, evidence, certificate.confidence, rows)
             batches = [_batch(each) for each in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("it has batches with evidence on other bounds")
-            reference = None if state["reference"] is None else Reference(**state["reference"])
+            reference = None if state["reference"] is None else Reference.from_dict(state["reference"])
             waiting = {name: _words(text, np.uint64) for name, text in state["waiting"].items()}
         except (KeyError, TypeError, AttributeError) as failure:
             raise ValueError(f"this is no state of a watch: {type(failure).__name__}: {failure}") from None
@@ -466,13 +488,17 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[Certif
             )
     empty = CertifiedBound(rate=limit.rate, method="limit", sense="≤" if limit.from_above else "≥")
 
-    def kept(unit: Any, bound: float, units: tuple[Any, ...] = ()) -> CertifiedBound:
-        return replace(empty, unit=unit, lower=bound, upper=bound, target=bound, units=units)
+    def kept(unit: Any, bound: float, units: tuple[Any, ...] = (), others: bool = False) -> CertifiedBound:
+        return replace(empty, unit=unit, lower=bound, upper=bound, target=bound, units=units, others=others)
 
+    every_unit = tuple(names)
     if limit.compares:
-        return [kept(limit.form, float(limit.bound), tuple(names))]
+        found = [kept(limit.form, limit.bound, every_unit)]
+        return found + [kept(limit.form, limit.bound, every_unit, True)] * limit.rate.needs_groups
     pairs = zip(names, limit.bounds(names).tolist(), strict=True)
-    return [kept(name, bound) for name, bound in pairs if bound == bound]
+    found = [kept(name, bound) for name, bound in pairs if bound == bound]
+    of_others = limit.rate.needs_groups and limit.rest == limit.rest
+    return found + [kept(None, limit.rest, every_unit, True)] * of_others
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
@@ -545,6 +571,11 @@ def _batch(state: Mapping[str, Any]) -> WatchedBatch:
     return WatchedBatch(**{**state, "drift": drift, "errors": errors})
 
 
+def _digest(state: Mapping[str, Any]) -> str:
+    """Return the checksum of a state, also of one that was read from JSON."""
+    return digest(json.dumps(state, sort_keys=True, allow_nan=False).encode())
+
+
 def _text(numbers: Any) -> str:
     little = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
     return base64.b64encode(little.tobytes()).decode()
@@ -553,6 +584,11 @@ def _text(numbers: Any) -> str:
 def _words(text: str, kind: Any) -> Any:
     little = np.dtype(kind).newbyteorder("<")
     return np.frombuffer(base64.b64decode(text, validate=True), dtype=little).astype(kind)
+
+
+def _sketch(state: Mapping[str, Any]) -> Sketch:
+    kept, limit = _words(state["kept"], np.uint32), int(state["limit"])
+    return Sketch(kept, limit, float(state["repeated"]), bool(state["complete"]))
 
 
 def _packed(sketch: Sketch) -> dict[str, Any]:

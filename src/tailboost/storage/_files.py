@@ -13,11 +13,12 @@ from typing import Any
 from tailboost._store import digest
 
 RECORD, STRUCTURE, ARRAYS = "tailboost.json", "parts.json", "arrays.bin"
-FORMAT = 5
+FORMAT = 6
 # The structure is text that becomes many small objects; they take about twenty times its memory.
 _STRUCTURE_SHARE = 32
 _PIECE = 2**20  # bytes decompressed at a time
 _LEVEL = 6
+_PICKLE = b"\x80"  # first byte of a pickle of protocol 2 or later
 _OLD = "schema.json"  # of files before version 0.1.0, and of skops
 
 
@@ -54,6 +55,12 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
     with reading():
         if (size := path.stat().st_size) > max_bytes:
             raise _too_large(size, max_bytes)
+        with path.open("rb") as stream:
+            if stream.read(1) == _PICKLE:
+                raise Unreadable(
+                    "is not a model file but looks like a pickle, which runs code when it is loaded: if you "
+                    "trust it, load it by pickle or joblib, and write a model file by save_model"
+                )
         with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]

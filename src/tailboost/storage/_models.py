@@ -35,7 +35,7 @@ _WHERE_USED = {
     "catboost": ("catboost.",),
     "torch": ("tailboost.torch.",),
 }
-_LONGEST = 150  # the most characters of a file's names that a message shows
+_LONGEST = 400  # the most characters of a file's names that a message shows
 
 
 class ModelVersionWarning(UserWarning):
@@ -94,7 +94,10 @@ def save_model(
         `read_notes` returns it.
     trusted : collection of str, optional
         Full names of classes and functions of your own that the model may hold, as "package.module.Class";
-        who loads the file has to give the same names.
+        `load_model` has to be given the same names. Without it a ``FunctionTransformer`` may hold
+        `numpy.log`, ``log1p``, ``log2``, ``log10``, ``exp``, ``expm1``, ``sqrt``, ``cbrt``, ``square``,
+        ``absolute``, ``sign`` and no other function, and a ``SelectKBest`` and its like ``f_classif``,
+        ``chi2`` and ``mutual_info_classif``.
 
     Raises
     ------

@@ -171,6 +171,10 @@ class Writer:
                 return {"function": name}
         if callable(value) and _function_name(value) in (*spec.functions.get(field, ()), *self.trusted):
             return {"function": _function_name(value)}
+        if _is_function(value, field, spec, self.trusted):
+            allowed = spec.functions.get(field)
+            known = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
+            raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{known}")
         return self.value(value)
 
     def _class(self, name: str) -> int:
@@ -188,11 +192,22 @@ def _is(value: Any, only: str | None) -> bool:
     return type(value) is type(only) and bool(value == only)
 
 
+def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
+    """Whether the value of a field is a function, or an object that could be called as one.
+
+    Losses of scikit-learn can be called, too; they may be anywhere but where a function is expected.
+    """
+    if not callable(value) or isinstance(value, type):
+        return False
+    name = name_of(type(value))
+    return name not in trusted and (name not in MADE or field in spec.functions)
+
+
 def _function_name(function: Any) -> str:
     """Return the name of a function or class; ufuncs know no module. Empty for other things."""
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
-    return name_of(function) if hasattr(function, "__qualname__") else ""
+    return name_of(function) if hasattr(function, "__module__") and hasattr(function, "__qualname__") else ""
 
 
 def _same(function: partial[Any], other: partial[Any]) -> bool:
@@ -328,7 +343,10 @@ class Reader:
         if not isinstance(written, dict):
             if callable(getattr(cls, field, None)):
                 raise Damaged(f"{name} has a method {field!r}, which is no field")
-            return self.value(written)
+            value = self.value(written)
+            if _is_function(value, field, spec, self.trusted):
+                raise Refused(f"{name} with {field}={name_of(type(value))}, which can be called")
+            return value
         ((kind, what),) = written.items()
         if kind == "type" and field in DTYPE_FIELDS and what in TYPES:
             return TYPES[what]

@@ -37,7 +37,8 @@ class Reviewed:
     finish: Callable[[Any], None] | None = None
 
 
-# Functions of one array that compute another.
+# Functions of one array that compute another: all that a transformer of functions may hold. `save_model` and
+# SECURITY.md list them.
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
@@ -255,6 +256,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._candidates", "Member", "Pool"),
     **_names("tailboost.thresholds._choice", "Selection"),
     **_names("tailboost.thresholds._lines", "RateLine", "RateTable"),
+    **_names("tailboost.thresholds._confidence", "LimitsOutlook"),
     **_names("tailboost.thresholds._pool", "Growth"),
     **_names("tailboost.thresholds._program", "Program", "Solved"),
     **_names("tailboost.thresholds._table", "Table"),
@@ -266,15 +268,14 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.rate_bounds", "CertifiedBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
-    **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
+    **_names("tailboost.combiners.objective", "CVaR", "WorstRow"),
     **_names("tailboost.combiners.pool", "Pool"),
+    **_names("tailboost.combiners.subgroups", "Grouping", "SubgroupMixture"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.statements.units", "UnitErrors"),
     # -- mixtures of other models
     **_names("tailboost.mixture._average", "Average"),
     **_names("tailboost.mixture._rated", "Priced", "RateChoice", "Rated", "Stated"),

@@ -115,7 +115,9 @@ class Calibration:
         """
         n_strata = len(belief)
         rows = spread(stratum, CALIBRATION_ROWS)
-        rows = rows[np.lexsort([*belief[:, rows], stratum[rows]])]  # in whatever order rows came: sums are rounded
+        rows = rows[
+            np.lexsort([*belief[:, rows], stratum[rows]])
+        ]  # in whatever order rows came: sums are rounded
         logs = np.log(np.maximum(belief[:, rows].T.astype(np.float64), LEAST))
         slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
         present = np.unique(stratum[rows])

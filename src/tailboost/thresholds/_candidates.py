@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints
 from tailboost.rates import error
-from tailboost.thresholds._table import Singles, Table
+from tailboost.thresholds._table import SelectionData, Singles
 
 # Actions up to which a row's cheapest is found one after the other.
 FEW_ACTIONS = 255
@@ -82,7 +81,7 @@ def decide(charged: Floats) -> Ints:
 class Pool:
     """Candidates with their confusion counts on the selection data; no two answer alike."""
 
-    table: Table  # the selection data
+    table: SelectionData
     # members, counts: the candidates, and the weight of each stratum that gets each action, shape (W, A).
     members: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)
@@ -99,37 +98,40 @@ class Pool:
         """Return a pool of the same candidates, to which others may be added."""
         return Pool(self.table, list(self.members), list(self.counts), dict(self._number))
 
-    def on(self, table: Table, numbers: Sequence[int] | None = None) -> Pool:
+    def on(self, table: SelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
         new = Pool(table)
-        for number in range(len(self.members)) if numbers is None else numbers:
-            new.add(self.members[number])
+        new.add_all(self.members if numbers is None else [self.members[i] for i in numbers])
         return new
 
     def extend(self, other: Pool) -> None:
         """Add the candidates of another pool on the same rows."""
-        for member in other.members:
-            self.add(member)
+        known = set(map(id, self.members))
+        self.add_all([member for member in other.members if id(member) not in known])
 
     def add(self, member: Member) -> int:
         """Return the number of a candidate that answers as this one does, which is new or known."""
-        return self.enter(member, self.table.answers(member))
+        return self.add_all([member])[0]
+
+    def add_all(self, members: Sequence[Member]) -> list[int]:
+        """Return the numbers of candidates, which are counted in one pass over the rows."""
+        seen = self.table.examined(members)
+        return [self._take(member, *each) for member, each in zip(members, seen, strict=True)]
 
     def enter(self, candidate: Any, actions: Ints) -> int:
         """Return the number of a candidate whose answers to the rows are known, shape (n,).
 
         It need not have action costs: nothing but its answers is asked.
         """
-        known = self._number.setdefault(self._key(actions), len(self.members))
-        if known == len(self.members):
-            self.members.append(candidate)
-            self.counts.append(self.table.counted(actions))
-        return known
+        table = self.table.at_hand
+        return self._take(candidate, table.key(actions), table.counted(actions))
 
-    def _key(self, actions: Ints) -> bytes:
-        few = self.table.strata.n_actions == 2
-        said = np.packbits(actions) if few else actions.astype(np.uint16)
-        return blake2b(said.tobytes(), digest_size=16).digest()
+    def _take(self, candidate: Any, key: bytes, counts: Floats) -> int:
+        number = self._number.setdefault(key, len(self.members))
+        if number == len(self.members):
+            self.members.append(candidate)
+            self.counts.append(counts)
+        return number
 
     @property
     def tallies(self) -> Floats:
@@ -150,7 +152,7 @@ class Pool:
         return found
 
 
-def plain_costs(table: Table) -> Floats:
+def plain_costs(table: SelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = table.strata
     plain = error().terms(strata).linear[0][: len(strata.mass)].copy()

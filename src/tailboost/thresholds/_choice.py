@@ -16,7 +16,7 @@ from tailboost.thresholds._games import play
 from tailboost.thresholds._pool import Growth, grow, solve
 from tailboost.thresholds._program import SLIGHT, Program, mixed
 from tailboost.thresholds._search import search, swept
-from tailboost.thresholds._table import Table
+from tailboost.thresholds._table import SelectionData, Table
 
 # Candidates with less weight in a mixture have none.
 LEAST_SHARE = 1e-6
@@ -28,8 +28,12 @@ SOLVED = 1e-6
 ROUNDING = 1e-12
 # Starts of a search, and by how much a rule may be worse than the best mixture before it is searched for.
 STARTS, SHORT = 4, 5e-4
-# Rows on which candidates are made, and lines of the search on all of more.
-ROWS, LAST_LINES = 50_000, 16
+# Rows on which candidates are made.
+ROWS = 50_000
+# Places between two candidates that are counted on rows elsewhere, from this share of the way on.
+STEPS, LEAST_STEP = 24, 1e-3
+# Shares of the rows that may be deferred, tried if a rule that was made on some rows defers too many of all.
+FILLED_LESS = (1.0, 0.995, 0.99, 0.98, 0.96, 0.93)
 # Errors closer than this are equal.
 DECIMALS = 12
 
@@ -111,15 +115,17 @@ def charge_of(growth: Growth) -> float:
 
 
 @one_blas_thread
-def seeded(table: Table, program: Program) -> Pool:
+def seeded(table: SelectionData, program: Program) -> Pool:
     """Return the candidates of an objective whatever the limits: plain answers, constants, Hedge's answers.
 
     On more than `ROWS` rows they are made on some of them, and those that no other dominates there are
     counted on all rows.
     """
-    small = table.thinned(ROWS)
+    small = table.at_hand.thinned(ROWS)
     pool, over = Pool(small), program if small is table else program.over(small.strata)
-    plain = [pool.add(Member.of(0, prices)) for prices in (plain_costs(small), over.prices(np.zeros(len(over.of))))]
+    plain = [
+        pool.add(Member.of(0, prices)) for prices in (plain_costs(small), over.prices(np.zeros(len(over.of))))
+    ]
     if program.objective.worst:
         play(pool, over)
     plain += pool.constants()
@@ -129,8 +135,12 @@ def seeded(table: Table, program: Program) -> Pool:
     if small is table:
         return pool
     value, excess = over.judge(pool.tallies)
-    front = undominated(np.where(excess > SLIGHT, value + MOST_CHARGE, value), overall_errors(over, pool.tallies))
-    return pool.on(table, list(dict.fromkeys([*plain, *front.tolist()])))
+    front = undominated(
+        np.where(excess > SLIGHT, value + MOST_CHARGE, value), overall_errors(over, pool.tallies)
+    )
+    found = pool.on(table, list(dict.fromkeys([*plain, *front.tolist()])))
+    _filled(found, program, pool.members[0])
+    return found
 
 
 def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
@@ -176,23 +186,20 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
             free = [int(select(pool, program.within(light)).numbers[0])]
         elif not program.objective.worst:  # the answer of least expected cost
             own = Member.of(0, program.prices(np.zeros(len(program.of))))
-            free = [pool.add(filled(pool.table, program, own) if len(program.caps[1]) else own)]
+            free = _filled(pool, program, own)
         found = select(pool, program, among=free)
         if found.keeps:
             return found
-    small = pool.table.thinned(ROWS)
+    small = pool.table.at_hand.thinned(ROWS)
     some = pool if small is pool.table else pool.on(small)
     over = program if some is pool else program.over(small.strata)
     _extend(some, over, randomized=randomized)
     if some is not pool:
         own = select(some, over)
-        number = pool.add(some.members[int(own.numbers[0])])
-        carried = [int(i) for i in np.flatnonzero(own.growth.solved.weights)]
-        towards = [pool.add(some.members[i]) for i in carried]
-        found = select(pool, program, randomized=randomized)
-        if not randomized and not found.keeps:
-            enough = found.bound / program.scale + SHORT
-            search(pool, program, [number], towards, charge_of(found.growth), enough, LAST_LINES)
+        carried = [int(own.numbers[0]), *map(int, np.flatnonzero(own.growth.solved.weights))]
+        number, *towards = pool.add_all([some.members[i] for i in carried])
+        if not randomized:
+            _refine(pool, program, number, towards)
     return select(pool, program, randomized=randomized)
 
 
@@ -202,7 +209,7 @@ def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
     if randomized:
         return
     for number in range(len(pool.members) if len(program.caps[1]) else 0):
-        pool.add(filled(pool.table, program, pool.members[number]))
+        pool.add(filled(pool.table.at_hand, program, pool.members[number]))
     swept(pool, program, 0)
     largest = np.argsort(-growth.solved.weights, kind="stable")[:STARTS]
     towards = [int(i) for i in largest if growth.solved.weights[i] > LEAST_SHARE]
@@ -218,6 +225,42 @@ def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
     search(pool, program, list(starts)[:STARTS], towards, charge, enough / 1.0 - SHORT / 2)
 
 
+def _towards(first: Member, ends: Sequence[Member]) -> list[Member]:
+    """Return candidates whose action costs lie between those of one and of each of the others."""
+    places = np.geomspace(LEAST_STEP, 1.0, STEPS).tolist()
+    return [Member.of(0, (1 - t) * first.prices + t * end.prices) for end in ends for t in places]
+
+
+def _filled(pool: Pool, program: Program, chosen: Member) -> list[int]:
+    """Add a candidate with costs of deferral at which about as many rows are deferred as may be, if any may."""
+    if not len(program.caps[1]):
+        return [pool.add(chosen)]
+    table = pool.table.at_hand
+    whole, shares = (program, (1.0,)) if table is pool.table else (program.over(table.strata), FILLED_LESS)
+    return pool.add_all([filled(table, whole, chosen, share) for share in shares])
+
+
+def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
+    """Add candidates near one that keeps limits on some of the rows, but not quite on all.
+
+    Parameters
+    ----------
+    pool : Pool
+        Candidates on all rows.
+    program : Program
+        The problem on all rows.
+    number : int
+        The candidate that is best on these.
+    towards : sequence of int
+        Other good candidates.
+    """
+    chosen = pool.members[number]
+    _filled(pool, program, chosen)
+    if program.excesses(pool.counts[number]).max(initial=0.0) > SLIGHT:
+        ends = dict.fromkeys([*towards, *pool.constants()])
+        pool.add_all(_towards(chosen, [pool.members[i] for i in ends if i != number]))
+
+
 def _between(pool: Pool, ends: Sequence[int], weights: Floats) -> None:
     """Add candidates whose action costs lie between those of others."""
     for i, one in enumerate(ends):
@@ -228,8 +271,10 @@ def _between(pool: Pool, ends: Sequence[int], weights: Floats) -> None:
                 pool.add(Member.of(0, prices))
 
 
-def filled(table: Table, program: Program, member: Member) -> Member:
+def filled(table: Table, program: Program, member: Member, share: float = 1.0) -> Member:
     """Return the candidate with a cost of deferral at which as many rows are deferred as may be.
+
+    With a ``share`` below 1 only that share of the rows that may be deferred is.
 
     It defers those rows first by which it gains most. Candidates that answer shadow prices defer too many or
     too few where a small change of a price moves many rows.
@@ -239,7 +284,7 @@ def filled(table: Table, program: Program, member: Member) -> Member:
     gain = charged[:K].min(axis=0) - charged[K]
     order = np.argsort(-gain, kind="stable")
     spent = np.cumsum(table.share[order] * caps[:, table.stratum[order]], axis=1)
-    kept = (spent <= most[:, None] + ROUNDING).all(axis=0)
+    kept = (spent <= share * most[:, None] + ROUNDING).all(axis=0)
     first = len(order) if kept.all() else int(kept.argmin())
     ordered = gain[order]
     # Rows of equal gain are deferred together or not at all.

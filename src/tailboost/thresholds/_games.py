@@ -31,7 +31,7 @@ def play(pool: Pool, program: Program, source: int = 0) -> None:
     source : int
         The number of the stratum probabilities.
     """
-    table, rows, units = pool.table, program.matrix[program.of == -1], program.unit_prices
+    table, rows, units = pool.table.at_hand, program.matrix[program.of == -1], program.unit_prices
     plain = plain_costs(table)
     for price in PRICES:
         losses: Floats = np.zeros(len(rows))

@@ -1,4 +1,4 @@
-"""The table of rates: what a choice does in every unit, on the rows of the choice and elsewhere."""
+"""The table of rates: each rate of a rule in each unit, with an interval for new rows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from tailboost._html import html_table, text_table
 from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.rates import ROUNDING as ROUNDING
 from tailboost.rates import Answered, Limit, Rate, Strata
-from tailboost.rates import Terms as RateTerms
+from tailboost.thresholds._confidence import (
+    FEW,
+    SPREAD,
+    CountedRate,
+    LimitsOutlook,
+    effective_rows,
+)
 from tailboost.thresholds._program import Program
 
-# 95 % of a normal distribution lie within so many standard deviations.
-SPREAD = 1.959963984540054
-# So many lines are named in a sentence.
-FEW = 4
 # More units are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
 MOST_LINES = 30
 RULES = {"predict": "predict", "randomised": "randomised rule"}
+# How the numbers of a table are to be read.
+SELECTED = (
+    "the rule was selected on these rows: each estimate is its rate there, each interval is for its rate on "
+    "new rows of the same distribution; tailboost.certify gives a guarantee"
+)
+REFITTED = (
+    "intervals of subgroups allow for a refit: models of other rows were counted, refits on all rows answer"
+)
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,9 @@ class RateLine:
     unit : object
         The unit; None for all rows, "gap" or "ratio" for what a limit compares over units.
     value : float
-        On the rows of the choice, by counting; NaN where there is nothing to count among.
-    estimate : float
-        On each half of these rows by a choice on the other half; NaN where there are no halves.
+        The rate of the rule on these rows; NaN where there is nothing to count among.
     low, high : float
-        95 % interval about the estimate, or about the value where there is none.
+        95 % interval for the rate of this rule on new rows; NaN where there is none, see `RateTable.notes`.
     rows : float
         How many rows of equal weight it is a mean over; NaN for a gap or a ratio.
     limit : str
@@ -50,8 +57,6 @@ class RateLine:
         Its number for this unit; NaN without one.
     met : bool or None
         Whether the value keeps it; None without one, or where there is nothing to count among.
-    likely : bool or None
-        Whether the estimate keeps it.
     sense : {"≤", "≥", ""}
         On which side of the number the rate has to be.
     price : float
@@ -65,14 +70,12 @@ class RateLine:
     rate: str
     unit: Any
     value: float
-    estimate: float
     low: float
     high: float
     rows: float
     limit: str
     bound: float
     met: bool | None
-    likely: bool | None = None
     sense: str = ""
     price: float = float("nan")
     rule: str = "predict"
@@ -89,46 +92,101 @@ class RateTable:
     words : str
         What rows they are about.
     notes : tuple of str
-        What else is to be said of the classifier: how its answers come to depend on the groups.
+        How to read it, and what else is to be said of the classifier.
     kind : str
         What units are whose errors it is about: "class", "group" or "cell"; empty for a table of other rates.
+    outlook : LimitsOutlook or None
+        How likely the rule keeps its limits on new rows; None without limits.
+    selected : bool
+        Whether the rule was selected on these rows.
     """
 
     lines: tuple[RateLine, ...]
     words: str
     notes: tuple[str, ...] = ()
     kind: str = ""
+    outlook: LimitsOutlook | None = None
+    selected: bool = False
+
+    @classmethod
+    def counted(
+        cls,
+        stated: Iterable[tuple[Rate, Limit | None]],
+        strata: Strata,
+        counts: Floats,
+        words: str,
+        *,
+        kind: str = "",
+        worth: Sequence[Floats | None] | None = None,
+        selected: bool = True,
+        refit: bool = False,
+    ) -> RateTable:
+        """Return the table of the confusion counts of a rule.
+
+        Parameters
+        ----------
+        stated : iterable of (Rate, Limit or None)
+            The rates, each with the limit on it.
+        strata : Strata
+            The strata of the rows.
+        counts : ndarray of shape (W, A)
+            The confusion counts.
+        words : str
+            What rows these are.
+        kind : str
+            What the units are, of a table of errors.
+        worth : sequence of (ndarray or None), optional
+            For each of ``stated`` the price of the limit by unit, see `Program.worth`.
+        selected : bool
+            Whether the rule was selected on these rows.
+        refit : bool
+            Whether refits answer instead of the models that were counted.
+        """
+        stated = list(stated)
+        lines, lacking, spread = list[RateLine](), list[str](), False
+        for (rate, limit), prices in zip(stated, worth or [None] * len(stated), strict=True):
+            found = CountedRate.of(rate, strata, counts, refit)
+            lines += rate_lines(rate, limit, found, prices)
+            lacking += found.lacking(rate)
+            spread |= found.spread > 0
+        notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
+        return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
 
     @classmethod
     def of(
         cls,
         program: Program,
-        tally: Floats,
-        elsewhere: Floats | None,
+        counts: Floats,
         words: str,
         worth: Sequence[Floats] | None = None,
+        *,
+        outlook: LimitsOutlook | None = None,
+        refit: bool = False,
     ) -> RateTable:
-        """Return the table of a choice.
+        """Return the table of a rule on the rows on which it was selected.
 
         Parameters
         ----------
         program : Program
             Its objective and limits.
-        tally : ndarray of shape (W, A)
-            What it does on the rows of the choice.
-        elsewhere : ndarray of shape (W, A), optional
-            What choices on one half do on the other.
+        counts : ndarray of shape (W, A)
+            The confusion counts of the rule.
         words : str
             What rows these are.
         worth : sequence of ndarray, optional
             What each limit is worth, by unit, see `Program.worth`.
+        outlook : LimitsOutlook, optional
+            How likely the rule keeps its limits on new rows.
+        refit : bool
+            Whether refits answer instead of the models that were counted.
         """
         strata = program.strata
-        lines = rate_lines(program.objective.rate, None, strata, tally, elsewhere)
-        for number, limit in enumerate(program.limits):
-            prices = None if worth is None else worth[number]
-            lines += rate_lines(limit.rate, limit, strata, tally, elsewhere, prices)
-        return cls(tuple(lines), words)
+        stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
+        prices = None if worth is None else [None, *worth]
+        table = cls.counted(stated, strata, counts, words, worth=prices, refit=refit)
+        if outlook is None:
+            return table
+        return replace(table, outlook=outlook, notes=(*table.notes, outlook.sentence))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
@@ -143,9 +201,13 @@ class RateTable:
         words : str
             What rows these are.
         """
-        strata, tally = answered.strata, answered.tally
-        lines = [line for one in stated for line in rate_lines(one.rate, one.limit, strata, tally, None)]
-        return cls(tuple(lines), words)
+        pairs = [(one.rate, one.limit) for one in stated]
+        return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
+
+    def on_fitted_rows(self) -> RateTable:
+        """Return the table without intervals: members were fitted on its rows."""
+        lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
+        return replace(self, lines=lines, notes=("no intervals: members were fitted on these rows",))
 
     def of_rule(self, rule: str) -> RateTable:
         """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
@@ -159,7 +221,7 @@ class RateTable:
         return None if np.isnan(values).all() else values
 
     def intervals(self, rule: str = "predict") -> Floats | None:
-        """Return the intervals about the estimates of a rule, shape (m, 2); None where there are none."""
+        """Return the intervals of a rule, shape (m, 2); None where there are none."""
         low, high = self.column("low", rule), self.column("high", rule)
         return None if low is None or high is None else np.column_stack([low, high])
 
@@ -167,16 +229,13 @@ class RateTable:
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
         """Name, error and interval of the unit with the largest error; None where no error is known.
 
-        Of `predict` rather than of the rule that draws, and of rows that the choice was not made on rather
-        than of those it was.
+        Of `predict` rather than of the randomised rule.
         """
         for rule in RULES:
-            for name in ("estimate", "value"):
-                known = [x for x in self.lines if x.rule == rule and not np.isnan(getattr(x, name))]
-                if known:
-                    line = max(known, key=lambda line: getattr(line, name))
-                    ends = None if name == "value" else (line.low, line.high)
-                    return line.unit, getattr(line, name), ends
+            known = [line for line in self.lines if line.rule == rule and not np.isnan(line.value)]
+            if known:
+                line = max(known, key=lambda line: line.value)
+                return line.unit, line.value, None if np.isnan(line.low) else (line.low, line.high)
         return None
 
     def __iter__(self) -> Iterator[RateLine]:
@@ -187,7 +246,7 @@ class RateTable:
 
     @property
     def met(self) -> bool | None:
-        """Whether all limits are kept on the rows of the choice; None without limits."""
+        """Whether all limits are kept on these rows; None without limits."""
         said = [line.met for line in self.lines if line.met is not None]
         return all(said) if said else None
 
@@ -198,27 +257,24 @@ class RateTable:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON, which has no NaN."""
         lines = [{k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()]
-        return asdict(self) | {"lines": lines}
+        likely = None if self.outlook is None else self.outlook.to_dict()
+        return asdict(replace(self, lines=(), outlook=None)) | {"lines": lines, "outlook": likely}
 
     @property
     def verdict(self) -> str:
-        """Whether limits are kept, on these rows and by the estimate for others, in a sentence."""
+        """Whether limits are kept on these rows, and how likely on new ones, in a sentence."""
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
-            return "Nothing was limited."
+            return "There is no limit among these rates."
         if broken := _named(line for line in limited if not line.met):
             return f"Not kept on these rows: {broken}."
-        if beyond := _named(line for line in limited if line.likely is False):
-            return f"On these rows all limits are kept; by the estimate for fresh rows not: {beyond}."
-        if all(line.likely is None for line in limited):
+        if self.outlook is None:
             return "On these rows all limits are kept."
-        return (
-            "All limits are kept, on these rows and by the estimate for fresh rows, which is no certificate."
-        )
+        likely = self.outlook.sentence
+        return f"On these rows all limits are kept. {likely[:1].upper()}{likely[1:]}."
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return a heading and the lines as text, the estimate first."""
-        there = any(not np.isnan(line.estimate) for line in self.lines)
+        """Return a heading and the lines as text."""
         between = any(not np.isnan(line.low) for line in self.lines)
         limited = any(line.limit for line in self.lines)
         priced = any(line.price > 0 for line in self.lines)
@@ -226,16 +282,14 @@ class RateTable:
         digits, rows = (3, 2) if self.kind else (4, 4), []
         for line in self._shown:
             unit = "all" if line.unit is None else unit_name(line.unit)
-            value, estimate, low, high = (
+            value, low, high = (
                 "–" if np.isnan(x) else f"{x:.{n}f}"
-                for pair, n in zip(((line.value, line.estimate), (line.low, line.high)), digits, strict=True)
-                for x in pair
+                for x, n in zip((line.value, line.low, line.high), (digits[0], *digits[1:] * 2), strict=True)
             )
             row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
-            row += [RULES[line.rule]] * drawn + [estimate] * there + [value] * (not there)
+            row += [*[RULES[line.rule]] * drawn, value]
             if between:
                 row.append("–" if np.isnan(line.low) else f"{low} to {high}")
-            row += [value] * there
             if limited:
                 bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
                 row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
@@ -243,10 +297,11 @@ class RateTable:
                 row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
             rows.append(row)
         head = [self.kind, "rows"] if self.kind else ["rate", "unit"]
-        head += ["error of"] * drawn + ["estimate" if there else "on these rows"]
-        head += ["95 % interval"] * between + ["on these rows"] * there
-        kept = "kept on these rows" if there else "kept"
-        return head + ["limit", kept] * limited + ["price"] * priced, rows
+        head += [*["error of"] * drawn, "estimate" if self.selected else "on these rows"]
+        head += ["95 % interval"] * between
+        return head + ["limit", "kept on these rows" if self.selected else "kept"] * limited + [
+            "price"
+        ] * priced, rows
 
     @property
     def _shown(self) -> Sequence[RateLine]:
@@ -292,43 +347,30 @@ def _named(lines: Iterable[RateLine]) -> str:
 
 
 def rate_lines(
-    rate: Rate,
-    limit: Limit | None,
-    strata: Strata,
-    tally: Floats,
-    elsewhere: Floats | None,
-    prices: Floats | None = None,
+    rate: Rate, limit: Limit | None, counted: CountedRate, prices: Floats | None = None
 ) -> list[RateLine]:
-    """Return a line for each unit of a rate, and one for the gap or ratio that a limit is about.
+    """Return a line for each unit of a counted rate, and one for the gap or ratio that a limit is about.
 
     ``prices`` are what the limit is worth: one number for each unit, or one for a gap or ratio.
     """
-    terms = rate.terms(strata)
-    values = terms.values(tally)
-    estimates = np.full(len(values), np.nan) if elsewhere is None else terms.values(elsewhere)
-    centre = np.where(np.isnan(estimates), values, estimates)
-    sizes = _sizes(terms, strata, tally)
-    low, high = _intervals(rate, strata, centre, sizes)
+    names, values = list(counted.terms.names), counted.values
     bounds = np.full(len(values), np.nan)
     if limit is not None and not limit.compares:
-        bounds = limit.bounds(terms.names)
-    numbers = np.column_stack([values, estimates, low, high, sizes, bounds])
+        bounds = limit.bounds(names)
+    numbers = np.column_stack([values, *counted.ends(), counted.rows, bounds])
     if limit is not None and limit.compares:
-        own, elsewhere_said = limit.said_of(values), limit.said_of(estimates)
-        interval = _compared(limit, strata, centre, sizes)
-        numbers = np.vstack([numbers, [own, elsewhere_said, *interval, np.nan, limit.bound]])
-    names = [*terms.names, *([limit.form] if limit is not None and limit.compares else [])]
+        ends = counted.compared(limit)
+        numbers = np.vstack([numbers, [limit.said_of(values), *ends, np.nan, limit.bound]])
+        names.append(limit.form)
     paid = np.full(len(names), np.nan)
     if prices is not None:
         paid[-len(prices) :] = prices
     lines = []
-    numbers = np.column_stack([numbers, paid])
-    for name, (value, estimate, least, most, n, bound, price) in zip(names, numbers.tolist(), strict=True):
-        met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
+    for name, (value, low, high, n, bound), price in zip(names, numbers.tolist(), paid.tolist(), strict=True):
+        met = None if limit is None else limit.keeps(value, bound)
         said = "" if limit is None else str(limit)
         sense = "" if limit is None else "≤" if limit.from_above else "≥"
-        found = (value, estimate, least, most, n)
-        lines.append(RateLine(str(rate), name, *found, said, bound, met, likely, sense, price))
+        lines.append(RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price))
     return lines
 
 
@@ -346,7 +388,9 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         return None
     terms, tally = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
     tally[:, 0] = strata.mass
-    sizes = _sizes(terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally]))
+    sizes = effective_rows(
+        terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally])
+    )
     there = np.flatnonzero(sizes > 0)
     order = there[np.argsort(sizes[there], kind="stable")]
     absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
@@ -383,49 +427,3 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
                 f"{'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
             )
     return None
-
-
-def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
-    """Return how many rows of equal weight each rate counts among, shape (m,)."""
-    n_strata = len(strata.mass)
-    there = strata.mass > 0
-    per_mass = np.where(there, strata.size / np.where(there, strata.mass, 1.0), 0.0)
-    among = (terms.bottom[:, :n_strata] * tally[:n_strata]).sum(axis=2)
-    # Rows of strata that weigh differently: (Σ m)² / Σ m² / n.
-    top = among.sum(axis=1) ** 2
-    bottom = (among**2 / np.where(among > 0, np.maximum(per_mass * among, 1e-300), 1.0)).sum(axis=1)
-    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
-
-
-def _intervals(
-    rate: Rate, strata: Strata, centre: Floats, sizes: Floats, spread: float = SPREAD
-) -> tuple[Floats, Floats]:
-    """Return Wilson's intervals of rates, scaled to [0, 1] by what their values may be."""
-    least, most = rate.range(strata)
-    width = max(most - least, 1e-300)
-    n = np.maximum(sizes, 1e-9)
-    p = (centre - least) / width
-    middle = (p + spread**2 / (2 * n)) / (1 + spread**2 / n)
-    half = spread / (1 + spread**2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + spread**2 / (4 * n**2))
-    return least + width * (middle - half), least + width * (middle + half)
-
-
-def _compared(limit: Limit, strata: Strata, centre: Floats, sizes: Floats) -> tuple[float, float]:
-    """Return the interval of a gap or ratio: from those of the differences of all pairs, each made wider.
-
-    Another unit than the two that are farthest apart here, of fewer rows, may be so on other rows: the
-    intervals of the differences (Newcombe 1998) hold together, by Bonferroni. Of two units it is theirs.
-    """
-    known = ~np.isnan(centre)
-    if (m := int(known.sum())) < 2:
-        return float("nan"), float("nan")
-    spread = float(ndtri(1.0 - 0.025 / (m * (m - 1) / 2)))
-    ends = (centre, *_intervals(limit.rate, strata, centre, sizes, spread))
-    rate, low, high = (of[known] for of in ends)
-    if limit.form == "ratio":
-        rate, low, high = (np.log(np.maximum(of, 1e-300)) for of in (rate, low, high))
-    apart = rate[:, None] - rate
-    more, less = np.hypot((high - rate)[:, None], rate - low), np.hypot((rate - low)[:, None], high - rate)
-    least = max(0.0, float((apart - less).max()))
-    most = float((apart + more)[~np.eye(m, dtype=bool)].max())
-    return (least, most) if limit.form == "gap" else (float(np.exp(-most)), float(np.exp(-least)))

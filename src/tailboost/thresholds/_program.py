@@ -144,8 +144,8 @@ class Program:
             terms = limit.rate.terms(self.strata)
             paid = duals[self.of == number] * scale / limit.rate.scale(self.strata)
             if limit.form in (GAP, RATIO):
-                half = len(paid) // 2
-                found.append(np.array([paid[:half].sum() if limit.form == GAP else np.nan]))
+                of_bound = paid[: len(paid) // 2] if limit.margins is None else paid
+                found.append(np.array([of_bound.sum() if limit.form == GAP else np.nan]))
                 continue
             there = terms.defined & ~np.isnan(limit.bounds(terms.names))
             if terms.is_ratio:  # the bound stands before what it counts among

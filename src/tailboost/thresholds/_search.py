@@ -58,7 +58,9 @@ def line(table: Table, charged: Floats, action: int, moved: Floats, most: int) -
     if len(ends) > most:
         here, last = np.searchsorted(ends, 0.0), len(ends) - 1
         steps = np.geomspace(1, len(ends), most // 4).astype(np.intp)
-        ranks = np.concatenate([here + steps - 1, here - steps, np.linspace(0, last, most // 2).astype(np.intp)])
+        ranks = np.concatenate(
+            [here + steps - 1, here - steps, np.linspace(0, last, most // 2).astype(np.intp)]
+        )
         ends = ends[np.unique(ranks.clip(0, last))]
     if not len(ends):
         return np.zeros(0), np.zeros((0, n_strata, A))
@@ -87,7 +89,7 @@ def swept(pool: Pool, program: Program, number: int) -> None:
 
     Of two classes without groups these lines hold all thresholds on the score.
     """
-    table, member = pool.table, pool.members[number]
+    table, member = pool.table.at_hand, pool.members[number]
     belief = table.beliefs[member.source]
     charged, prices = charges(belief, member.prices), contrasts(member.prices)
     for action in range(len(charged)):
@@ -135,7 +137,7 @@ def search(
     lines : int
         Lines from each start.
     """
-    table, rng, kept = pool.table, np.random.default_rng(0), np.inf
+    table, rng, kept = pool.table.at_hand, np.random.default_rng(0), np.inf
     for start in starts:
         member = pool.members[start]
         belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()

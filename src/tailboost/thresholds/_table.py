@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +27,25 @@ class Answering(Protocol):
 
     def answers(self, belief: Singles) -> Ints:
         """Return the action of each row, shape (n,)."""
+
+
+class SelectionData(Protocol):
+    """The rows on which candidates are compared, in memory or elsewhere."""
+
+    @property
+    def strata(self) -> Strata:
+        """The strata, with the masses of these rows."""
+
+    @property
+    def costs(self) -> Floats | None:
+        """Costs of each action in each row, if they are known."""
+
+    @property
+    def at_hand(self) -> Table:
+        """The rows that are in memory: all, or some that stand for all."""
+
+    def examined(self, candidates: Sequence[Answering]) -> Iterable[tuple[bytes, Floats]]:
+        """Yield a key of the answers of each candidate, and its confusion counts."""
 
 
 def spread(stratum: Ints, most: int) -> Ints:
@@ -78,6 +99,23 @@ class Table:
     def __len__(self) -> int:
         return len(self.stratum)
 
+    @property
+    def at_hand(self) -> Table:
+        """The rows that are in memory: all."""
+        return self
+
+    def examined(self, candidates: Sequence[Answering]) -> Iterator[tuple[bytes, Floats]]:
+        """Yield a key of the answers of each candidate, and its confusion counts."""
+        for candidate in candidates:
+            actions = self.answers(candidate)
+            yield self.key(actions), self.counted(actions)
+
+    def key(self, actions: Ints) -> bytes:
+        """Return a key of the answers to all rows: candidates that answer alike have one."""
+        few = self.strata.n_actions == 2
+        packed = np.packbits(actions) if few else actions.astype(np.uint16)
+        return blake2b(packed.tobytes(), digest_size=16).digest()
+
     def answers(self, candidate: Answering) -> Ints:
         """Return the actions of a candidate, shape (n,)."""
         return candidate.answers(self.beliefs[candidate.source])
@@ -111,3 +149,38 @@ class Table:
             return counts
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
         return np.concatenate([counts, met.reshape(n_strata, A)])
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteTable:
+    """Selection data that lie elsewhere: confusion counts come from all rows, candidates from a sample."""
+
+    strata: Strata  # the strata, with the masses of all rows
+    at_hand: Table  # the sample
+    # Confusion counts of candidates on all rows, shape (T, S, A). It stays behind if the table is copied to
+    # another process or saved: the rows are not there.
+    count: Callable[[Sequence[Answering]], Floats] | None = None
+    costs: None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self) | {"count": None}
+
+    def examined(self, candidates: Sequence[Answering]) -> Iterator[tuple[bytes, Floats]]:
+        """Yield a key of the answers of each candidate, and its confusion counts.
+
+        Candidates with the same confusion counts are one.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be reached any more.
+        """
+        if not candidates:
+            return
+        if self.count is None:
+            raise ValueError(
+                "the selection data lie on a cluster, and this copy of the classifier cannot reach them: give "
+                "X, y in memory, or call from_probabilities on the cluster again"
+            )
+        for counts in self.count(candidates):
+            yield counts.tobytes(), counts

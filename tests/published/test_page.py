@@ -1,0 +1,25 @@
+"""docs/published.md: its blocks run one after the other, and it has a block for every function."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib").use("Agg")
+
+from tailboost import published
+
+TEXT = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_run_one_after_the_other():
+    shared = {}
+    for block in BLOCKS:
+        exec(compile(block, "published.md", "exec"), shared)
+
+
+def test_every_function_has_a_block():
+    for name in published.__all__:
+        assert any(f"published.{name}(" in block for block in BLOCKS), name

@@ -1,0 +1,146 @@
+"""Limits on every group: a group or a combination without rows is bounded by 0 and 1."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import rates
+
+LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
+CROSSED = rates.error(by=("g", "s"))
+
+
+def rare_group(seed, n=60):
+    """Answers that are always wrong for a group of 3 %."""
+    r = np.random.default_rng(seed)
+    g, y = r.choice(["a", "b", "c"], n, p=[0.49, 0.48, 0.03]), r.integers(0, 2, n)
+    return np.where(r.random(n) < np.where(g == "c", 1.0, 0.05), 1 - y, y), y, g, r
+
+
+def rare_combination(seed):
+    """Answers that are always wrong for the combination (b, m), of 3 %."""
+    a, y, g, r = rare_group(seed)
+    s = np.where(g == "c", "m", np.where(g == "b", "f", r.choice(["m", "f"], len(g))))
+    return a, y, pd.DataFrame({"g": np.where(g == "c", "b", g), "s": s})
+
+
+def without(make):
+    """Return the first draw that has no row of the rare units."""
+    for seed in range(100):
+        a, y, g, *_ = make(seed)
+        if (a == y).mean() > 0.9 and not (np.unique(g, axis=0) == "c").any():
+            return a, y, g
+    raise AssertionError
+
+
+def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
+    a, y, g = without(rare_group)
+    for asked in (
+        {"rates": [rates.error(by="group") <= 0.6]},
+        {"max_error": 0.6},
+        {"max_error": {None: 0.6}},
+    ):
+        cert = tb.certify(a, None, y, groups=g, **asked)
+        assert all(b.certified for b in (*cert.bounds, *cert.rates) if b.target is not None)
+        assert cert.certified is None
+        assert cert.to_dict()["certified"] is None
+        assert any("Which groups exist is not known" in note for note in cert.notes)
+        listed = {"group": ["a", "b"], "class": [0, 1]}
+        assert tb.certify(a, None, y, groups=g, units=listed, **asked).certified is True
+        listed["group"] += ["c"]
+        assert tb.certify(a, None, y, groups=g, units=listed, **asked).certified is False
+    for asked in ({"rates": [rates.error(by="group") <= {"a": 0.6}]}, {"max_error": {"a": 0.6}}):
+        assert tb.certify(a, None, y, groups=g, **asked).certified is True  # nothing is said of the others
+
+
+def test_combinations_of_listed_groups_without_rows_are_units():
+    a, y, groups = rare_combination(0)
+    keep = ~((groups.g == "b") & (groups.s == "m")).to_numpy()
+    given = a[keep], None, y[keep]
+    cert = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6], units=LISTED)
+    assert [b.unit for b in cert.rates] == [("a", "f"), ("a", "m"), ("b", "f"), ("b", "m")]
+    empty = cert.rates[-1]
+    assert (empty.n, empty.lower, empty.upper, empty.certified) == (0, 0.0, 1.0, False)
+    assert cert.certified is False
+    by_class = tb.certify(
+        *given, groups=groups[keep], rates=[rates.error(by=("class", "g", "s"))], units=LISTED
+    )
+    assert len(by_class.rates) == 2 * 4
+    gap = tb.certify(*given, groups=groups[keep], rates=[rates.gap(CROSSED) <= 0.9], units=LISTED)
+    assert gap.certified is False
+    seen = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6])
+    assert (len(seen.rates), seen.certified) == (3, None)
+
+
+def tuned(n=3000, by=None):
+    r = np.random.default_rng(0)
+    X = r.normal(size=(n, 4))
+    groups = pd.DataFrame(
+        {"g": r.choice(["a", "b", "c"], n, p=[0.5, 0.4, 0.1]), "s": r.choice(["m", "f"], n)}
+    )
+    y = (X[:, 0] + r.normal(size=n) > 0.3).astype(int)
+    model = LogisticRegression().fit(X[:400], y[:400])
+    limits = [(CROSSED if by is None else rates.error(by=by)) <= 0.6]
+    groups = groups if by is None else groups[[by]]
+    mix = tb.tune(model, X[400:1200], y[400:1200], groups=groups[400:1200], limits=limits)
+    return mix, X[1200:], y[1200:], groups[1200:]
+
+
+def test_combinations_of_the_fit_are_units(tmp_path):
+    mix, X, y, groups = tuned()
+    assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}
+    tb.save_model(mix, tmp_path / "m.model")
+    keep = ~((groups.g == "c") & (groups.s == "m")).to_numpy()
+    for model in (mix, tb.load_model(tmp_path / "m.model")):
+        for of in (groups, groups[["s", "g"]]):
+            cert = tb.certify(model, X[keep], y[keep], groups=of[keep])
+            assert cert.certified is False
+            assert [b.unit for b in cert.rates if not b.n and b.target] == [("c", "m")]
+        assert tb.certify(model, X, y, groups=groups).certified is True
+        with pytest.raises(tb.NotCertifiedError, match=r"c / m \(target 0.6\) has no rows") as error:
+            tb.calibrate(model, X[keep], y[keep], groups=groups[keep])
+        assert error.value.attempts == ()  # nothing was looked at
+    assert tb.calibrate(mix, X, y, groups=groups).certificate_.certified is True
+
+
+def test_groups_of_the_fit_are_known_in_an_array_too():
+    mix, X, y, groups = tuned(by="g")
+    keep = (groups.g != "c").to_numpy()
+    limit = [rates.error(by="group") <= 0.6]
+    assert tb.certify(mix, X[keep], y[keep], groups=groups[keep], rates=limit).certified is False
+    assert tb.certify(mix, X[keep], y[keep], groups=groups.g[keep].to_numpy(), rates=limit).certified is False
+    other = groups.g[keep].to_numpy() + "x"  # nobody knows whether these are all
+    assert tb.certify(mix, X[keep], y[keep], groups=other, rates=limit).certified is None
+
+
+def test_calibrate_says_that_the_groups_are_those_seen():
+    r = np.random.default_rng(0)
+    X, groups = r.normal(size=(1200, 2)), r.choice(["a", "b"], 1200)
+    y = (X[:, 0] + r.normal(size=1200) > 0).astype(int)
+    clf = tb.WorstClassBoostClassifier("tree", n_estimators=1, random_state=0).fit(X[:400], y[:400])
+    other = copy.copy(clf)
+    point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
+    assert point.certificate_.certified is None
+    assert any("Which groups exist is not known" in note for note in point.certificate_.notes)
+    point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], units=["a", "b"])
+    assert point.certificate_.certified is True
+
+
+@pytest.mark.slow
+def test_false_certificates_of_rare_groups_are_rare():
+    n, wrong = 1000, np.zeros(4)
+    for seed in range(n):
+        a, y, g, _ = rare_group(seed)
+        limit = [rates.error(by="group") <= 0.6]
+        wrong[0] += bool(tb.certify(a, None, y, groups=g, rates=limit).certified)
+        known = {"group": ["a", "b", "c"], "class": [0, 1]}
+        wrong[1] += bool(tb.certify(a, None, y, groups=g, rates=limit, units=known).certified)
+        a, y, crossed = rare_combination(seed)
+        limit = [CROSSED <= 0.6]
+        wrong[2] += bool(tb.certify(a, None, y, groups=crossed, rates=limit).certified)
+        wrong[3] += bool(tb.certify(a, None, y, groups=crossed, rates=limit, units=LISTED).certified)
+    assert (wrong / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)).all()
