@@ -154,11 +154,12 @@ def test_groups_that_overlap(data):
     table = {"side": groups, "half": X[:, 1] > 0}
     for clf in (tree_game(), tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)):
         clf.fit(X, y, groups=table)
-        errors, ends = clf.guarantee_.units.column("value", "randomised"), clf.expected_unit_intervals_
+        lines = clf.guarantee_.units.of_rule("predict").lines
+        errors, ends = np.array([line.value for line in lines]), clf.unit_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
-        n = np.array([(column == value).sum() for column in table.values() for value in np.unique(column)])
-        assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
+        wrong = [line.value * (table[line.unit[0]] == line.unit[1]).sum() for line in lines]
+        assert sum(wrong[:2]) == pytest.approx(sum(wrong[2:]), abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
 
 
@@ -168,7 +169,7 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
     assert np.isnan(clf.unit_intervals_).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(clf.unit_errors_).tolist() == [False, False, True]
-    assert "No interval for the error of b: fewer than 10 rows" in str(clf.guarantee_.units)
+    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.guarantee_.units)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):
@@ -178,8 +179,8 @@ def test_no_interval_for_rows_that_members_were_fitted_on(data):
     assert clf.guarantee_.upper is None
     assert "No intervals: members were fitted on these rows" in str(clf.guarantee_.units)
     clf = tree_game().fit(X, y)
-    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_ is None  # answers there are not kept
-    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_ is None  # other units
+    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_.shape == (3, 2)
+    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_.shape == (2, 2)
     assert clf.reweight(alpha=0.5).unit_intervals_.shape == (3, 2)
 
 
