@@ -238,6 +238,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         X, y = unpack(X, y)
         pool, grouping = combiner.pool, self._counting.grouping
         given = rows_given("reweight", X, y, sample_weight=sample_weight)
+        if groups is not None and own and not self._by_groups:
+            raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given:
             if groups is not None and not own:
                 new._name_groups(groups, n_rows_of(X))
@@ -408,6 +410,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         )
         new._set_ensemble(combiner.ensemble(mixture))
         return new
+
+    @property
+    def _by_groups(self) -> bool:
+        """Whether the objective or a limit is about groups."""
+        return self.combiner_ is self._counting and bool(self._counting.steering.needs_groups)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the answers of the classifiers of a curve; members are asked once."""
