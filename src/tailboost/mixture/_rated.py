@@ -484,8 +484,9 @@ class Rated:
         if not confidence or not stated.limits:
             return choice
         surer = confident(program, found, stated.limits, confidence, self.refit, within)
-        if surer is not found:
-            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        if surer is found:
+            return replace(choice, confidence=confidence)
+        choice = self.choice(stated, program, pool, surer, sharing=sharing)
         return replace(choice, confidence=confidence, untightened=found.value)
 
     def choice(
@@ -569,7 +570,7 @@ class RateChoice:
     sharing: bool  # whether members may share
     refit: bool  # whether refits answer instead of the models that were counted
     confidence: float | None = None  # with which probability limits were to hold on new rows
-    untightened: float | None = None  # the objective of the selection without this
+    untightened: float | None = None  # the objective without this, if limits were tightened
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -587,7 +588,7 @@ class RateChoice:
         if self.outlook is None and self.stated.limits:
             table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
-        if before is None or before == value:
+        if before is None:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
         return replace(table, notes=(*table.notes, price))

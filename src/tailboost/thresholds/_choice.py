@@ -185,8 +185,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
             swept(pool, program, 0)  # what a row costs is not known from its stratum
             free = [int(select(pool, program.within(light)).numbers[0])]
         elif not program.objective.worst:  # the answer of least expected cost
-            own = Member.of(0, program.prices(np.zeros(len(program.of))))
-            free = _filled(pool, program, own)
+            free = _filled(pool, program, Member.of(0, program.prices(np.zeros(len(program.of)))))
         found = select(pool, program, among=free)
         if found.keeps:
             return found
