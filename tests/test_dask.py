@@ -156,6 +156,24 @@ def test_certify_says_what_it_says_of_the_same_rows_in_memory(request, of, parts
     assert there.rows.kept.tolist() == here.rows.kept.tolist()
 
 
+def test_certify_bounds_limits_and_counts_deferred_rows_as_in_memory():
+    X, y, groups, _ = table(4, n=600)
+    mix = tb.RobustMixtureClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
+        limits=[rates.deferred() <= 0.3, rates.error(by="group") <= 0.9],
+        random_state=0,
+    ).fit(X, y, groups=groups)
+    X, y, groups, _ = table(5, n=500)
+    Xd, yd, gd = blocks(3, X, y, groups)
+    here, there = tb.certify(mix, X, y, groups=groups), td.certify(mix, Xd, yd, groups=gd)
+    assert [b.to_dict() for b in there.rates] == [b.to_dict() for b in here.rates]
+    assert there.certified is here.certified
+    assert here.rates[0].estimate is not None
+    assert mix.defers(X).any()
+    errors = tb.certify(mix, X, y, rates=()), td.certify(mix, Xd, yd, rates=())
+    assert [b.to_dict() for b in errors[1].bounds] == [b.to_dict() for b in errors[0].bounds]
+
+
 def test_calibrate_returns_the_point_of_one_machine():
     X, y, _, _ = table(4, n=900)
     mix = tb.RobustMixtureClassifier(

@@ -206,7 +206,7 @@ def test_limits_are_taken_as_text():
 def test_bounds_that_are_no_shares():
     with pytest.raises(ValueError, match=r"between 0 and 1, got 1\.0000001"):
         rates.miss(1) <= 1.0000001  # noqa: B015
-    with pytest.raises(ValueError, match=r"got 40.0; write 0.4 for 40 %"):
+    with pytest.raises(ValueError, match=r"got 40; write 0.4 for 40 %"):
         rates.miss(1) <= 40  # noqa: B015
     for ask in (lambda: rates.miss(1) < 0.4, lambda: rates.gap(rates.miss(1, by="sex")) < 0.4):
         with pytest.raises(TypeError, match=r"a limit includes its bound: write .* <= 0.4"):

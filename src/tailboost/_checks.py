@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,6 +34,23 @@ def as_pandas(table: Any) -> Any:
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of a table."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
+    """Return a mask of n rows.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or holds anything but True, False, 1 and 0.
+    """
+    given = np.asarray(value)
+    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
+        raise ValueError(
+            f"{name} must be a mask of shape ({n},), True or False for each row, got the shape {given.shape} "
+            f"and the type {given.dtype}"
+        )
+    return given.astype(bool)
 
 
 def check_length(values: Any, name: str, n: int, of: str = "X") -> None:

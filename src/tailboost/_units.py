@@ -67,6 +67,14 @@ def can_defer(classifier: Any) -> bool:
     return bool(getattr(classifier, "can_defer", False))
 
 
+def deferral_words(n_deferred: int, n: int) -> str:
+    """Return how deferred rows are counted, in rates, errors and certificates."""
+    return (
+        f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no miss, and stays "
+        "among the rows of a class or group; the error among the answered and precisions leave it out."
+    )
+
+
 def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
     """Return answers as they are told to people: "person" where a row is passed on, shape (n,)."""
     return np.where(deferred, PERSON, answers.astype(object)) if deferred.any() else answers

@@ -18,6 +18,7 @@ from tailboost import rates, solvers
 from tailboost._checks import (
     check_alpha,
     check_length,
+    check_mask,
     check_probabilities,
     check_same_kind,
     columns_by_name,
@@ -213,8 +214,9 @@ def class_errors(
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
 ) -> dict[Any, float]:
-    """Error rate within each class: 1 − recall.
+    """Error rate within each class: 1 − recall, if no row is deferred.
 
     Parameters
     ----------
@@ -224,6 +226,8 @@ def class_errors(
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
     labels : array-like of shape (K,), default=None
         The classes to report, in this order. None reports the sorted labels of ``y_true``.
+    deferred : array-like of bool, shape (n,), default=None
+        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
 
     Returns
     -------
@@ -235,7 +239,7 @@ def class_errors(
     ------
     ValueError
         Empty input; lengths that differ; a missing label; a label not in ``labels``; weights that are
-        negative or all zero.
+        negative or all zero; ``deferred`` that is no mask.
 
     Examples
     --------
@@ -244,7 +248,7 @@ def class_errors(
     {'a': 0.5, 'b': 0.0}
     """
     truth = label_column(y_true, "y_true")
-    return _means({None: truth}, _zero_one(truth, y_pred, labels), sample_weight, labels)
+    return _means({None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels)
 
 
 def expected_class_errors(
@@ -283,12 +287,13 @@ def worst_class_error(
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
 ) -> float:
     """Largest error rate of a class; classes without rows do not count.
 
     Parameters
     ----------
-    y_true, y_pred, sample_weight, labels
+    y_true, y_pred, sample_weight, labels, deferred
         As in `class_errors`.
 
     Returns
@@ -301,7 +306,8 @@ def worst_class_error(
     ValueError
         As in `class_errors`.
     """
-    return _worst(class_errors(y_true, y_pred, sample_weight=sample_weight, labels=labels))
+    errors = class_errors(y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred)
+    return _worst(errors)
 
 
 def group_errors(
@@ -310,6 +316,7 @@ def group_errors(
     groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
 ) -> dict[Any, float]:
     """Error rate within each group.
 
@@ -322,6 +329,8 @@ def group_errors(
         array of several) every column has its own groups.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
+    deferred : array-like of bool, shape (n,), default=None
+        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
 
     Returns
     -------
@@ -335,7 +344,7 @@ def group_errors(
         Empty input; lengths that differ; a missing label or group; weights that are negative or all zero.
     """
     truth = label_column(y_true, "y_true")
-    return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred), sample_weight)
+    return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred, None, deferred), sample_weight)
 
 
 def expected_group_errors(
@@ -375,12 +384,13 @@ def worst_group_error(
     groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
 ) -> float:
     """Largest error rate of a group.
 
     Parameters
     ----------
-    y_true, y_pred, groups, sample_weight
+    y_true, y_pred, groups, sample_weight, deferred
         As in `group_errors`.
 
     Returns
@@ -393,7 +403,8 @@ def worst_group_error(
     ValueError
         As in `group_errors`.
     """
-    return _worst(group_errors(y_true, y_pred, groups, sample_weight=sample_weight))
+    errors = group_errors(y_true, y_pred, groups, sample_weight=sample_weight, deferred=deferred)
+    return _worst(errors)
 
 
 def make_cvar_scorer(alpha: float) -> CVaRScorer:
@@ -552,13 +563,18 @@ def _worst(errors: dict[Any, float]) -> float:
     return float(np.nanmax(list(errors.values())))
 
 
-def _zero_one(truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None) -> Floats:
+def _zero_one(
+    truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None, deferred: ArrayLike | None = None
+) -> Floats:
     predicted = label_column(y_pred, "y_pred")
     check_length(predicted, "y_pred", len(truth), "y_true")
     check_same_kind(predicted, "y_pred", truth, "y_true")
     if labels is not None:
         _codes(predicted, distinct_labels(labels), "y_pred")
-    return rates.wrong(predicted, truth).astype(np.float64)
+    wrong = rates.wrong(predicted, truth)
+    if deferred is not None:
+        wrong = wrong & ~check_mask(deferred, "deferred", len(truth))
+    return wrong.astype(np.float64)
 
 
 def _codes(values: Labels, labels: Labels, name: str) -> Ints:

@@ -1038,7 +1038,15 @@ class TestPassingOn:
                     str(u): pytest.approx(v) for u, v in counted.items()
                 }
         text = done("evaluate", deferring, csv).stdout
-        assert "if none were passed on" in text
+        assert f"{passed.sum()} of the {len(rows)} rows are deferred. A deferred row is no error" in text
+        errors = json.loads(done("evaluate", deferring, csv, "--json").stdout)
+        assert errors["deferred"] == passed.sum()
+        counted = tb.metrics.class_errors(rows["outcome"], answers, deferred=passed)
+        by_class = {unit["name"]: unit["error"] for unit in errors["errors"] if unit["kind"] == "class"}
+        assert by_class == {str(label): pytest.approx(error) for label, error in counted.items()}
+        assert by_class["yes"] == pytest.approx(
+            *rates.measure(rates.miss("yes"), rows["outcome"], answers, deferred=passed).values()
+        )
         assert "error among the answered by class" in text
 
     def test_curves_of_shares_passed_on(self, deferring, tmp_path):

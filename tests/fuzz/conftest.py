@@ -21,6 +21,8 @@ PROMISED = {
     "inputs": 10_000,
     "versions": 100,
     "determinism": 200,
+    "bounds": 4_000,
+    "named tables": 1_500,
 }
 WAYS = ("refused", "equal", "violations")
 

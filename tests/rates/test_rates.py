@@ -314,3 +314,19 @@ def test_all_that_is_said_with_rates_answers_the_same_questions(said, is_limit, 
     assert other.rate == rates.miss("no", by="race")
     if is_limit and not compares:
         assert repr(other.bound) == repr(said.bound).replace("'f'", "'F'")
+
+
+@pytest.mark.parametrize(
+    "text", ["miss(yes) <= 1.0", "miss(yes) <= 100%", "precision(yes) >= 1", "cost([[0, 1], [5, 0]]) <= 1"]
+)
+def test_texts_that_mean_what_they_say_are_read(text):
+    assert rates.parse(text).bound == 1.0
+    assert rates.parse(repr(rates.parse(text))) == rates.parse(text)
+
+
+def test_a_label_is_of_the_kind_of_the_labels():
+    y = np.array([0, 1, 1, 0])
+    for label in (True, "1", False):
+        with pytest.raises(ValueError, match=f"no class is called {label!r}"):
+            rates.measure(rates.miss(label), y, y)
+    assert rates.measure(rates.miss(True), y == 1, y == 1) == {None: 0.0}

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost._rows import random_numbers
 from tailboost.confidence import clopper_pearson_interval, clustered_size
 
 RNG = np.random.default_rng(0)
@@ -52,6 +54,71 @@ def test_votes_do_not_depend_on_the_order_nor_on_losses():
     by_person = np.bincount(person, wrong) / np.bincount(person).clip(1)
     mean = by_person[np.unique(person)].mean()  # a vote is a fair draw of the person's rows
     assert first.bound("mean").estimate == pytest.approx(mean, abs=4 * 0.5 / np.sqrt(PERSONS))
+
+
+class First:
+    """Answers the first of three columns of two values each."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, low):
+        self.low = low
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] - self.low).astype(int)
+
+
+def few_valued(rng, low, clusters=200, rows=10, continuous=False):
+    """Rows of three columns with two values each; where the second is high, 60 % of the answers are wrong."""
+    z = rng.integers(0, 2, size=(clusters * rows, 3)).astype(float)
+    wrong = (z[:, 1] == 1) & (rng.random(len(z)) < 0.6)
+    X = np.c_[z + low, rng.normal(size=len(z))] if continuous else z + low
+    return X, np.where(wrong, 1 - z[:, 0], z[:, 0]).astype(int), np.repeat(np.arange(clusters), rows)
+
+
+def test_no_content_wins_the_votes():
+    """However values are coded, a vote is a fair draw: the error of the votes is that of the rows."""
+    rng = np.random.default_rng(0)
+    for low in range(12):
+        X, y, person = few_valued(rng, low)
+        mean = np.mean(First(low).predict(X) != y)
+        cert = tb.certify(First(low), X, y, clusters=person)
+        by_answers = tb.certify(First(low).predict(X), None, y, clusters=person)
+        later = few_valued(rng, low)
+        found = cert.recheck(*later[:2], clusters=later[2], equal_rows="natural").bounds[0]
+        for bound in (cert.bound("mean"), by_answers.bound("mean"), found):
+            assert bound.estimate == pytest.approx(mean, abs=4 * np.sqrt(0.21 / 200))
+
+
+def test_random_numbers_belong_to_rows():
+    """Numbers follow their rows into any order; equal rows have different ones, which differ by table."""
+    content = np.repeat(np.arange(5), 200)
+    kind = np.tile([0, 1], 500)
+    numbers, order = random_numbers(content, kind), RNG.permutation(1000)
+    again = random_numbers(content[order], kind[order])
+    for cell in np.ndindex(5, 2):
+        own = numbers[(content == cell[0]) & (kind == cell[1])]
+        moved = again[(content[order] == cell[0]) & (kind[order] == cell[1])]
+        assert sorted(own) == sorted(moved)
+        assert stats.kstest(own, "uniform").pvalue > 0.001
+    assert len(np.unique(numbers)) == 1000
+    # Two rows that are alone in their table: whose number is less changes with the rows beside them.
+    least = [random_numbers(np.array([1, 2, k]))[:2].argmin() for k in range(3, 203)]
+    assert 70 < sum(least) < 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize(("clusters", "rows"), [(12, 2), (60, 5), (200, 10)])
+def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
+    """The true error .3 and that of each class are below their bounds in 95 % of tables."""
+    rng, times, failed = np.random.default_rng(1), 1000, 0
+    for k in range(times):
+        low = k % 8
+        X, y, person = few_valued(rng, low, clusters, rows, continuous)
+        cert = tb.certify(First(low), X, y, clusters=person)
+        failed += any(cert.bound(*unit).upper < 0.3 for unit in (("mean",), ("class", 0), ("class", 1)))
+    assert failed <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
 
 
 def test_rows_of_weight_zero_and_answers_alone():

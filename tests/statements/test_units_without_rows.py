@@ -1,5 +1,7 @@
 """Limits on every group: a group or a combination without rows is bounded by 0 and 1."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,7 +122,8 @@ def test_calibrate_says_that_the_groups_are_those_seen():
     X, groups = r.normal(size=(1200, 2)), r.choice(["a", "b"], 1200)
     y = (X[:, 0] + r.normal(size=1200) > 0).astype(int)
     clf = tb.WorstClassBoostClassifier("tree", n_estimators=1, random_state=0).fit(X[:400], y[:400])
-    point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:])
+    other = copy.copy(clf)
+    point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
     assert point.certificate_.certified is None
     assert any("Which groups exist is not known" in note for note in point.certificate_.notes)
     point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], units=["a", "b"])

@@ -8,10 +8,13 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
+from tailboost._output import held
+from tailboost.confidence import level_of
 from tailboost.rates import Sample
 from tailboost.report import render_watch
 from tailboost.statements.drift import Reference
 from tailboost.statements.recheck import Bets, Claim
+from tailboost.statements.watch import _digest as digest_of
 from tailboost.statements.watch import certificate_from
 
 
@@ -91,6 +94,60 @@ def test_late_labels_are_judged_once():
         watch.add(Ruler(), X, y, name="June")
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "Float64"])
+def test_missing_labels_of_pandas_are_late(dtype):
+    pd = pytest.importorskip("pandas")
+
+    class Labeller(Ruler):
+        classes_ = np.array({"boolean": [False, True], "string": ["0", "1"]}.get(dtype, [0, 1]))
+
+        def predict(self, X):
+            return self.classes_[super().predict(X)]
+
+    X, y, _ = rows(50, 0)
+    labels = pd.Series(Labeller.classes_[y]).astype(dtype)
+    late = labels.mask(np.arange(50) < 20)
+    watch = tb.Watch.against(Labeller(), 0.6).add(Labeller(), X, late, name="May")
+    assert (watch.batches[0].judged, watch.batches[0].waiting) == (30, 20)
+    assert watch.add(Labeller(), X, labels, name="May").batches[1].judged == 20
+
+
+def test_rows_seen_before_add_up():
+    """A batch of rows that were all judged, a few in each batch; and one same row in every batch."""
+    X, y, said = rows(6000, 0)
+    watch, wrong = tb.Watch.against(Ruler(), 0.45), np.flatnonzero((said == 1) != (y == 1))
+    taken = []
+    for k in range(10):
+        part = slice(500 * k, 500 * (k + 1))
+        watch = watch.add(Ruler(), X[part], y[part])
+        taken.append(np.arange(500 * k, 500 * k + 20))  # 4 % of the batch, 10 % of what is to come
+    again = np.concatenate(taken)
+    with pytest.raises(tb.SeenRowsError):
+        watch.add(Ruler(), X[again], y[again])
+    watch = watch.add(Ruler(), X[5000:5400], y[5000:5400])
+    few = tb.Watch.against(Ruler(), 0.45)
+    parts = [np.r_[wrong[0], 5 * k + 1 + np.arange(4)] for k in range(60)]
+    for part in parts[:5]:
+        few = few.add(Ruler(), X[part], y[part])
+    with pytest.raises(tb.SeenRowsError, match="of all batches together"):
+        sum((few := few.add(Ruler(), X[part], y[part])).batches[-1].rows for part in parts[5:])
+    assert not few.alarms
+    assert len(few.batches) < 20
+    # The counts go on in the state: the same row is refused after it was read, too.
+    read = tb.Watch.from_dict(json.loads(json.dumps(few.to_dict())))
+    with pytest.raises(tb.SeenRowsError):
+        read.add(Ruler(), X[part], y[part])
+
+
+def test_fresh_rows_are_not_refused():
+    """Rows of one normal number, of which few are equal by rounding, in 100 batches."""
+    watch = tb.Watch.against(Ruler(), 0.45)
+    for k in range(100):
+        X, y, _ = rows(50, k)
+        watch = watch.add(Ruler(), X, y)
+    assert len(watch.batches) == 100
+
+
 def test_state_goes_on_where_it_was():
     watch, other = (claims(c0=0.25, c1=0.15).add(Ruler(), *rows(500, 0)[:2]) for _ in range(2))
     text = json.dumps(watch.to_dict(), allow_nan=False)
@@ -102,6 +159,45 @@ def test_state_goes_on_where_it_was():
     for state in (damaged, {}, {**json.loads(text), "format": 99}):
         with pytest.raises(ValueError):  # noqa: PT011 -- each says what it is in its own words
             tb.Watch.from_dict(state)
+
+
+def test_a_changed_digit_of_a_state_is_refused():
+    watch = claims(c0=0.25, c1=0.15).add(Ruler(), *rows(60, 0)[:2])
+    watch = watch.add(Ruler(), rows(20, 1)[0], name="late")
+    text = json.dumps(watch.to_dict())
+    rng, same = np.random.default_rng(0), 0
+    digits = np.array([k for k, c in enumerate(text) if c.isdigit()])
+    for place in rng.choice(digits, 200, replace=False):
+        changed = json.loads(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        if changed == json.loads(text):  # a digit beyond those that a number has
+            same += 1
+            continue
+        with pytest.raises(ValueError):  # noqa: PT011
+            tb.Watch.from_dict(changed)
+    assert same < 100
+
+
+def test_a_forged_state_is_refused_when_it_is_read():
+    """With a new seal: what is missing is named at once, not at the next batch."""
+    state = claims(c0=0.25, c1=0.15).add(Ruler(), *rows(60, 0)[:2]).to_dict()
+    state = json.loads(json.dumps(state))
+    column = state["reference"]["columns"]["x0"]
+    forged = [
+        {"reference": {"columns": {"x0": {"cuts": column["cuts"]}}}},
+        {"reference": {"columns": {"x0": {"counts": column["counts"]}}}},
+        {"reference": {"columns": {"x0": {**column, "counts": column["counts"][1:]}}}},
+        {"reference": {}},
+        {"known": [1]},
+        {"unnamed": []},
+        {"rows": [{**state["rows"][0], "limit": "x"}]},
+        {"rows": [{"kept": ""}]},
+        {"waiting": {"a": "!"}},
+        {"batches": [{}]},
+    ]
+    for change in forged:
+        changed = {key: value for key, value in (state | change).items() if key != "digest"}
+        with pytest.raises(ValueError):  # noqa: PT011
+            tb.Watch.from_dict(changed | {"digest": digest_of(changed)})
 
 
 def test_targets_without_a_certificate():
@@ -155,6 +251,76 @@ def test_drift_by_counts():
         later = {name: rng.normal(size=100) for name in columns}
         false += any(d.moved for d in Reference.of(columns).drift(later, 0.05))
     assert false <= 20
+
+
+def columns_without_change(kind, rng, n, m=10):
+    if kind == "rare words":
+        return {
+            f"c{j}": np.array([f"v{min(v, 500)}" for v in rng.zipf(1.5, n)], dtype=object) for j in range(m)
+        }
+    if kind == "ids":
+        return {
+            f"c{j}": np.array([str(v) for v in rng.integers(10**9, size=n)], dtype=object) for j in range(m)
+        }
+    if kind == "counts":
+        return {f"c{j}": rng.poisson(0.1, n).astype(float) for j in range(m)}
+    return {f"c{j}": np.where(rng.random(n) < 0.01, np.nan, rng.normal(size=n)) for j in range(m)}
+
+
+SMALL = [("rare words", 1000, 30), ("rare words", 200, 200), ("ids", 500, 500), ("counts", 1000, 40)]
+
+
+def false_moves(kind, before, n, times):
+    """Series of six batches in which a column that does not change is called moved."""
+    rng, false = np.random.default_rng(1), 0
+    for _ in range(times):
+        reference = Reference.of(columns_without_change(kind, rng, before))
+        false += any(
+            any(d.moved for d in reference.drift(columns_without_change(kind, rng, n), level_of(k, 0.95)))
+            for k in range(2, 8)
+        )
+    return false
+
+
+@pytest.mark.parametrize(("kind", "before", "n"), SMALL)
+def test_rare_values_of_small_batches_do_not_move(kind, before, n):
+    assert false_moves(kind, before, n, 10) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "before", "n"), [*SMALL, ("missing", 1000, 40), ("missing", 50, 50)])
+def test_columns_without_a_change_rarely_move(kind, before, n):
+    assert false_moves(kind, before, n, 400) <= 400 * (0.05 + 2 * np.sqrt(0.05 * 0.95 / 400))
+
+
+@pytest.mark.parametrize("values", [[0], [0, 1], [0, 1, 2], [5] * 9 + [6]])
+@pytest.mark.parametrize("n", [1, 3, 8, 200])
+def test_columns_of_few_values_have_a_p_value(values, n):
+    """Whatever the parts, also empty ones: a column without a change has not moved; one that is gone has."""
+    rng = np.random.default_rng(0)
+    for kind in (float, str):
+        before, now = (rng.choice(values, size).astype(kind).astype(object) for size in (500, n))
+        columns = [before.astype(float), now.astype(float)] if kind is float else [before, now]
+        (same,) = Reference.of({"c": columns[0]}).drift({"c": columns[1]}, 0.01)
+        assert 0.01 < same.p_value <= 1.0
+        (gone,) = Reference.of({"c": columns[0]}).drift({"c": np.full(n, None, dtype=object)}, 0.01)
+        assert gone.moved == (gone.p_value <= 0.01)
+        assert gone.moved or n < 200
+
+
+def test_small_batches_that_move_are_found():
+    """Values that are new, gone or more frequent, in batches of 40 rows."""
+    rng = np.random.default_rng(0)
+    for kind in ("rare words", "counts", "missing"):
+        reference = Reference.of(columns_without_change(kind, rng, 1000, 1))
+        later = columns_without_change(kind, rng, 40, 1)["c0"]
+        changed = {
+            "rare words": lambda x: [np.array(["new"] * 40, dtype=object), np.where(x == "v1", "v3", x)],
+            "counts": lambda x: [x + 1, np.full(40, np.nan)],
+            "missing": lambda x: [np.full(40, np.nan), x + 1.5, np.array(["x"] * 40)],
+        }
+        for column in changed[kind](later):
+            assert reference.drift({"c0": column}, 0.01)[0].moved, (kind, column[:3])
 
 
 def test_page_draws_every_bound():
@@ -315,6 +481,145 @@ def test_certified_rates_are_watched():
         watch.add(Sayer(), X + 2.0, y, groups=groups, costs=given["costs"], cost_range=(0, 9))
 
 
+class Coin(Ruler):
+    """Answers the first column, which has the values ``low`` and one more."""
+
+    groups_ = np.array(["a", "b"])
+
+    def __init__(self, low):
+        self.low = low
+
+    def predict(self, X):
+        return (np.asarray(X, dtype=float)[:, 0] - self.low).astype(int)
+
+
+def alarms_of_gaps(d, n, gap, limit, batches, times, continuous=False):
+    """Watches of a gap that raise an alarm although the gap keeps its limit; d features have two values."""
+    rng, false = np.random.default_rng(1), 0
+    for _ in range(times):
+        model = Coin(float(rng.integers(1000)))
+        watch = tb.Watch.against(model, limits=[rates.gap(rates.selected(1, by="group")) <= limit])
+        for _ in range(batches):
+            groups = rng.choice(["a", "b"], n)
+            X = rng.integers(0, 2, (n, d)).astype(float)
+            X[:, 0] = rng.random(n) < np.where(groups == "a", 0.5 - gap / 2, 0.5 + gap / 2)
+            X = np.c_[X + model.low, rng.normal(size=n)] if continuous else X + model.low
+            watch = watch.add(model, X, rng.integers(0, 2, n), groups=groups, equal_rows="natural")
+        false += bool(watch.alarms)
+    return false
+
+
+def test_rows_of_a_gap_are_paired_at_random():
+    """With one feature of two values, pairs in the order of the content raised an alarm in a third of all."""
+    assert alarms_of_gaps(1, 1000, 0.0, 0.0, 1, 40) <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize(
+    ("d", "n", "gap", "limit", "batches"),
+    [
+        (1, 2000, 0, 0.01, 6),
+        (2, 1000, 0, 0.005, 4),
+        (1, 1000, 0, 0, 1),
+        (1, 5000, 0.02, 0.02, 1),
+        (5, 300, 0.1, 0.1, 4),
+    ],
+)
+def test_gaps_that_keep_their_limit_rarely_alarm(d, n, gap, limit, batches, continuous):
+    times = 400
+    false = alarms_of_gaps(d, n, gap, limit, batches, times, continuous)
+    assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
+@pytest.mark.parametrize("whose", [None, np.arange(600)])
+def test_the_order_of_the_rows_has_no_effect(whose):
+    rng = np.random.default_rng(0)
+    X, y, groups = (
+        np.c_[rng.integers(0, 2, 600), rng.integers(0, 3, 600)],
+        rng.integers(2, size=600),
+        rng.choice(["a", "b"], 600),
+    )
+    limits = [rates.gap(rates.selected(1, by="group")) <= 0.05, rates.error(by="group") <= 0.5]
+    found = []
+    for order in (np.arange(600), rng.permutation(600)):
+        watch = tb.Watch.against(Coin(0), limits=limits)
+        clusters = None if whose is None else whose[order]
+        watch = watch.add(Coin(0), X[order], y[order], groups=groups[order], clusters=clusters)
+        found.append([bound.evidence for bound in watch.recheck.bounds])
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_groups_that_come_later():
+    """A limit on every group is tested on them together; a certificate only names them."""
+    X, y, groups = said_rows(2000, 0, {"f": 0.5, "m": 0.5})
+    limit = rates.selected("yes", by="sex") <= 0.6
+    late = {"sex": np.where(np.arange(2000) < 300, "x", groups["sex"]).astype(object)}
+    always = np.abs(X) * np.where(np.arange(2000) < 300, 1, np.sign(X[:, 0]))[:, None]
+    watch = tb.Watch.against(Sayer(), limits=[limit]).add(Sayer(), always, y, groups=late)
+    (alarm,) = watch.alarms
+    assert (alarm.bound.name, alarm.n, alarm.estimate) == ("other groups", 300, 1.0)
+    assert "x (300 rows)" in str(watch)
+    again = tb.Watch.from_dict(json.loads(json.dumps(watch.to_dict())))
+    assert str(again) == str(watch)
+    proved = tb.certify(Sayer(), X, y, groups=groups, rates=[limit])
+    said = str(tb.Watch.of(proved).add(Sayer(), always, y, groups=late, equal_rows="natural"))
+    assert "x (300 rows); no bound by group counts them" in said
+    upper = {"sex": np.char.upper(groups["sex"])}
+    with pytest.warns(UserWarning, match="spelled"):
+        tb.Watch.of(proved).add(Sayer(), X + 0.5 * np.sign(X), y, groups=upper)
+
+
+def test_other_groups_of_targets_and_gaps():
+    """Limits by the class within the group, by several columns, and gaps to groups that come later."""
+    X, y, groups = said_rows(3000, 0, {"f": 0.5, "m": 0.5})
+    third = np.arange(3000) < 1000
+    X = np.abs(X) * np.where(third, 1, np.sign(X[:, 0]))[:, None]
+    late = np.where(third, "x", groups["sex"]).astype(object)
+    city = np.where(np.arange(3000) % 3 == 0, "new", "old").astype(object)
+    limits = [
+        rates.gap(rates.selected("yes", by="sex")) <= 0.2,
+        rates.ratio(rates.selected("yes", by="sex")) >= 0.7,
+        rates.selected("yes", by=("sex", "city")) <= 0.7,
+        rates.selected("yes", by="group") <= 0.7,
+        rates.error(by="sex") <= {"f": 0.9},  # says nothing of other groups
+    ]
+    units = [("sex", "f"), ("sex", "m"), ("city", "old")]
+    watch = tb.Watch.against(Sayer(), limits=limits, units=units)
+    assert sum(bound.others for bound in watch.certificate.rates) == 4
+    watch = watch.add(Sayer(), X, y, groups={"sex": late, "city": city})
+    found = {str(r.bound.rate.by) + str(r.bound.unit): r for r in watch.recheck.bounds if r.bound.others}
+    assert {alarm.bound.others for alarm in watch.alarms} == {True}
+    assert found["sexgap"].evidence > 1e6
+    assert found["sexratio"].evidence > 1e6
+    crossed = found["('sex', 'city')None"]
+    assert crossed.n == np.sum((late == "x") | (city == "new"))
+    assert crossed.estimate == pytest.approx(np.mean(X[(late == "x") | (city == "new"), 0] > 0))
+    # Of two columns: each row in one of its two groups, at random.
+    both = (late == "x").astype(int) + (city == "new")
+    assert found["groupNone"].n == pytest.approx(both.sum() / 2, abs=4 * np.sqrt(3000 / 4))
+    targets = tb.Watch.against(Sayer(), {("no", ("sex", "f")): 0.9, None: 0.8})
+    assert [b.name for b in targets.certificate.bounds if b.others] == ["other groups"]
+    grown = targets.add(Sayer(), X, y, groups={"sex": late})
+    assert grown.recheck.bounds[-1].n == third.sum()
+
+
+@pytest.mark.slow
+def test_limits_of_groups_that_come_later_rarely_alarm():
+    """Each batch has a new group; every group has just the error, and the gap, that is allowed."""
+    rng, times, false = np.random.default_rng(0), 400, 0
+    limits = [rates.selected("yes", by="sex") <= 0.6, rates.gap(rates.selected("yes", by="sex")) <= 0.2]
+    for _ in range(times):
+        watch = tb.Watch.against(Sayer(), limits=limits)
+        for k in range(6):
+            sex = rng.choice(["f", "m", f"new{k}"], 300)
+            said = rng.random(300) < np.where(sex == "f", 0.4, 0.6)
+            X = np.where(said, 1, -1)[:, None] * rng.uniform(0.1, 1, (300, 1))
+            watch = watch.add(Sayer(), X, rng.choice(["no", "yes"], 300), groups={"sex": sex.astype(object)})
+        false += bool(watch.alarms)
+    assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
 @pytest.mark.slow
 def test_two_thousand_years_within_limits():
     """False alarms of twelve months with a share answered just at its limit and a gap just as large."""
@@ -451,3 +756,59 @@ def test_command_with_limits_and_persons(stored):
         first = json.loads(said.stdout)["errors"][0]
         widths.append(first["high"] - first["low"])
     assert widths[0] == pytest.approx(widths[1], rel=0.03)
+
+
+def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "later.json"
+    table = pd.read_csv(folder / "m2.csv")
+    table.loc[:199, "city"] = "Pisa"
+    table.loc[:199, "outcome"] = np.where(table.a[:200] > 0, "bad", "good")  # all wrong
+    table.to_csv(folder / "pisa.csv", index=False)
+
+    def watch(data, *more):
+        return call("watch", folder / "m.model", folder / data, "--state", state, *more)
+
+    assert watch("m1.csv", "--limit", "error(by=city) <= 45%", "--group", "city").exit_code == 0
+    before = state.read_bytes()
+    dead = folder / f"later.json.{2**22 + 1}-1.part"  # beyond the largest number of a process
+    dead.write_text("unfinished")
+    with held(state):
+        found = watch("pisa.csv")
+    assert (found.exit_code, "in use by process" in found.stderr) == (2, True)
+    assert state.read_bytes() == before
+    found = watch("pisa.csv")
+    assert found.exit_code == 3
+    assert "other groups" in found.stdout
+    assert "Pisa (200 rows)" in found.stdout
+    assert [path.name for path in folder.glob("later.json*")] == ["later.json"]
+
+
+def test_command_takes_the_columns_of_the_fit(tmp_path):
+    """A model that was fitted within limits by group is watched by the plain call."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    from tailboost import cli
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=900), "sex": rng.choice(["f", "m"], 900)})
+    table["y"] = np.where(table.a + 0.7 * rng.normal(size=900) > 0, "good", "bad")
+    table[:600].to_csv(tmp_path / "train.csv", index=False)
+    table[600:].to_csv(tmp_path / "january.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    options = (
+        "--target",
+        "y",
+        "--group",
+        "sex",
+        "--method",
+        "robustmixture",
+        "--limit",
+        "error(by=sex) <= 45%",
+    )
+    assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
+    found = call("watch", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
+    assert (found.exit_code, "error by sex: f" in found.stdout) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -193,7 +194,7 @@ class Curve:
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
         point = min(keeps, key=lambda p: p.value).classifier if keeps else self._within(level)
-        return self._looked_at.told_to(point)
+        return self._looked_at.told_to(copy.copy(point))  # rows looked at later have no part in it
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tailboost._units import can_defer
+from tailboost._units import can_defer, deferral_words
 from tailboost.cli import _options as given
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import measured_rates, print_rates, rates_kept, read_rates, stated_rates
@@ -51,10 +51,14 @@ def evaluate(
         whose = None if cluster is None else np.unique(later.clusters, return_inverse=True)[1]
         groups = {} if later.groups is None else later.groups
         predicted = classifier.predict(later.rows, **stored.told(later))
+        deferred = None
+        if can_defer(classifier):
+            deferred = classifier.defers(later.rows, **stored.told(later))
         seen = warn_of_seen(classifier, later.rows)
         stated = asked or stated_rates(classifier, columns)
         measured = measured_rates(stated, stored, later, y, costs=costs, sep=sep)
-    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier), whose)
+    targets = stated_targets(classifier)
+    units = errors_by_unit(y, predicted, classifier.classes_, groups, targets, whose, deferred)
     if as_json:
         tell_json(
             {
@@ -62,6 +66,7 @@ def evaluate(
                 "data": str(data),
                 "rows": len(y),
                 "rule": "predict",
+                "deferred": None if deferred is None else int(deferred.sum()),
                 "seen_share": None if np.isnan(seen) else seen,
                 "confidence": 0.95,
                 "errors": [unit.to_dict() for unit in units],
@@ -69,8 +74,9 @@ def evaluate(
             }
         )
         return
-    whole = ", if none were passed on" if can_defer(classifier) else ""
-    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
+    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}")
+    if deferred is not None:
+        tell(deferral_words(int(deferred.sum()), len(y)))
     known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
     worst = max(known, key=lambda unit: unit.error or 0.0)
     say(f"Worst class: {worst.name}, {worst.error:.3f}.")

@@ -55,13 +55,16 @@ def errors_by_unit(
     groups: Mapping[str, Any],
     targets: Mapping[str, float],
     clusters: Any = None,
+    deferred: Any = None,
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
     Groups are by column; targets are those of classes by their name, and of groups by "column=value";
-    ``clusters`` say whose rows these are.
+    ``clusters`` say whose rows these are. A deferred row is no error, and stays among the rows.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
+    if deferred is not None:
+        wrong = wrong & ~deferred
     by_class = (("class", str(label), np.asarray(y == label)) for label in classes)
     by_group = (
         ("group", f"{column}={value}", np.asarray(values == value))

@@ -13,11 +13,18 @@ from tailboost._checks import check_same_kind, label_column, positions
 from tailboost._rows import Sketch, hash_rounded_rows, shortest
 from tailboost._steps import final_step, last_step
 from tailboost._typing import Labels
+from tailboost._units import can_defer, told
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.statements.calibration import calibrate as local_calibrate
-from tailboost.statements.certificates import Certificate, CertificateRequest, certificate_of
+from tailboost.statements.certificates import (
+    Certificate,
+    CertificateRequest,
+    certificate_of,
+    certificate_of_rates,
+    rates_stated,
+)
 from tailboost.statements.judged import answers_of, judged_rows, rules_of
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
 
@@ -35,13 +42,15 @@ def certify(
     groups: Any = None,
     max_error: Any = None,
     units: Any = None,
+    rates: Any = None,
     equal_rows: EqualRows = "copies",
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows in Dask collections.
 
-    The bounds are those that `tailboost.certify` gives for the same rows in memory: they depend on the rows
-    through counts of labels, groups and losses, which are added over the partitions. At the end the losses of
-    all rows are in memory, some 40 bytes a row.
+    The bounds are those that `tailboost.certify` gives for the same rows in memory. They depend on the rows
+    through counts of labels, groups, deferred rows and losses, which are added over the partitions. At the
+    end the losses of all rows are in memory, some 40 bytes a row. A model that was fitted within limits has
+    these bounded. Rates of a randomised rule, and costs of rows, are bounded by `tailboost.certify` alone.
 
     Parameters
     ----------
@@ -51,7 +60,7 @@ def certify(
         Rows that had no part in making the model, and their labels, cut at the same rows.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
-    confidence, alphas, shifts, max_error, units, equal_rows
+    confidence, alphas, shifts, max_error, units, rates, equal_rows
         As in `tailboost.certify`.
 
     Raises
@@ -66,6 +75,12 @@ def certify(
     model = model.to_local() if hasattr(model, "to_local") else model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
+    stated, rules = rates_stated(model, rates, max_error, asked), rules_of(last_step(model))
+    if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
+        raise ValueError(
+            "rates of a randomised rule, and costs of rows, are bounded by tailboost.certify, for rows in "
+            "memory; rates=() bounds errors here"
+        )
     blocks = partitions(X, Column("y", y), Column("groups", groups))
     delayed, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
     judged = [found for found in dask.compute(*(delayed(shared, *block) for block in blocks)) if found]
@@ -77,7 +92,6 @@ def certify(
         final.refuse_seen(known, equal_rows=equal_rows)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)
-    rules = rules_of(final)
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
     there = units if isinstance(units, Mapping) or units is None else {"group": units}
@@ -87,17 +101,23 @@ def certify(
             None,
             y_all,
             _groups(groups, table, times),
+            [one.rate for one in stated],
+            () if stated else None,
             equal_rows=equal_rows,
             units={**(there or {}), "class": classes},
             fitted=final,
+            deferred=np.repeat(values_of(table, "deferred"), times) if can_defer(final) else None,
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
-        rules=rules,
+        rules=() if stated else rules,
         known=known,
         complete=known is not None and final.seen_rows_.complete,
     )
     sketch = Sketch.merged([short for _, _, short in judged])
-    cert = certificate_of(scored, max_error, asked, model, sketch)
+    if stated:
+        cert = certificate_of_rates(scored, stated, asked, model, sketch)
+    else:
+        cert = certificate_of(scored, max_error, asked, model, sketch)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
@@ -129,6 +149,8 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     if len(rules_of(final)) > 1:
         shares = answers_of(model, X, "randomised", groups)
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
+    if can_defer(final):
+        columns.append(("deferred", final.defers(table, **told(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
     return count(*columns), known, shortest(hash_rounded_rows(X))
 

@@ -381,7 +381,8 @@ class ProbabilityMixture(MixtureAnswers):
             if start is not None and tightest is not None:
                 least = one.least if one.compares else tightest.value(one)
                 for level in np.linspace(start.value(one), least, n_points):
-                    eased = level + SLACK if one.within(one.most).from_above else level - SLACK
+                    above = one.within(one.most).from_above
+                    eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
                     found.append(grown((*others, one.within(float(eased))), objective))
         if not self._sharing:
             _, excess = base.judge(pool.tallies)

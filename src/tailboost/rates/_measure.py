@@ -11,6 +11,7 @@ import numpy as np
 from tailboost._checks import (
     check_costs,
     check_length,
+    check_mask,
     check_same_kind,
     check_weights,
     column_name,
@@ -84,10 +85,10 @@ class Answered:
                 ]
             )
         if deferred is not None:
-            check_length(deferred, "deferred", n, "y_true")
+            deferred = check_mask(deferred, "deferred", n)
             if draws:
                 raise ValueError("deferred: a rule that draws has shares of passing on, not rows")
-            actions = np.where(np.asarray(deferred, dtype=bool), len(classes), actions)
+            actions = np.where(deferred, len(classes), actions)
         each = check_costs(costs, n, classes, np.flatnonzero(used))
         if each is not None and deferred is not None:
             each = np.column_stack([each, np.zeros(len(each))])

@@ -665,5 +665,5 @@ def _number(rate: Rate, bound: Any) -> float:
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
-        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value!r}{percent}")
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:.15g}{percent}")
     return value

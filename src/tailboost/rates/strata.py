@@ -158,6 +158,8 @@ class Strata:
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
+                if isinstance(label, bool) and not isinstance(known, bool):
+                    break
                 return number
         near = meant(label, self.classes)
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")

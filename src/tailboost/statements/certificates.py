@@ -37,6 +37,7 @@ __all__ = ["Certificate", "CertifiedBound", "certify", "targets_of"]
 #: A printed table with more rows shows the largest bounds of each kind.
 LONGEST = 60
 SHOWN = 12
+ANSWERED = "Every row counts as answered: deferred= marks deferred rows."
 BAND = "Kolmogorov–Smirnov band"
 
 
@@ -111,6 +112,7 @@ class Certificate:
         cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
         clusters: Any = None,
+        deferred: Any = None,
     ) -> Recheck:
         """Say for each bound whether new rows contradict it; one may look after every batch.
 
@@ -130,7 +132,7 @@ class Certificate:
             The classifier, or its answers to the new rows, where the certificate has none with it.
         previous : Recheck, optional
             What was found on earlier batches, to go on from there.
-        costs, cost_range, equal_rows, clusters : optional
+        costs, cost_range, equal_rows, clusters, deferred : optional
             As in `certify`. The range of costs has to stay the same; each cluster may be in one batch alone,
             and where a gap or ratio is tested in one of its units.
 
@@ -158,6 +160,7 @@ class Certificate:
             clusters=clusters,
             costs=costs,
             cost_range=cost_range,
+            deferred=deferred,
         )
         if not set(rules) <= set(judged.rules):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
@@ -172,7 +175,7 @@ class Certificate:
         of = {key: judged.samples(*key) for key in dict.fromkeys((b.counted, b.rule) for b in self.tested)}
         samples = [judged.compared(b.claim, of[b.counted, b.rule]) for b in self.tested]
         rows = () if judged.sketch is None else (judged.sketch,)
-        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, of))
+        return found.add(samples, rows, counts[-1], rows_unnamed(self.tested, judged.answered))
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -248,6 +251,9 @@ def certify(
     deferred: Any = None,
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows that had no part in its making.
+
+    A row that the classifier defers counts as deferred: it is no error and no miss, and stays among the rows
+    of its class and group. ``rates.answered_error`` leaves it out.
 
     All bounds hold together with the stated confidence, whatever the classifier and the population and
     however few rows there are. The confidence is shared by the union bound: in equal parts among the kinds
@@ -336,10 +342,7 @@ def certify(
     False
     """
     asked = CertificateRequest.of(confidence, alphas, shifts)
-    plain = max_error is not None or bool(asked.tails or asked.radii)
-    stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
-    if stated and plain:
-        raise ValueError("rates and max_error, alphas or shifts: ask for them one after the other")
+    stated = rates_stated(model, rates, max_error, asked)
     X, y, groups, model, costs, clusters, deferred = _weighted(
         model, X, y, groups, sample_weight, costs, clusters, deferred
     )
@@ -358,11 +361,12 @@ def certify(
         deferred=deferred,
     )
     judge = model if hasattr(model, "predict") else None
-    if not stated:
-        return certificate_of(judged, max_error, asked, judge, judged.sketch)
-    bounds = tuple(rate_bounds(stated, judged, 1.0 - asked.confidence))
-    notes = tuple(_notes_of_rates(bounds, judged))
-    return Certificate([], asked.confidence, len(judged), notes, judge, judged.sketch, rates=bounds)
+    if stated:
+        found = certificate_of_rates(judged, stated, asked, judge, judged.sketch)
+    else:
+        found = certificate_of(judged, max_error, asked, judge, judged.sketch)
+    told = judge is not None or deferred is not None
+    return found if told else replace(found, notes=(*found.notes, ANSWERED))
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *others: Any) -> tuple[Any, ...]:
@@ -401,6 +405,30 @@ def rates_asked(given: Any) -> list[Expression]:
             )
         found.append(read)
     return found
+
+
+def rates_stated(model: Any, rates: Any, max_error: Any, asked: CertificateRequest) -> list[Expression]:
+    """Return the rates that a certificate is about; none if it is about errors.
+
+    Raises
+    ------
+    ValueError
+        If rates and something about errors were both asked for.
+    """
+    plain = max_error is not None or bool(asked.tails or asked.radii)
+    stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
+    if stated and plain:
+        raise ValueError("rates and max_error, alphas or shifts: ask for them one after the other")
+    return stated
+
+
+def certificate_of_rates(
+    judged: JudgedRows, stated: Sequence[Expression], asked: CertificateRequest, model: Any, sketch: Any
+) -> Certificate:
+    """Return the certificate of rates of judged rows; see `certify`."""
+    bounds = tuple(rate_bounds(stated, judged, 1.0 - asked.confidence))
+    notes = tuple(_notes_of_rates(bounds, judged))
+    return Certificate([], asked.confidence, len(judged), notes, model, sketch, rates=bounds)
 
 
 def own_rates(model: Any) -> list[Expression]:

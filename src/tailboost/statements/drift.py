@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import chi2_contingency, fisher_exact
 
 from tailboost._checks import as_pandas
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 
 __all__ = ["Drift", "Reference"]
 
@@ -96,7 +96,8 @@ class Reference:
         found = []
         for name in shared:
             before = np.asarray(self.columns[name]["counts"], dtype=np.float64)
-            psi, p = _compared(before, _counts(columns[name], self.columns[name]))
+            about = self.columns[name]
+            psi, p = _compared(before, _counts(columns[name], about), "cuts" in about)
             found.append(Drift(name, psi, p, p <= level / len(shared) and psi >= LEAST_PSI))
         return found
 
@@ -152,36 +153,63 @@ def _counts(column: Any, about: Mapping[str, Any]) -> Floats:
     return found
 
 
-def _compared(before: Floats, now: Floats) -> tuple[float, float]:
-    """Return the stability index, half a row added to each part, and the p-value of two rows of counts."""
+def _compared(before: Floats, now: Floats, ordered: bool) -> tuple[float, float]:
+    """Return the stability index, half a row added to each part, and the p-value of two rows of counts.
+
+    ``ordered`` says whether the parts are those of a range of numbers.
+    """
     used = before + now > 0
     if used.sum() < 2 or not now.sum() or not before.sum():
         return 0.0, 1.0
     p, q = ((counts[used] + 0.5) / (counts[used] + 0.5).sum() for counts in (before, now))
-    return float(((p - q) * np.log(p / q)).sum()), _p_value(before, now)
+    return float(((p - q) * np.log(p / q)).sum()), _p_value(before, now, ordered)
 
 
-def _p_value(before: Floats, now: Floats) -> float:
-    """Return a p-value by a χ² test, and by an exact one of the rarest parts together.
+def _p_value(before: Floats, now: Floats, ordered: bool) -> float:
+    """Return a p-value by a χ² test of the common parts; an exact test compares the rare ones with the rest.
 
-    Parts of which the reference lets expect fewer than `FEWEST` rows are pooled with the other values. If
-    the pool has fewer too, Fisher's exact test compares it with the rest, and the p-value is twice the
-    smaller one. The batch does not decide which parts are pooled: it would prefer those that are rare in it
-    by chance. Other values are pooled because the reference itself chose which values have a part.
+    If the rare parts have enough rows together, they are one part of the χ² test. Else the p-value is twice
+    the smaller one. The batch does not decide what is rare: it would prefer parts that are rare in it by
+    chance. Of two parts the test is exact, too (Fisher's).
     """
     counts = np.array([before, now])
     total = counts.sum(axis=1)
     scale = min(1.0, total[1] / total[0])
-    expected = before * scale
-    expected[OTHER_VALUES] = 0.0
-    rare = expected < FEWEST
-    rare[expected.argmax()] = False
-    common, pool = counts[:, ~rare], counts[:, rare].sum(axis=1)
-    if pool[0] * scale >= FEWEST:
-        common, pool = np.column_stack([common, pool]), np.zeros(2)
-    found = []
-    if common.shape[1] > 1 and common.sum(axis=1).all():
-        found.append(float(chi2_contingency(common).pvalue))
-    if pool.any():
-        found.append(float(fisher_exact(np.array([pool, total - pool]).astype(np.int64)).pvalue))
-    return min(1.0, len(found) * min(found, default=1.0))
+    part = _joined(before * scale, ordered)
+    common = np.array([np.bincount(part[part >= 0], row[part >= 0]) for row in counts])
+    rare = counts[:, part < 0].sum(axis=1)
+    if rare[0] * scale >= FEWEST:
+        common, rare = np.column_stack([common, rare]), np.zeros(2)
+    common = common[:, common.any(axis=0)]
+    tables = [common] if common.shape[1] > 1 and common.sum(axis=1).all() else []
+    tables += [np.column_stack([rare, total - rare])] if rare.any() else []
+    found = [
+        float(
+            (fisher_exact(table.astype(np.int64)) if table.shape[1] == 2 else chi2_contingency(table)).pvalue
+        )
+        for table in tables
+    ]
+    return min(1.0, len(found) * min(found)) if found else 1.0
+
+
+def _joined(expected: Floats, ordered: bool) -> Ints:
+    """Return the part of the test that each count is in, by the rows expected there; −1 for rare ones.
+
+    Neighbouring parts of a range are joined until they have `FEWEST` rows. Values of text that have fewer are
+    rare, but for the most frequent one. Other values always are: the reference itself chose which values
+    have a part, so that it has too few others.
+    """
+    of_values = expected[:OTHER_VALUES]
+    found = np.full(len(expected), -1)
+    if not ordered:
+        common = of_values >= min(FEWEST, of_values.max(initial=0.0))
+        found[:OTHER_VALUES][common] = np.arange(common.sum())
+    else:
+        # Never more parts than multiples of the least number fit in.
+        most = max(1, int(of_values.sum() / FEWEST))
+        middle = np.cumsum(of_values) - of_values / 2
+        found[:OTHER_VALUES] = np.minimum(middle / max(of_values.sum(), 1e-9) * most, most - 1)
+        found[:OTHER_VALUES] = np.unique(found[:OTHER_VALUES], return_inverse=True)[1]
+    if expected[-1] >= FEWEST:
+        found[-1] = found.max() + 1
+    return found

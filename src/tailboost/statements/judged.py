@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from tailboost._checks import (
     as_pandas,
     check_length,
+    check_mask,
     check_probabilities,
     check_same_kind,
     columns_by_name,
@@ -26,8 +27,8 @@ from tailboost._checks import (
 )
 from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost._steps import final_step, label_shares, last_step
-from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
-from tailboost._units import can_defer, told
+from tailboost._typing import Floats, Hashes, Ints, Labels
+from tailboost._units import can_defer, deferral_words, told
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.statements.known_rows import EqualRows, check_equal_rows
@@ -146,39 +147,36 @@ class JudgedRows:
         return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
-        """Return the rows of each unit of a claim, in random order; None if the claim has no rows' unit here.
+        """Return the rows of each unit of a claim, in random order; None if the claim is about none of them.
 
-        ``samples`` are those of all units of the rate. A claim about other groups gets these first, together.
-        If the claim needs several units, each row is in one of them alone.
+        ``samples`` are those of all units of the rate. A claim about other groups gets these together, first.
 
         Raises
         ------
         ValueError
-            If a cluster is in several of the units: its rows are no independent draws then.
+            If a cluster is in several units that need independent rows.
         """
-        several = claim.others or len(claim.units) > 1
-        apart = self._apart(samples) if several else samples
-        found = [sample for sample in apart if sample.name in claim.units]
-        others = [sample for sample in apart if sample.name not in claim.units] if claim.others else []
-        if not (others if claim.others else found):
+        samples = self._apart(samples) if claim.others else samples
+        of = {sample.name: sample for sample in samples}
+        other = [sample for sample in samples if sample.name not in claim.units] if claim.others else []
+        units = () if claim.others and claim.form == "mean" else claim.units
+        if not (other if claim.others else of.keys() & set(units)):
             return None
-        if self.clusters is not None and several:
-            used = others if claim.form == "mean" else [*others, *found]
-            whose = np.concatenate([np.unique(self.clusters[sample.rows]) for sample in used])
+        found = [of[unit] if unit in of else samples[0].without_rows(unit) for unit in units]
+        apart = [*other, *found]
+        if self.clusters is not None and len(apart) > 1:
+            whose = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(whose)) < len(whose):
                 raise ValueError(
                     "clusters: some have rows in several of the units that a gap or ratio compares, or in "
                     "several groups that no bound names; such rows are no independent draws. Give one row of "
                     "each cluster"
                 )
-        of = {sample.name: sample for sample in apart}
-        first = [others[0].with_rows_of(others)] if others else []
-        units = () if claim.others and claim.form == "mean" else claim.units
-        named = [of[unit] if unit in of else apart[0].without_rows(unit) for unit in units]
-        return [sample.ordered(self.draws) for sample in (*first, *named)]
+        pooled = [other[0].with_rows_of(other)] if other else []
+        return [sample.ordered(self.draws) for sample in (*pooled, *found)]
 
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Leave each row in one of its units, drawn at random; groups of several columns share rows."""
+        """Leave each row in one of its units, drawn at random: a row has a group of each column."""
         rows = np.concatenate([sample.rows for sample in samples])
         order = np.argsort(rows, kind="stable")
         _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
@@ -207,6 +205,10 @@ class JudgedRows:
     def notes(self) -> list[str]:
         """What is assumed of the rows, and whether the model was made on them, or on rows equal to them."""
         assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        strata = self.answered.strata
+        if strata.defers:
+            deferred = int((self.answered.actions == strata.n_classes).sum())
+            assumed = f"{assumed} {deferral_words(deferred, len(self))}"
         if self.known is None:
             unknown = "It is not known on which rows the model was made"
             return [assumed, f"{unknown}: that these are none of them is for you to see to."]
@@ -269,6 +271,13 @@ def _labels_given(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels,
             "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
             f"{given.shape}"
         )
+    if given.dtype.kind == "f" and y.dtype.kind in "biuf":
+        stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
+        if len(stray):
+            raise ValueError(
+                f"model holds numbers such as {stray[0]:g}, which are no labels of y. If they are "
+                "probabilities, give labels, or probabilities of shape (n, K), with a column for each label"
+            )
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
     return answers, _all_labels(y, answers, listed)
@@ -337,17 +346,6 @@ def _combinations_of_fit(
     combinations = getattr(last_step(model), "group_combinations_", ())
     place = [list(of_fit).index(column) for column in columns]
     return tuple(sorted({tuple(row[j] for j in place) for row in combinations}, key=repr))
-
-
-def _mask(deferred: Any, n: int) -> Mask:
-    """Return which rows were deferred, checked."""
-    given = np.asarray(deferred)
-    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
-        raise ValueError(
-            f"deferred must be a mask of shape ({n},), True for a deferred row, got the shape {given.shape} "
-            f"and the type {given.dtype}"
-        )
-    return given.astype(bool)
 
 
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
@@ -441,7 +439,7 @@ def judged_rows(
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "tell them; give deferred=, a mask that is True for a deferred row"
             )
-        deferred = None if deferred is None else _mask(deferred, len(labels))
+        deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
         given, classes = _labels_given(model, labels, listed)
         final, hashes, known = fitted, None, None
     else:

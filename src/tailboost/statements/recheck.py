@@ -18,7 +18,7 @@ from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
 from tailboost.confidence import Evidence
-from tailboost.rates import Sample
+from tailboost.rates import Answered, Sample
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
@@ -172,32 +172,29 @@ class Bets:
         return means[0]
 
 
-def rows_unnamed(tested: Sequence[Any], samples: Mapping[Any, Sequence[Sample]]) -> dict[str, int]:
+def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     """Count the rows of each group that no bound names; warn if no row is of a group that one names.
 
     Parameters
     ----------
     tested : list of CertifiedBound
         The bounds.
-    samples : dict
-        By rate and rule, the rows of each unit.
+    answered : Answered
+        The rows.
     """
     found: dict[str, int] = {}
-    for rate, rule in samples:
-        if not rate.needs_groups:
-            continue
-        units = {unit for b in tested if (b.counted, b.rule) == (rate, rule) for unit in b.claim.units}
-        sizes = [(sample.name, len(sample.rows)) for sample in samples[rate, rule] if len(sample.rows)]
+    for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
+        named = {unit for bound in tested if bound.counted == rate for unit in bound.claim.units}
+        sizes = {sample.name: len(sample.rows) for sample in answered.samples(rate) if len(sample.rows)}
         counts: Counter[str] = Counter()
-        for unit, n in sizes:
-            if unit not in units:
-                counts[unit_name(unit[1] if rate.by == "cell" else unit)] += n
-        found |= {name: max(n, found.get(name, 0)) for name, n in counts.items()}
-        if sizes and not units.intersection(unit for unit, _ in sizes):
-            few = ", ".join(map(unit_name, sorted(units, key=str)[:MOST_NAMES]))
+        for unit in sizes.keys() - named:
+            counts[unit_name(unit[1] if rate.by == "cell" else unit)] += sizes[unit]
+        found |= {name: max(n, found.get(name, 0)) for name, n in sorted(counts.items())}
+        if sizes and named.isdisjoint(sizes):
+            few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
             warn_user(
                 f"no row of this batch is of a group that the bounds on {rate} name ({few}): its rows are of "
-                f"{', '.join(list(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
+                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
             )
     return found
 

@@ -416,9 +416,7 @@ class Watch:
                 evidence = tuple(map(_bets, state["evidence"]))
                 if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
-                rows = tuple(
-                    Sketch(**{**each, "kept": _words(each["kept"], np.uint32)}) for each in state["rows"]
-                )
+                rows = tuple(map(_sketch, state["rows"]))
                 known, n = (int(count) for count in state["known"])
                 unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
                 found = Recheck(
@@ -586,6 +584,11 @@ def _text(numbers: Any) -> str:
 def _words(text: str, kind: Any) -> Any:
     little = np.dtype(kind).newbyteorder("<")
     return np.frombuffer(base64.b64decode(text, validate=True), dtype=little).astype(kind)
+
+
+def _sketch(state: Mapping[str, Any]) -> Sketch:
+    kept, limit = _words(state["kept"], np.uint32), int(state["limit"])
+    return Sketch(kept, limit, float(state["repeated"]), bool(state["complete"]))
 
 
 def _packed(sketch: Sketch) -> dict[str, Any]:

@@ -33,7 +33,7 @@ OVERDISPERSION = 1.25
 DRAWS = 2_000
 # Normal numbers drawn at once.
 BLOCK = 2_000_000
-# So many subgroups are named in a sentence.
+# Subgroups that a sentence names.
 FEW = 4
 
 
@@ -122,9 +122,11 @@ class CountedRate:
         width, binomial_rows = max(most - least, 1e-300), rows
         if rate.matrix is not None:
             p = (np.nan_to_num(values, nan=least) - least) / width
-            squares = _second_moments(rate, strata, terms, tally, least) / width**2
-            variance = np.maximum(squares - p**2, 1e-300)
-            binomial_rows = rows * np.maximum(p * (1.0 - p) / variance, 1.0)
+            squares, largest = _second_moments(rate, strata, terms, tally, least) / width**2, p * (1.0 - p)
+            # One further row has the largest variance there is: costs that vary little here may elsewhere.
+            variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
+            there = variance > 0
+            binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
             f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
@@ -330,7 +332,10 @@ def outlook(
             needed.append((limit, float(more)))
     fewest = min(sizes, default=None)
     return LimitsOutlook(
-        float(holds.mean()), confidence, tuple(needed), None if fewest is None else (fewest[1], fewest[0])
+        float(holds.mean()),
+        confidence,
+        tuple(needed),
+        None if fewest is None else (fewest[1], float(fewest[0])),
     )
 
 

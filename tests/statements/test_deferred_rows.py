@@ -1,0 +1,107 @@
+"""A deferred row counts as deferred in metrics, rates and certificates, and answers alone do not tell it."""
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+from tailboost import metrics, rates
+
+R = np.random.default_rng(0)
+Y = R.integers(0, 2, 400)
+ANSWERS = np.where(R.random(400) < 0.2, 1 - Y, Y)
+DEFERRED = R.random(400) < 0.165
+GROUPS = R.choice(["f", "m"], 400)
+WORDS = "A deferred row is no error and no miss, and stays among the rows of a class or group"
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        rates.deferred(),
+        rates.answered_error(by="class"),
+        rates.cost([[0, 1, 0.2], [5, 0, 0.2]]),
+        "deferred() <= .5",
+    ],
+)
+def test_rates_of_deferral_need_to_know_the_deferred_rows(rate):
+    with pytest.raises(ValueError, match="deferred is needed"):
+        tb.certify(ANSWERS, None, Y, rates=[rate])
+    assert tb.certify(ANSWERS, None, Y, rates=[rate], deferred=DEFERRED).n_rows == 400
+
+
+def test_deferred_rows_are_counted_alike_everywhere():
+    """By hand: neither an error nor a miss, and among the rows."""
+    wrong = (ANSWERS != Y) & ~DEFERRED
+    cert = tb.certify(ANSWERS, None, Y, groups=GROUPS, deferred=DEFERRED)
+    by_class, by_group = metrics.class_errors(Y, ANSWERS, deferred=DEFERRED), wrong[GROUPS == "f"].mean()
+    assert by_class == {k: pytest.approx(wrong[k == Y].mean()) for k in (0, 1)}
+    assert metrics.worst_class_error(Y, ANSWERS, deferred=DEFERRED) == max(by_class.values())
+    assert metrics.group_errors(Y, ANSWERS, GROUPS, deferred=DEFERRED)["f"] == pytest.approx(by_group)
+    assert metrics.worst_group_error(Y, ANSWERS, GROUPS, deferred=DEFERRED) >= by_group
+    for k in (0, 1):
+        asked = rates.miss(k)
+        (bound,) = tb.certify(ANSWERS, None, Y, rates=[asked], deferred=DEFERRED).rates
+        (value,) = rates.measure(asked, Y, ANSWERS, deferred=DEFERRED).values()
+        found = (cert.bound("class", k).estimate, bound.estimate, value)
+        assert found == (pytest.approx(by_class[k]),) * 3
+        assert (cert.bound("class", k).n, bound.n) == ((k == Y).sum(),) * 2
+    assert cert.bound("group", "f").estimate == pytest.approx(by_group)
+    assert f"{DEFERRED.sum()} of the 400 rows are deferred. {WORDS}" in cert.notes[0]
+    plain = tb.certify(ANSWERS, None, Y)
+    assert plain.bound("mean").estimate == (ANSWERS != Y).mean()
+    assert plain.notes[-1] == "Every row counts as answered: deferred= marks deferred rows."
+
+
+def test_a_classifier_tells_its_deferred_rows():
+    r = np.random.default_rng(1)
+    p = r.random((900, 1))
+    P, y = np.hstack([1 - p, p]), (r.random(900) < p[:, 0]).astype(int)
+    mix = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": P[:400]}, y[:400], objective="error", limits=[rates.deferred() <= 0.2]
+    )
+    deferred, answers = mix.defers_from({"m": P[400:]}), mix.predict_from({"m": P[400:]})
+    assert deferred.mean() > 0.1
+
+    class Model:
+        """The same rule as a classifier of rows."""
+
+        classes_, can_defer = np.array([0, 1]), True
+
+        def predict(self, X):
+            return answers
+
+        def defers(self, X):
+            return deferred
+
+    given = Model(), P[400:], y[400:]
+    cert = tb.certify(*given, rates=())
+    wrong = (answers != y[400:]) & ~deferred
+    assert cert.bound("mean").estimate == wrong.mean()
+    assert {b.rule for b in cert.bounds} == {"predict"}
+    assert WORDS in cert.notes[0]
+    asked = [rates.deferred() <= 0.3, rates.miss(1)]
+    bare = tb.certify(answers, None, y[400:], rates=asked, deferred=deferred)
+    assert tb.certify(*given, rates=asked).rates == bare.rates
+    with pytest.raises(ValueError, match="a classifier tells its deferred rows"):
+        tb.certify(*given, deferred=deferred)
+    again = bare.recheck(None, y[400:], model=answers, deferred=deferred)
+    assert not again.contradicted
+
+
+@pytest.mark.parametrize("mask", [["no"] * 400, np.ones(3, dtype=bool), np.full(400, 0.5), np.full(400, 2)])
+def test_a_mask_is_a_mask(mask):
+    for call in (
+        lambda: tb.certify(ANSWERS, None, Y, deferred=mask),
+        lambda: metrics.class_errors(Y, ANSWERS, deferred=mask),
+        lambda: rates.measure(rates.deferred(), Y, ANSWERS, deferred=mask),
+    ):
+        with pytest.raises(ValueError, match="deferred must be a mask of shape"):
+            call()
+
+
+def test_probabilities_are_no_labels():
+    with pytest.raises(ValueError, match=r"which are no labels of y\. If they are probabilities"):
+        tb.certify(R.random(400), None, Y)
+    assert tb.certify(ANSWERS.astype(float), None, Y).n_rows == 400
+    halves = np.where(Y == 0, 0.5, 1.5)
+    assert tb.certify(halves, None, halves).bound("mean").estimate == 0
