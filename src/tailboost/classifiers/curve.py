@@ -284,7 +284,7 @@ class Curve:
         from tailboost.plotting import TradeOffDisplay
 
         limited, value = self.values
-        names = {"limited": str(self.limited), "objective": str(self.objective)}
+        names: dict[str, Any] = {"limited": str(self.limited), "objective": str(self.objective)}
         return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:

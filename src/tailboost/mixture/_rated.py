@@ -478,7 +478,7 @@ class Rated:
             return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
 
         found = within(program)
-        if not (found.growth.feasible or stated.aims):
+        if found.growth is not None and not (found.growth.feasible or stated.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
         choice = self.choice(stated, program, pool, found, sharing=sharing)
         if not confidence or not stated.limits:

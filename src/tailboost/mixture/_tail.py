@@ -95,7 +95,7 @@ class TailChoice:
         used = np.flatnonzero(self.ensemble.weights > 0)
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.rated.table.counted(shares.argmax(axis=1))
+        counts = self.rated.table.at_hand.counted(shares.argmax(axis=1))
         stated = [(error(by="class"), None)]
         refit = self.rated.refit
         return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)

@@ -195,6 +195,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     _extend(some, over, randomized=randomized)
     if some is not pool:
         own = select(some, over)
+        assert own.growth is not None
         carried = [int(own.numbers[0]), *map(int, np.flatnonzero(own.growth.solved.weights))]
         number, *towards = pool.add_all([some.members[i] for i in carried])
         if not randomized:
