@@ -283,7 +283,7 @@ class Curve:
         from tailboost.plotting import TradeOffDisplay
 
         limited, value = self.values
-        names = {"limited": str(self.limited), "objective": str(self.objective)}
+        names = {"limited_name": str(self.limited), "objective": str(self.objective)}
         return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
