@@ -16,8 +16,8 @@ from tailboost.classifiers.curve import Curve
 from tailboost.thresholds import RateTable
 
 ATTRIBUTES = (
-    "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "objective_", "rates_",
-    "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
+    "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "limits_probability_", "objective_",
+    "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
 )  # fmt: skip
 
 

@@ -296,9 +296,7 @@ def optimism() -> Outcome:
         truth = worst(expected_losses(clf, X[300:], y[300:]), y[300:])
         over.append(truth - clf.guarantee_.achieved)
         above += truth > (1.0 if clf.guarantee_.upper is None else clf.guarantee_.upper)
-    said = (
-        f"fresh rows {np.mean(over):+.3f} over the value achieved, above its upper end in {above} of 10"
-    )
+    said = f"fresh rows {np.mean(over):+.3f} over the value achieved, above its upper end in {above} of 10"
     return Outcome(said, above <= 2)
 
 

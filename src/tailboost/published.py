@@ -363,5 +363,6 @@ def group_dro_boost(
     GroupDROBoostClassifier
         Not fitted.
     """
-    published: dict[str, Any] = {"validation": "train", "min_unit_rows": 1, **_ALL_ROUNDS}
+    # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
+    published: dict[str, Any] = {"validation": "train", "min_unit_rows": 1, "shrinkage": 0.0, **_ALL_ROUNDS}
     return GroupDROBoostClassifier(estimator, n_estimators=T, eta=eta, combine=combine, **published | params)

@@ -985,7 +985,7 @@ class TestFrozenAlone:
 
     def test_not_fitted(self):
         mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
-        with pytest.raises(ValueError, match="'bayes' is not fitted: call fit of the GaussianNB first"):
+        with pytest.raises(ValueError, match="'bayes' is not fitted: call fit of the GaussianNB"):
             mix.fit(X, Y)
 
 

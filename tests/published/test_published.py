@@ -380,6 +380,39 @@ def test_the_radius_of_dro_boost_is_that_of_empirical_likelihood():
 # -- group DRO -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("combine", ["average", "mixture"])
+def test_group_dro_boost_is_hedge_over_groups(combine):
+    X, y = noisy(11, n=120, K=3)
+    group = np.arange(len(y)) % 5 % 4  # of unequal sizes
+    T, eta, m = 10, 0.7, np.bincount(group)
+    clf = published.group_dro_boost(TREE, T=T, eta=eta, combine=combine, random_state=0)
+    clf.fit(X, y, groups=group)
+    total, weights, losses = np.zeros(4), [], []
+    for _ in range(T):
+        w = hedge(total, eta)
+        wrong = learn(X, y, w[group] / m[group]).predict(X) != y
+        weights.append(w)
+        losses.append(np.bincount(group, weights=wrong) / m)
+        total += losses[-1]
+    np.testing.assert_allclose(clf.trace_.weights, weights, atol=1e-12)
+    shares = clf.predict_shares(X)
+    found = np.bincount(group, weights=1 - shares[np.arange(len(y)), y]) / m
+    if combine == "average":
+        np.testing.assert_allclose(found, np.mean(losses, axis=0), atol=1e-12)
+        return
+    # The least largest group error of all mixtures; plain ERM is one of the members.
+    erm = learn(X, y, np.full(len(y), 1 / len(y))).predict(X) != y
+    pool = np.vstack([losses, np.bincount(group, weights=erm) / m])
+    least = linprog(
+        np.r_[np.zeros(T + 1), 1.0],
+        A_ub=np.c_[pool.T, -np.ones(4)],
+        b_ub=np.zeros(4),
+        A_eq=[np.r_[np.ones(T + 1), 0.0]],
+        b_eq=[1],
+    )
+    assert found.max() == pytest.approx(least.fun, abs=1e-9)
+
+
 def test_every_function_gives_further_parameters_to_its_classifier():
     for name in published.__all__:
         function = getattr(published, name)

@@ -10,12 +10,13 @@ from scipy.stats import binomtest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from tailboost.statements.units import UnitErrors
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.confidence import clopper_pearson_interval
-from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
+from tailboost.rates import Answered
+from tailboost.thresholds import RateTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -153,11 +154,12 @@ def test_groups_that_overlap(data):
     table = {"side": groups, "half": X[:, 1] > 0}
     for clf in (tree_game(), tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)):
         clf.fit(X, y, groups=table)
-        errors, ends = clf.guarantee_.units.column("value", "randomised"), clf.expected_unit_intervals_
+        lines = clf.guarantee_.units.of_rule("predict").lines
+        errors, ends = np.array([line.value for line in lines]), clf.unit_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
-        n = np.array([(column == value).sum() for column in table.values() for value in np.unique(column)])
-        assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
+        wrong = [line.value * (table[line.unit[0]] == line.unit[1]).sum() for line in lines]
+        assert sum(wrong[:2]) == pytest.approx(sum(wrong[2:]), abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
 
 
@@ -167,7 +169,7 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
     assert np.isnan(clf.unit_intervals_).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(clf.unit_errors_).tolist() == [False, False, True]
-    assert "No interval for the error of b: fewer than 10 rows" in str(clf.guarantee_.units)
+    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.guarantee_.units)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):
@@ -177,8 +179,8 @@ def test_no_interval_for_rows_that_members_were_fitted_on(data):
     assert clf.guarantee_.upper is None
     assert "No intervals: members were fitted on these rows" in str(clf.guarantee_.units)
     clf = tree_game().fit(X, y)
-    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_ is None  # answers there are not kept
-    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_ is None  # other units
+    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_.shape == (3, 2)
+    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_.shape == (2, 2)
     assert clf.reweight(alpha=0.5).unit_intervals_.shape == (3, 2)
 
 
@@ -201,33 +203,34 @@ def test_a_mixture_of_any_models(data):
 
 
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
-    rng = np.random.default_rng(0)
-    n, m = 300, 4
-    unit, wrong, lots = rng.integers(m, size=n), rng.random(n) < 0.4, rng.permutation(n).astype(np.uint16)
+    X, y = make_classification(300, 5, random_state=0)
+    P, other = LogisticRegression().fit(X, y).predict_proba(X), np.random.default_rng(0).random((300, 2))
+    P = 0.7 * P + 0.3 * other / other.sum(axis=1, keepdims=True)
 
-    def found(twice, weight):
-        rows = Rows(np.zeros(len(twice), int), weight, None, "rows", lots[twice])
-        of = UnitErrors.of("group", [*range(m)], rows, unit[twice], predict=None, drawn=wrong[twice] * 1.0)
-        return of.table().intervals("randomised")
+    def found(rows, weight):
+        mix = tb.RobustMixtureClassifier.from_probabilities(
+            {"m": P[rows]}, y[rows], sample_weight=weight, objective="error"
+        )
+        return mix.rates_.intervals()
 
-    once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
-    heavier = np.where(once < 50, 2.0, 1.0)
-    np.testing.assert_allclose(found(once, np.full(n, 1e-3)), found(once, np.ones(n)))
-    np.testing.assert_allclose(found(again, np.ones(len(again))), found(once, heavier))
+    once = np.arange(300)
+    np.testing.assert_allclose(found(once, np.full(300, 1e-3)), found(once, np.ones(300)))
+    error, heavier = found(once, np.where(once < 50, 2.0, 1.0)), found(once, np.ones(300))
+    assert np.ptp(error) > np.ptp(heavier)  # (Σ w)² / Σ w² rows
 
 
 def test_intervals_cover_the_error_of_a_refit():
     """Errors by the models of folds differ from those of their refit by a standard deviation of .015."""
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300
-    unit, covered = np.repeat(np.arange(m), n // m), {True: 0, False: 0}
+    unit, y, covered = np.repeat(np.arange(m), n // m), np.arange(n) % 2, {True: 0, False: 0}
+    rate, truth = rates.error(by="group"), 0.2
     for refit in covered:
-        rows = Rows(np.zeros(n, int), np.ones(n), None, "rows", refit=refit)
         for _ in range(n_draws):
-            answers = np.full(m, 0.2)
-            counted = answers + 0.015 * refit * rng.normal(size=m)
-            wrong = (rng.random(n) < counted[unit]).astype(float)
-            table = UnitErrors.of("group", [*range(m)], rows, unit, predict=None, drawn=wrong).table()
-            low, high = table.intervals("randomised").T
-            covered[refit] += ((low <= answers) & (answers <= high)).sum()
+            counted = truth + 0.015 * refit * rng.normal(size=m)
+            answers = np.where(rng.random(n) < counted[unit], 1 - y, y)
+            rows = Answered.of(y, answers, groups={"group": unit})
+            table = RateTable.counted([(rate, None)], rows.strata, rows.tally, "rows", refit=refit)
+            low, high = table.intervals().T
+            covered[refit] += ((low <= truth) & (truth <= high)).sum()
     for refit, count in covered.items():
         assert count / (m * n_draws) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / (m * n_draws)), refit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -196,7 +197,7 @@ class Curve:
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
         point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
-        return self._looked_at.told_to(point)
+        return self._looked_at.told_to(copy.copy(point))  # rows looked at later have no part in it
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.
@@ -204,7 +205,7 @@ class Curve:
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows that took no part in the fit; of a classifier `from_probabilities`, the models' probabilities.
+            Rows that took no part in the fit; of a classifier `from_probabilities`, probabilities by model.
         y : array-like of shape (n,)
             Their labels.
         groups : array-like of shape (n,), dict or data frame, optional
@@ -283,7 +284,7 @@ class Curve:
         from tailboost.plotting import TradeOffDisplay
 
         limited, value = self.values
-        names = {"limited_name": str(self.limited), "objective": str(self.objective)}
+        names: dict[str, Any] = {"limited_name": str(self.limited), "objective": str(self.objective)}
         return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:

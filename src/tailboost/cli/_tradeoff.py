@@ -54,7 +54,7 @@ def tradeoff(
         str | None,
         typer.Option(
             metavar="RATE",
-            help="With --limited: what is made small; by default the overall error, or the largest of a class.",
+            help="With --limited: what is made small; by default the overall error.",
         ),
     ] = None,
     passed_on: Annotated[
@@ -207,7 +207,7 @@ def _of_rates(curves: list[Any], seen: Any, data: Path | None) -> _Shown:
         from tailboost.plotting import TradeOffDisplay
 
         here = tables[0]["limited"], tables[0]["objective"]
-        words = {"limited_name": names["limited"], "objective": names["value"]}
+        words: dict[str, Any] = {"limited_name": names["limited"], "objective": names["value"]}
         if seen is None:
             TradeOffDisplay(*here, **words).plot(ax=ax)
         else:

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -360,9 +360,10 @@ class ProbabilityMixture(MixtureAnswers):
         other = Objective.of(small)
         others = self._other_limits(one)
         mix = self._reaching(other, (*others, one.within(one.most)))
-        rated, objective, overall = mix._rated, mix._choice.stated.objective, one == Objective.of(error())
+        start_of = cast("RateChoice", mix._choice)
+        rated, objective, overall = mix._rated, start_of.stated.objective, one == Objective.of(error())
         budget = None if overall else self.mean_budget
-        base = mix._choice.program.within(others)
+        base = start_of.program.within(others)
         pool = rated.seeded(base)
         base = within_budget(pool, base, budget)
 
@@ -395,7 +396,11 @@ class ProbabilityMixture(MixtureAnswers):
         choices = [choice for choice in found if choice is not None]
         reached = np.array([(choice.value(one), choice.value(other)) for choice in choices]).reshape(-1, 2)
         points = tuple(
-            CurvePoint(*reached[i].tolist(), mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))))
+            CurvePoint(
+                float(reached[i, 0]),
+                float(reached[i, 1]),
+                mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))),
+            )
             for i in front(one, *reached.T)
         )
 
@@ -484,7 +489,7 @@ class ProbabilityMixture(MixtureAnswers):
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
-        """Return the answers of the classifiers of a curve, and which rows they defer; models are asked once."""
+        """Return the answers of the classifiers of a curve, and which rows they defer."""
         if isinstance(X, Mapping):
             table = self._models.given(X, self._models.pooled_models, self.classes_)
         else:

@@ -478,14 +478,15 @@ class Rated:
             return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
 
         found = within(program)
-        if not (found.growth.feasible or stated.aims):
+        if found.growth is not None and not (found.growth.feasible or stated.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
         choice = self.choice(stated, program, pool, found, sharing=sharing)
         if not confidence or not stated.limits:
             return choice
         surer = confident(program, found, stated.limits, confidence, self.refit, within)
-        if surer is not found:
-            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        if surer is found:
+            return replace(choice, confidence=confidence)
+        choice = self.choice(stated, program, pool, surer, sharing=sharing)
         return replace(choice, confidence=confidence, untightened=found.value)
 
     def choice(
@@ -552,7 +553,7 @@ class Passing:
 
     @property
     def gains(self) -> bool:
-        """Whether the deferred rows would be answered worse than the others beyond chance, on one side of 95 %."""
+        """Whether the deferred rows would be answered worse than the others, at the 5 % level."""
         return self.deferred in (0.0, 1.0) or self.error - self.others > ONE_SIDED * self.noise
 
 
@@ -569,7 +570,7 @@ class RateChoice:
     sharing: bool  # whether members may share
     refit: bool  # whether refits answer instead of the models that were counted
     confidence: float | None = None  # with which probability limits were to hold on new rows
-    untightened: float | None = None  # the objective of the selection without this
+    untightened: float | None = None  # the objective without this, if limits were tightened
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -587,14 +588,14 @@ class RateChoice:
         if self.outlook is None and self.stated.limits:
             table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
-        if before is None or before == value:
+        if before is None:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
         return replace(table, notes=(*table.notes, price))
 
     def _tabled(self, worth: Sequence[Floats] | None = None) -> RateTable:
-        counts, more = self.selection.counts, {"outlook": self.outlook, "refit": self.refit}
-        return RateTable.of(self.program, counts, self.words, worth, **more)
+        table = RateTable.of(self.program, self.selection.counts, self.words, worth, refit=self.refit)
+        return table.expecting(self.outlook)
 
     @property
     def _worth(self) -> tuple[Floats, ...] | None:
@@ -728,8 +729,8 @@ class RateChoice:
         if self.confidence is not None and likely is not None and likely.probability < self.confidence:
             warn_user(
                 f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
-                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
-                "lower confidence=",
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows, "
+                "or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):
@@ -742,8 +743,8 @@ class RateChoice:
             )
         if (passing := self.passing) is not None and not passing.gains:
             warn_user(
-                f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
-                f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
+                f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with "
+                f"an error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"

@@ -33,7 +33,7 @@ class TailChoice:
 
     @classmethod
     def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
-        """Return the mixture of the candidates for the largest error of a class, and draws from probabilities."""
+        """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
         models = judged.models
         members = [
@@ -95,7 +95,7 @@ class TailChoice:
         used = np.flatnonzero(self.ensemble.weights > 0)
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.rated.table.counted(shares.argmax(axis=1))
+        counts = self.rated.table.at_hand.counted(shares.argmax(axis=1))
         stated = [(error(by="class"), None)]
         refit = self.rated.refit
         return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)

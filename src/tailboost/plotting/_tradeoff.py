@@ -72,7 +72,7 @@ class TradeOffDisplay(Display):
         objective: str = "largest error",
         name: str | None = None,
     ) -> None:
-        pairs = [(limited, value)] + [selection] * (selection is not None)
+        pairs = [(limited, value)] if selection is None else [(limited, value), selection]
         arrays = [
             tuple(np.asarray(of, dtype=np.float64) for of in pair) for pair in pairs if pair is not None
         ]

@@ -185,8 +185,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
             swept(pool, program, 0)  # what a row costs is not known from its stratum
             free = [int(select(pool, program.within(light)).numbers[0])]
         elif not program.objective.worst:  # the answer of least expected cost
-            own = Member.of(0, program.prices(np.zeros(len(program.of))))
-            free = _filled(pool, program, own)
+            free = _filled(pool, program, Member.of(0, program.prices(np.zeros(len(program.of)))))
         found = select(pool, program, among=free)
         if found.keeps:
             return found
@@ -196,6 +195,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     _extend(some, over, randomized=randomized)
     if some is not pool:
         own = select(some, over)
+        assert own.growth is not None
         carried = [int(own.numbers[0]), *map(int, np.flatnonzero(own.growth.solved.weights))]
         number, *towards = pool.add_all([some.members[i] for i in carried])
         if not randomized:
@@ -232,7 +232,7 @@ def _towards(first: Member, ends: Sequence[Member]) -> list[Member]:
 
 
 def _filled(pool: Pool, program: Program, chosen: Member) -> list[int]:
-    """Add a candidate with costs of deferral at which about as many rows are deferred as may be, if any may."""
+    """Add a candidate, with a cost at which about as many rows are deferred as may be."""
     if not len(program.caps[1]):
         return [pool.add(chosen)]
     table = pool.table.at_hand
