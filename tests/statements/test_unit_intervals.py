@@ -110,7 +110,9 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
     for error, n, (low, high) in zip(fitted.unit_errors_, counts, fitted.unit_intervals_, strict=True):
         if n >= 10:  # no row is said twice, and none has another weight
-            assert (low, high) == pytest.approx(widened(error, int(n), 0.015), abs=LOTS)
+            more = fitted.combiner_.refit_spread
+            assert more >= 0.015
+            assert (low, high) == pytest.approx(widened(error, int(n), more), abs=LOTS)
 
 
 def test_intervals_are_what_the_table_shows(fitted):
@@ -234,7 +236,8 @@ def test_intervals_cover_the_error_of_a_refit():
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300
     unit, covered = np.repeat(np.arange(m), n // m), {True: 0, False: 0}
     for refit in covered:
-        rows = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=refit)
+        fold = (np.arange(n) % 5).astype(np.uint8) if refit else None
+        rows = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=refit, fold=fold)
         for _ in range(n_draws):
             answers = np.full(m, 0.2)
             counted = answers + 0.015 * refit * rng.normal(size=m)
@@ -242,3 +245,8 @@ def test_intervals_cover_the_error_of_a_refit():
             covered[refit] += ((low <= answers) & (answers <= high)).sum()
     for refit, count in covered.items():
         assert count / (m * n_draws) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / (m * n_draws)), refit
+    # One held-out part does not show how refits differ.
+    held_out = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=True)
+    table = table_of(held_out, rng.random(n) < 0.2, m)
+    assert table.intervals() is None
+    assert any("does not show how they differ" in note for note in table.notes)
