@@ -25,7 +25,6 @@ from tailboost.thresholds import (
     Selection,
     Table,
     fold_spread,
-    mixed,
     outlook,
     select,
     within_budget,
