@@ -299,8 +299,8 @@ class LimitsOutlook:
         p = self.probability
         said = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
         return (
-            f"on new rows all limits hold together with probability {said}, by simulation about the confusion "
-            "counts of this rule"
+            f"on new rows all limits hold together with probability {said}, by simulation about the "
+            "confusion counts of this rule"
         )
 
     @property
