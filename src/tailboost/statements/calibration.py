@@ -341,7 +341,7 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what a point lacks is tested
-        plain = model.reweight(limits=list(limits))
+        plain = model.reweight(limits=list(limits), confidence=0)  # the sequence tightens the limits itself
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
@@ -353,7 +353,7 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
             try:
-                yield model.reweight(limits=tighter)
+                yield model.reweight(limits=tighter, confidence=0)
             except InfeasibleLimitsError:
                 continue
         yield plain
