@@ -1,4 +1,4 @@
-"""Rules within limits that are useless are named, with the limit that forces them and the nearest useful one."""
+"""Useless rules within limits are named, with the limit that forces them and the nearest useful one."""
 
 import re
 import warnings

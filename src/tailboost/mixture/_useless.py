@@ -19,8 +19,9 @@ MOST_ALIKE = 0.95
 def useless(pool: Pool, program: Program, found: Selection) -> str | None:
     """Say why a rule within limits is useless, which limit forces that, and which one would not.
 
-    A rule is useless if it answers one action for more than 95 % of the rows, or if its objective is no better
-    than that of the best random guess within the same limits. None for a useful rule, or without limits.
+    A rule is useless if it answers one action for more than 95 % of the rows, or if its objective is no
+    better than that of the best random guess within the same limits. None for a useful rule, or without
+    limits.
     """
     if not program.limits or not found.keeps:
         return None
@@ -43,8 +44,8 @@ def useless(pool: Pool, program: Program, found: Selection) -> str | None:
     if not useful.any():
         return f"{forced}. No candidate is useful: the models may be too weak"
     return (
-        f"{forced}. The nearest limit with a useful rule: {_reached(program, limit, pool.counts[best])}, with "
-        f"{program.objective} of {values[best]:.4g}"
+        f"{forced}. The nearest limit with a useful rule: {_reached(program, limit, pool.counts[best])}, "
+        f"with {program.objective} of {values[best]:.4g}"
     )
 
 
@@ -74,7 +75,7 @@ def _best_guess(pool: Pool, program: Program) -> float:
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return what confusion counts reach in a limit: in the subgroup that is nearest to its bound or beyond."""
+    """Return what counts reach in a limit: in the subgroup that is nearest to its bound or beyond."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares or len(values) < 2:

@@ -26,9 +26,9 @@ CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
 SOLVED = 1e-6
 # More than the rounding error of a sum of shares.
 ROUNDING = 1e-12
-# Starts of a search, and by how much a rule may be worse than the best mixture before it is searched for. On 98
-# problems of 7 tables (2 splits) .0005, .005, .01 and no search keep .59, .63, .59 and .73 of the limits on fresh
-# rows, with an error of .199, .199, .200 and .214.
+# Starts of a search, and by how much a rule may be worse than the best mixture before it is searched for. On
+# 98 problems of 7 tables (2 splits) .0005, .005, .01 and no search keep .59, .63, .59 and .73 of the limits
+# on fresh rows, with an error of .199, .199, .200 and .214.
 STARTS, SHORT = 4, 5e-3
 # Rows on which candidates are made.
 ROWS = 50_000
