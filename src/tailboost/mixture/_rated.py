@@ -19,6 +19,7 @@ from tailboost.classifiers.plan import (
     ConfidenceNotReachedWarning,
     LimitBelowNoiseWarning,
     SmallUnitsWarning,
+    UselessRuleWarning,
 )
 from tailboost.combiners import MixtureEnsemble
 from tailboost.data import GroupNames, Rows
@@ -26,6 +27,7 @@ from tailboost.learners.table import TableReader
 from tailboost.mixture._members import SHOWN, ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.mixture._useless import useless
 from tailboost.rates import (
     AT_MOST,
     GAP,
@@ -754,6 +756,8 @@ class RateChoice:
                 f"{self.objective}: {found.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {found.bound:.4g}"
             )
+        if (why := useless(self.pool, self.program, found)) is not None:
+            warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
         if (passing := self.passing) is not None and not passing.gains:
             warn_user(
                 f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with "
