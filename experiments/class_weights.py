@@ -33,8 +33,6 @@ Floats = NDArray[np.float64]
 OF_ERRORS, OF_ROWS = "w_y / n_y", "w_y"
 WEIGHTINGS = (OF_ERRORS, OF_ROWS)
 METHODS = {HALF: 0.5, BOOSTING: GAMMA}
-DISCS = CASES[1:]
-K = 4
 LEARNING_RATE, BETAS, EPSILON = 0.01, (0.9, 0.999), 1e-8  # Adam, as published and PyTorch's defaults
 # w·r is compared with ½ + γ; w has rounding errors.
 ROUNDING = 1e-9
@@ -183,11 +181,13 @@ class Game:
     votes: NDArray[np.int64] = field(init=False)
     votes_test: NDArray[np.int64] = field(init=False)
     epochs: list[int] = field(default_factory=list)
+    history: list[Floats] = field(default_factory=list)
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.w = np.full(K, 1 / K)
         self.sizes = np.bincount(self.rows.y)
+        K = self.classes = len(self.sizes)
+        self.w = np.full(K, 1 / K)
         self.votes = np.zeros((len(self.rows.y), K), dtype=np.int64)
         self.votes_test = np.zeros((len(self.rows.y_test), K), dtype=np.int64)
         gamma = METHODS[self.method]
@@ -217,7 +217,7 @@ class Game:
     def judge(self, answers: NDArray[np.int64], limits: Limits) -> bool:
         """Return whether a net meets the weak-learning condition after one more epoch."""
         self.epoch += 1
-        errors = np.bincount(self.rows.y, weights=answers != self.rows.y, minlength=K) / self.sizes
+        errors = np.bincount(self.rows.y, weights=answers != self.rows.y) / self.sizes
         self.good = errors < 1 - self.case.theta
         reached = float(self.w @ self.good)
         if reached >= self.goal:
@@ -233,6 +233,7 @@ class Game:
         self.votes[np.arange(len(answers)), answers] += 1
         self.votes_test[np.arange(len(answers_test)), answers_test] += 1
         self.epochs.append(self.epoch)
+        self.history.append(self.w)
         self.w = self.w * np.exp(-self.eta * self.good)
         self.w /= self.w.sum()
         if len(self.epochs) == self.most:
@@ -247,13 +248,15 @@ class Game:
             "stopped": self.stopped,
         }
         if self.epochs:
-            train, test = (np.eye(K)[votes.argmax(1)] for votes in (self.votes, self.votes_test))
+            train, test = (np.eye(self.classes)[votes.argmax(1)] for votes in (self.votes, self.votes_test))
             of_test = class_errors(test, self.rows.y_test)
             told |= {
                 "train": class_errors(train, self.rows.y).round(5).tolist(),
                 "test": of_test.round(5).tolist(),
                 "mean test": round(float(1 - test[np.arange(len(test)), self.rows.y_test].mean()), 5),
             }
+        if self.seed == 0 and len(self.epochs) > 1:  # for Figure 4
+            told["weights"] = np.round(self.history, 4).tolist()
         return told
 
     def file(self, folder: Path) -> Path:
@@ -266,7 +269,7 @@ class Game:
         folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(
             self.file(folder), w=self.w, votes=self.votes.astype(np.int16),
-            votes_test=self.votes_test.astype(np.int16), epochs=self.epochs,
+            votes_test=self.votes_test.astype(np.int16), epochs=self.epochs, history=self.history,
         )  # fmt: skip
 
     def resume(self, folder: Path) -> None:
@@ -274,13 +277,16 @@ class Game:
         if (file := self.file(folder)).exists():
             with np.load(file) as kept:
                 self.w, self.epochs = kept["w"], kept["epochs"].tolist()
+                self.history = list(kept["history"])
                 self.votes, self.votes_test = (kept[n].astype(np.int64) for n in ("votes", "votes_test"))
             self._begin()
 
 
 def train(games: list[Game], limits: Limits, batch: int, late: Any) -> Iterator[Game]:
     """Train the games of one table side by side; yield each when it ends, until ``late()``."""
-    nets = Nets((2, *limits.hidden, K), len(games))
+    if not games:
+        return
+    nets = Nets((2, *limits.hidden, games[0].classes), len(games))
     torch, device = nets.torch, nets.device
 
     def stacked(arrays: Sequence[Any], dtype: Any = np.float32) -> Any:
@@ -292,7 +298,7 @@ def train(games: list[Game], limits: Limits, batch: int, late: Any) -> Iterator[
     while games and not late():
         if fresh:
             X = stacked([game.rows.X for game in games])
-            targets = stacked([np.eye(K)[game.rows.y] for game in games])
+            targets = stacked([np.eye(game.classes)[game.rows.y] for game in games])
             weight = stacked([game.row_weight for game in games])
             tests = [torch.from_numpy(game.rows.X_test).to(device) for game in games]
             at = torch.arange(len(games), device=device)[:, None]
@@ -322,11 +328,13 @@ def play(settings: Settings, name: str) -> Report:
     cells = Cells(settings, name)
     folder = settings.out / "checkpoints" / f"{name}-{settings.scale}"
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for case in DISCS:
+    for case in CASES:
         games = []
         for seed in range(settings.repeats):
             rows = Rows.draw(case, seed, _sizes(limits))
-            games += [Game(case, rows, seed, w, m) for w in WEIGHTINGS for m in METHODS]
+            # With classes of equal size the two weightings are one.
+            weightings = WEIGHTINGS if np.ptp(np.bincount(rows.y)) else WEIGHTINGS[:1]
+            games += [Game(case, rows, seed, w, m) for w in weightings for m in METHODS]
         chosen = not settings.only or case.title.casefold() in {o.casefold() for o in settings.only}
         missing = [
             game
@@ -350,7 +358,7 @@ def play(settings: Settings, name: str) -> Report:
                 found.setdefault(case.title, {}).setdefault(f"{game.method}, {game.weighting}", []).append(
                     cell
                 )
-    return Report(_text(settings, limits, found), _summary(settings, found))
+    return Report(_text(settings, limits, found), _summary(settings, found), partial(_picture, found))
 
 
 def _key(game: Game, settings: Settings) -> dict[str, Any]:
@@ -358,7 +366,7 @@ def _key(game: Game, settings: Settings) -> dict[str, Any]:
 
 
 def _sizes(limits: Limits) -> Scale:
-    return Scale(limits.hidden, limits.epochs, 100, limits.discs, limits.discs, 1)
+    return Scale(limits.hidden, limits.epochs, 100, 4 * limits.discs, limits.discs, 1)
 
 
 def _of_votes(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -367,7 +375,7 @@ def _of_votes(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _summary(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, Any]:
     tables: dict[str, Any] = {}
-    for case in DISCS:
+    for case in CASES:
         for name, cells in found.get(case.title, {}).items():
             told: dict[str, Any] = {
                 "rounds": [cell["rounds"] for cell in cells],
@@ -385,14 +393,14 @@ def _summary(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]
 def _text(settings: Settings, limits: Limits, found: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     parts = [
         f"{settings.repeats} seeds, 95 % intervals over them; test errors in per cent, of {limits.discs:,} "
-        f"rows of the small disc and {10 * limits.discs:,} of each other. "
-        f"Nets 2-{'-'.join(map(str, limits.hidden))}-4, "
+        f"rows of the small disc and {10 * limits.discs:,} of each other, {4 * limits.discs:,} of each "
+        f"square. Nets 2-{'-'.join(map(str, limits.hidden))}-K, "
         f"Adam at {LEARNING_RATE:g}, batches of 100. A round fails after {limits.epochs:,} epochs, or after "
         f"{limits.idle:,} without a larger w·r; the rounds before it vote."
     ]
     header = ["method", "row weights", "worst test", "mean test", "published: worst / mean", "rounds"]
     header.append("epochs of a round")
-    for case in DISCS:
+    for case in CASES:
         body = []
         for name, cells in found.get(case.title, {}).items():
             method, _, weighting = name.partition(", ")
@@ -411,10 +419,29 @@ def _text(settings: Settings, limits: Limits, found: dict[str, dict[str, list[di
     return "\n\n".join(parts)
 
 
+def _picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
+    """Draw the class weights by round of the first seed, as Figure 4."""
+    shown = [
+        (f"{title}, {name.partition(', ')[2]}", cells[0]["weights"])
+        for title, by_name in found.items()
+        for name, cells in by_name.items()
+        if "weights" in cells[0]
+    ]
+    size = (4.0 * max(1, len(shown)), 2.8)
+    figure, axes = plt.subplots(1, max(1, len(shown)), figsize=size, layout="constrained", squeeze=False)
+    for ax, (title, weights) in zip(axes[0], shown, strict=False):
+        for k, of_class in enumerate(np.transpose(weights)):
+            ax.plot(of_class, linewidth=1, label=f"class {k}")
+        ax.set(xlabel="round", ylabel="class weight")
+        ax.set_title(title, fontsize="small")
+        ax.legend(fontsize="x-small")
+    return figure
+
+
 EXPERIMENTS = (
     Experiment(
         "class-weights",
-        "Table II of Saito et al. 2024 with row weights w_y / n_y and w_y",
+        "Tables I and II of Saito et al. 2024 with row weights w_y / n_y and w_y",
         play,
         repeats=5,
         needs_data=False,

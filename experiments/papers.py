@@ -187,8 +187,10 @@ ITEMS = (
     Item(SAITO, "Figures 2 to 5: boundaries on squares and discs", PARTLY,
          "drawn for the squares and for one of the discs", ("worst-class-artificial", "artificial-nets")),
     Item(SAITO, "Figure 6: radar of class errors", PARTLY,
-         "`experiments/_radar.py` draws it from any record of images; at paper scale there is none",
-         ("cifar10",), "python -m experiments._radar results/cifar10.json radar.png"),
+         "`experiments/_radar.py` draws it from any record of images, here of MNIST and Fashion-MNIST made "
+         "imbalanced; at paper scale there is none",
+         ("mnist-imbalanced",),
+         "python -m experiments._radar results/mnist-imbalanced.json mnist-imbalanced-radar.png"),
     Item(SAITO, "Figures 7 and 8", PARTLY,
          "the curves of Tables IX and X: worst and mean error by θ; as these tables",
          ("worst-class-sensitivity",)),

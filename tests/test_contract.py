@@ -16,8 +16,8 @@ from tailboost.classifiers.curve import Curve
 from tailboost.thresholds import RateTable
 
 ATTRIBUTES = (
-    "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "objective_", "rates_",
-    "subgroup_errors_", "unit_errors_", "unit_estimates_", "unit_intervals_", "units_",
+    "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "limits_probability_", "objective_",
+    "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
 )  # fmt: skip
 BOOSTERS = pytest.mark.xfail(reason="the boosters select by losses", strict=False)
 
@@ -93,7 +93,7 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
     assert has["guarantee_"].details
     m = len(has["units_"])
     assert list(has["subgroup_errors_"]) == has["units_"]
-    assert has["unit_errors_"].shape == has["unit_estimates_"].shape == (m,)
+    assert has["unit_errors_"].shape == (m,)
     assert has["unit_intervals_"].shape == (m, 2)
     limited = problem not in ("nothing", "cvar", "drawn")
     assert has["limits_met_"] is has["bound_met_"]

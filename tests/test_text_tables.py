@@ -1,11 +1,10 @@
 """Tables as text: one function for all that print one."""
 
-import numpy as np
-from tailboost.statements.units import UnitErrors
-
 from tailboost._html import html_table, text_table
+from tailboost.thresholds import RateLine, RateTable
 
 HEADS = ["name", "rows", "by"]
+LINES = [("<b>", 0.5, 2.0), ("y", 0.25, 1.0)]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
 
 
@@ -27,8 +26,9 @@ def test_a_remark_does_not_widen_its_column():
 
 
 def test_text_and_notebook_show_the_same_cells():
-    errors = {"randomised": np.array([0.5, 0.25])}
-    table = UnitErrors("class", ["<b>", "y"], np.array([2, 1]), "7 rows", errors).table()
+    nan = float("nan")
+    lines = [RateLine("error by class", k, e, nan, nan, n, "", nan, None) for k, e, n in LINES]
+    table = RateTable(tuple(lines), "7 rows", kind="class")
     text, html = str(table), table._repr_html_()  # what notebooks call
     assert text.splitlines()[1].split() == ["class", "rows", "on", "these", "rows"]
     for cell in ("0.500", "0.250", "7 rows"):

@@ -44,12 +44,12 @@ BOOSTED = {
 
 @pytest.mark.parametrize("wish", BOOSTED)
 def test_small_trees_are_boosted(data, wish, tmp_path):
-    """The default learner is ten trees of depth 3, as the docstrings say, and a game is played."""
+    """The default learner is 20 trees of depth 3, as the docstrings say, and a game is played."""
     X, y, groups = data
     classifier, grouped = BOOSTED[wish]
     given = {"groups": groups} if grouped else {}
     clf = clone(classifier).set_params(random_state=3).fit(X, y, **given)
-    learner = HistBoostClassifier(n_estimators=10, max_depth=3)
+    learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     same = clone(classifier).set_params(estimator=learner, random_state=3).fit(X, y, **given)
     assert len(clf.trace_) == clf.n_iter_ >= 1
     for method in ("predict", "predict_proba", "predict_shares"):
@@ -119,7 +119,9 @@ def test_without_shrinkage_the_mixture_minimises_the_measured_errors(data):
         np.r_[np.zeros(m), 1.0], A_ub=np.c_[errors, -np.ones(3)], b_ub=np.zeros(3),
         A_eq=[np.r_[np.ones(m), 0.0]], b_eq=[1.0],
     )  # fmt: skip
-    assert (errors @ clf.estimator_weights_).max() == pytest.approx(best.fun, abs=1e-9)
+    assert (errors @ clf.estimator_weights_).max() == pytest.approx(
+        best.fun, abs=1e-3
+    )  # the price of the overall error in `select`
 
 
 def test_shrinkage_is_no_negative_number(data):

@@ -63,7 +63,7 @@ def test_steps_are_those_of_adam_with_class_weights():
 
 
 def game(weighting, method=cw.BOOSTING, seed=0):
-    case = cw.DISCS[0]
+    case = cw.CASES[1]
     return cw.Game(case, cw.Rows.draw(case, seed, cw._sizes(TINY)), seed, weighting, method)
 
 
@@ -97,6 +97,21 @@ def test_a_game_is_hedge_over_classes():
     assert 0 < len(played.epochs) < 12
 
 
+def test_equal_classes_have_one_weighting_and_weights_by_round(tmp_path, monkeypatch):
+    monkeypatch.setitem(cw.SCALES, "small", TINY)
+    monkeypatch.setattr(cw, "CASES", cw.CASES[:1])
+    monkeypatch.setitem(cw.METHODS, cw.BOOSTING, 0.4)
+    report = cw.play(Settings(tmp_path, repeats=1, say=lambda line: None), "class-weights")
+    (table,) = report.summary["tables"].values()
+    assert set(table) == {f"{m}, {cw.OF_ERRORS}" for m in cw.METHODS}
+    for line in (tmp_path / "class-weights.jsonl").read_text().splitlines():
+        cell = json.loads(line)["values"]
+        if weights := cell.get("weights"):
+            assert len(weights) == cell["rounds"]
+            np.testing.assert_allclose(weights[0], 0.2)
+            np.testing.assert_allclose(np.sum(weights, axis=1), 1, atol=1e-3)
+
+
 def test_a_round_fails_by_either_limit():
     hopeless = game(cw.OF_ERRORS, cw.HALF)
     wrong = (hopeless.rows.y + 1) % 4
@@ -109,7 +124,7 @@ def test_a_round_fails_by_either_limit():
 @pytest.fixture
 def toy(monkeypatch):
     monkeypatch.setitem(cw.SCALES, "small", TINY)
-    monkeypatch.setattr(cw, "DISCS", cw.DISCS[:1])
+    monkeypatch.setattr(cw, "CASES", cw.CASES[1:2])
     monkeypatch.setitem(cw.METHODS, cw.BOOSTING, 0.4)  # fewer rounds
 
 

@@ -110,8 +110,9 @@ def test_groups_that_appear_later(tally):
 def test_batches_that_repeat_rows(tally):
     """Batches with a share of rows of earlier ones: more than 10 % in all are refused, fresh ones are not."""
     rng = np.random.default_rng(0)
-    for k in range(300):
+    for k in range(150):
         share, size = rng.choice([0.0, 0.02, 0.25, 0.5, 1.0]), int(rng.choice([5, 20, 100]))
+        size = 100 if share == 0.02 else size  # two copies among five rows are many, though rare
         X, y = few_valued(rng, 4000, (3,), continuous=True)
         watch, refused, start = tb.Watch.against(Model(), 0.45), False, 0
         for j in range(int(600 / size)):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost._rows import Sketch, labels_too_alike
+from tailboost._rows import Sketch, hash_rounded_rows, labels_too_alike
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -48,6 +48,38 @@ def test_a_point_of_the_trade_off_is_calibrated():
     assert np.max(list(errors.values())) < 0.4  # 95 % of the time, and the seed is fixed
     with pytest.raises(tb.SeenRowsError):
         tb.certify(point, X[600:1300], y[600:1300])
+
+
+def test_rows_of_several_choices_count_together():
+    """A table with 4 % of its rows from each of ten choices is refused, by no choice alone."""
+    rng = np.random.default_rng(0)
+    table, labels = rng.normal(size=(1600, 4)), rng.integers(0, 2, 1600)
+    mix = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(table[:100], labels[:100])
+    for k in range(10):
+        part = slice(100 + 100 * k, 200 + 100 * k)
+        mix = mix.reweight(table[part], labels[part])
+    few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
+    rows = np.r_[few, 1100:1160]
+    assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.chosen_rows_)
+    assert mix.count_known(table[rows]).tolist() == [[0, 100], [40, 100]]
+    with pytest.raises(tb.SeenRowsError, match="combination was chosen on 40%"):
+        tb.certify(mix, table[rows], labels[rows])
+    tb.certify(mix, table[1100:], labels[1100:])
+
+
+def test_a_union_of_fingerprints_knows_the_rows_of_all():
+    """Whatever their sizes: as many rows as by counting, among those that the sparsest one samples."""
+    rng = np.random.default_rng(0)
+    hashes = [rng.integers(2**63, size=n).astype(np.uint64) for n in (50, 400, 3000)]
+    sketches = [Sketch.of(each, most=1000) for each in hashes]
+    union = Sketch.union([*sketches, Sketch.of(hashes[0][:0])])
+    asked = np.concatenate(
+        [hashes[0][:20], hashes[1][:30], hashes[2][:500], rng.integers(2**63, size=700).astype(np.uint64)]
+    )
+    inside = (asked >> np.uint64(32)) <= sketches[2].limit
+    assert union.limit == sketches[2].limit
+    assert union.knows(asked).tolist() == np.isin(asked, np.concatenate(hashes))[inside].tolist()
+    assert not Sketch.union([]).knows(asked).any()
 
 
 # -- copies ------------------------------------------------------------------------------------------------

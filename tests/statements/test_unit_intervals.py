@@ -10,11 +10,14 @@ from scipy.stats import binomtest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from tailboost.statements.units import UnitErrors
 
 import tailboost as tb
+from tailboost import rates
+from tailboost.combiners import Grouping, SubgroupMixture
+from tailboost.combiners.pool import Pool
 from tailboost.confidence import clopper_pearson_interval
-from tailboost.data import Rows
+from tailboost.data import GroupNames, Rows
+from tailboost.game import Response
 from tailboost.learners import HistTreeClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -156,7 +159,8 @@ def test_groups_that_overlap(data):
         errors, ends = clf.guarantee_.units.column("value", "randomised"), clf.expected_unit_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
-        n = np.array([(column == value).sum() for column in table.values() for value in np.unique(column)])
+        columns = [table[name] for name in sorted(table)]  # the order of units_
+        n = np.array([(column == value).sum() for column in columns for value in np.unique(column)])
         assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
 
@@ -167,7 +171,7 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
     assert np.isnan(clf.unit_intervals_).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(clf.unit_errors_).tolist() == [False, False, True]
-    assert "No interval for the error of b: fewer than 10 rows" in str(clf.guarantee_.units)
+    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.guarantee_.units)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):
@@ -177,8 +181,8 @@ def test_no_interval_for_rows_that_members_were_fitted_on(data):
     assert clf.guarantee_.upper is None
     assert "No intervals: members were fitted on these rows" in str(clf.guarantee_.units)
     clf = tree_game().fit(X, y)
-    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_ is None  # answers there are not kept
-    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_ is None  # other units
+    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_.shape == (3, 2)
+    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_.shape == (2, 2)
     assert clf.reweight(alpha=0.5).unit_intervals_.shape == (3, 2)
 
 
@@ -200,15 +204,24 @@ def test_a_mixture_of_any_models(data):
         assert tuple(ends) == pytest.approx(widened(error, int((y == name).sum()), 0.0), abs=LOTS)
 
 
+def table_of(rows, wrong, m):
+    """Errors by group of one member that is wrong on some rows."""
+    pool = Pool.open(rows, 2)
+    pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
+    grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
+    of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
+    combiner = SubgroupMixture.on(pool, of_group, grouping)
+    return combiner.errors_of(combiner.candidates().counts[0])
+
+
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
     rng = np.random.default_rng(0)
     n, m = 300, 4
     unit, wrong, lots = rng.integers(m, size=n), rng.random(n) < 0.4, rng.permutation(n).astype(np.uint16)
 
     def found(twice, weight):
-        rows = Rows(np.zeros(len(twice), int), weight, None, "rows", lots[twice])
-        of = UnitErrors.of("group", [*range(m)], rows, unit[twice], predict=None, drawn=wrong[twice] * 1.0)
-        return of.table().intervals("randomised")
+        rows = Rows(np.zeros(len(twice), int), weight, unit[twice], "rows", lots[twice])
+        return table_of(rows, wrong[twice], m).intervals()
 
     once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
     heavier = np.where(once < 50, 2.0, 1.0)
@@ -221,13 +234,11 @@ def test_intervals_cover_the_error_of_a_refit():
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300
     unit, covered = np.repeat(np.arange(m), n // m), {True: 0, False: 0}
     for refit in covered:
-        rows = Rows(np.zeros(n, int), np.ones(n), None, "rows", refit=refit)
+        rows = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=refit)
         for _ in range(n_draws):
             answers = np.full(m, 0.2)
             counted = answers + 0.015 * refit * rng.normal(size=m)
-            wrong = (rng.random(n) < counted[unit]).astype(float)
-            table = UnitErrors.of("group", [*range(m)], rows, unit, predict=None, drawn=wrong).table()
-            low, high = table.intervals("randomised").T
+            low, high = table_of(rows, rng.random(n) < counted[unit], m).intervals().T
             covered[refit] += ((low <= answers) & (answers <= high)).sum()
     for refit, count in covered.items():
         assert count / (m * n_draws) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / (m * n_draws)), refit

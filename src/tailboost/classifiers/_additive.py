@@ -137,6 +137,11 @@ class AdditiveClassifier(BaseBoostClassifier):
         """None: there are no limits."""
         check_is_fitted(self)
 
+    @property
+    def limits_probability_(self) -> None:
+        """None: there are no limits."""
+        check_is_fitted(self)
+
     def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
         """Return the trade-off of two rates: one point, because additive classifiers have one rule.
 

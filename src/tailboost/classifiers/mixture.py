@@ -105,7 +105,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         check_is_fitted(self)
-        return self._counting.rates_of(self._counts())
+        combiner, counts = self._counting, self._counts()
+        return combiner.rates_of(counts).expecting(combiner.outlook(counts))
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Probability that `predict` keeps all limits on new rows, see `RateTable.outlook`; None without."""
+        likely = self.rates_.outlook
+        return None if likely is None else likely.probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -231,6 +238,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         X, y = unpack(X, y)
         pool, grouping = combiner.pool, self._counting.grouping
         given = rows_given("reweight", X, y, sample_weight=sample_weight)
+        if groups is not None and own and not self._by_groups:
+            raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given:
             if groups is not None and not own:
                 new._name_groups(groups, n_rows_of(X))
@@ -401,6 +410,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         )
         new._set_ensemble(combiner.ensemble(mixture))
         return new
+
+    @property
+    def _by_groups(self) -> bool:
+        """Whether the objective or a limit is about groups."""
+        return self.combiner_ is self._counting and bool(self._counting.steering.needs_groups)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the answers of the classifiers of a curve; members are asked once."""

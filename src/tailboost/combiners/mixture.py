@@ -183,6 +183,9 @@ class Mixture:
         """Part of the weight that is left out as outliers."""
         return self.pool.ledger.dropped
 
+    def largest_error(self, mixture: Floats) -> None:
+        """Return None: the objective is about rows."""
+
     def on_all(self, mixture: Floats) -> float:
         """Return the objective with all rows counted, the outliers too."""
         return self.objective.evaluate(self.pool.ledger.whole, mixture)

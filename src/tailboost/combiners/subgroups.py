@@ -19,11 +19,13 @@ from tailboost.solvers import minimize_cvar_mixture
 from tailboost.targets import DECIMALS
 from tailboost.thresholds import (
     SLIGHT,
+    LimitsOutlook,
     Program,
     RateTable,
     Selection,
     Table,
     mixed,
+    outlook,
     select,
     solve,
     within_budget,
@@ -32,6 +34,8 @@ from tailboost.thresholds import Pool as Candidates
 
 # Rounding of errors, so that a mixture does not depend on the order of the rows.
 ERROR_DECIMALS = 12
+# Parts of the limits within which mixtures are tried if `predict` breaks the limits themselves.
+SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 # Room of a limit at a level that a mixture reaches, for the rounding of its solver.
 EASED = 1e-9
 
@@ -194,11 +198,41 @@ class SubgroupMixture:
         numbers = [*range(first), *range(t, len(self.pool.members))]
         return Candidates(self.table, numbers, [*self._counts[:first], *self._extra_counts])
 
-    def selection(self, n_rounds: int | None = None) -> Selection:
-        """Return the selected members with their mixture weights."""
+    def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
+        """Return the mixture weights of all members, and the gap of the selected rule.
+
+        Limits are about `predict`. If members share the weight, it answers by the largest share and can break
+        a limit that the randomised rule keeps. Then the candidates are the answers of this mixture, of
+        mixtures within tighter limits, and of single members.
+        """
         pool = self.candidates(n_rounds)
         program = within_budget(pool, self.program, self.mean_budget)
-        return select(pool, program, randomized=self.randomized)
+        found = select(pool, program, randomized=self.randomized)
+        weights = self.weights(found, n_rounds)
+        if not self.randomized or not self.limits or self._keeps(weights):
+            return weights, found.gap
+        mixtures = [weights]
+        for share in SHARES:
+            tighter = [self._at(limit, share) for limit in self.limits]
+            own = program.within((*tighter, *program.limits[len(tighter) :]))
+            mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
+        counts = [*map(self.predicted, mixtures), *pool.counts]
+        mixtures += list(np.eye(len(self.pool.members))[pool.members])
+        rules = Candidates(self.table, list(range(len(mixtures))), counts)
+        return mixtures[int(select(rules, program).numbers[0])], found.gap
+
+    def predicted(self, mixture: Floats) -> Floats:
+        """Return the confusion counts of `predict` of a mixture, shape (S, K)."""
+        return self.counted(self.pool.shares(self.ensemble(mixture)).argmax(axis=1))
+
+    def _keeps(self, mixture: Floats) -> bool:
+        return bool((self.program.excesses(self.predicted(mixture)) <= SLIGHT).all())
+
+    def _at(self, limit: Limit, share: float) -> Limit:
+        """Return a limit with bounds tighter by a share of them."""
+        names = [limit.form] if limit.compares else limit.rate.terms(self.table.strata).names
+        bounds = np.array([limit.bound]) if limit.compares else limit.bounds(names)
+        return limit.tightened(dict(zip(names, ((1.0 - share) * bounds).tolist(), strict=True)))
 
     def front_of(self, limited: Any, n_points: int) -> tuple[Floats, list[Floats]]:
         """Return rules between the least objective and the tightest limit on another rate.
@@ -304,8 +338,7 @@ class SubgroupMixture:
             voters = self._voters(n_rounds)
             mixture[:voters] = 1.0 / voters
             return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order[order < voters])
-        found = self.selection(n_rounds)
-        return self.ensemble(self.weights(found, n_rounds), found.gap)
+        return self.ensemble(*self.selection(n_rounds))
 
     def weights(self, found: Selection, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
@@ -340,6 +373,10 @@ class SubgroupMixture:
     dropped: ClassVar[float] = 0.0
     price: ClassVar[None] = None
 
+    def largest_error(self, mixture: Floats) -> float | None:
+        """Return the largest error of a subgroup if the objective is another rate, else None."""
+        return None if self.objective.worst else float(np.nanmax(self._errors(self.mixed(mixture))))
+
     def on_all(self, mixture: Floats) -> float:
         """Return the objective; no row is left out."""
         return self.value(mixture)
@@ -366,6 +403,9 @@ class SubgroupMixture:
         highest: float = np.nanmax([1.0 if np.isnan(line.high) else line.high for line in found])
         return highest
 
+    def _errors(self, counts: Floats) -> Floats:
+        return self.steering.terms(self.table.strata).values(counts)
+
     def errors_of(self, counts: Floats, rate: Any = None) -> RateTable:
         """Return the errors of subgroups by confusion counts, on the selection data."""
         rate = self.steering if rate is None else rate
@@ -381,6 +421,11 @@ class SubgroupMixture:
         rows, strata = self.pool.ledger.rows, self.table.strata
         found = RateTable.counted(stated, strata, counts, rows.words, kind=kind, refit=rows.refit)
         return found.on_fitted_rows() if rows.fitted else found
+
+    def outlook(self, counts: Floats) -> LimitsOutlook | None:
+        """Return how likely a rule with these confusion counts keeps the limits on new rows."""
+        rows = self.pool.ledger.rows
+        return None if rows.fitted else outlook(self.limits, self.table.strata, counts, rows.refit)
 
     def stating(
         self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None

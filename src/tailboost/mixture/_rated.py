@@ -574,12 +574,9 @@ class RateChoice:
         growth, worth = self.selection.growth, None
         if growth is not None:
             worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        likely = outlook(
-            self.stated.limits, self.program.strata, self.selection.counts, self.refit, self.confidence or 0.9
-        )
-        table = RateTable.of(
-            self.program, self.selection.counts, self.words, worth, outlook=likely, refit=self.refit
-        )
+        limits, strata, counts = self.stated.limits, self.program.strata, self.selection.counts
+        likely = outlook(limits, strata, counts, self.refit, self.confidence or 0.9)
+        table = RateTable.of(self.program, counts, self.words, worth, refit=self.refit).expecting(likely)
         if likely is None and self.stated.limits:
             table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
@@ -710,8 +707,8 @@ class RateChoice:
         if self.confidence is not None and likely is not None and likely.probability < self.confidence:
             warn_user(
                 f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
-                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows or "
-                "lower confidence=",
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows, "
+                "or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
         if limits and not self.sharing and found.keeps and found.gap > DEAR * abs(found.value):

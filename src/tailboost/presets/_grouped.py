@@ -23,8 +23,10 @@ from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools
 from tailboost.thresholds import RateTable
 
-# Size of the default learner, which is fitted in every round.
-N_TREES, DEPTH = 10, 3
+# Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
+# ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
+# times the seconds. One tree of depth 5 had a largest class error higher by .089 ± .022.
+N_TREES, DEPTH = 20, 3
 
 
 class Found:

@@ -150,7 +150,7 @@ class Guarantee:
     ignores_features : bool
         Whether every member with a share answers one class to all judged rows.
     largest_error : float or None
-        The largest error itself, where the objective is what errors are beyond those allowed.
+        The largest error of a subgroup, if the objective is another rate within limits.
     is_coin_flip : bool
         Whether the mixture is no better than a coin flip.
     beats_coin_flip_from : float or None
@@ -276,9 +276,7 @@ class Guarantee:
     def standing(self) -> str:
         """One sentence: what the headline rests on, or that no better than a coin is shown."""
         member = f"; compared with {self.alone}, on the same rows" if self._without else ""
-        # With targets these are excesses, not errors.
-        excess = "" if self.largest_error is None else " beyond what is allowed"
-        blind = f"the best answer that ignores the features ({self.constants_value:.3f}{excess})"
+        blind = f"the best answer that ignores the features ({self.constants_value:.3f})"
         if self.beats_coin:
             return (
                 f"Measured on {self.judged_on}: better than any answer without the features, by a 95 % "
@@ -287,9 +285,7 @@ class Guarantee:
         if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
             return f"No better than {blind}: {self._why}{member}."
         most = (
-            "no interval for new rows is known"
-            if self.upper is None
-            else f"at most {self.upper:.3f}{excess} (95 %)"
+            "no interval for new rows is known" if self.upper is None else f"at most {self.upper:.3f} (95 %)"
         )
         return f"Not shown to be better than {blind}: {most}{member}."
 
@@ -414,7 +410,7 @@ def guarantee(
         constants_value=combiner.constants,
         only=only,
         ignores_features=None not in constants,
-        largest_error=None,
+        largest_error=combiner.largest_error(mixture),
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
         beats_coin_flip_from=None if combiner.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),

@@ -160,7 +160,6 @@ class RateTable:
         words: str,
         worth: Sequence[Floats] | None = None,
         *,
-        outlook: LimitsOutlook | None = None,
         refit: bool = False,
     ) -> RateTable:
         """Return the table of a rule on the rows on which it was selected.
@@ -175,18 +174,18 @@ class RateTable:
             What rows these are.
         worth : sequence of ndarray, optional
             What each limit is worth, by unit, see `Program.worth`.
-        outlook : LimitsOutlook, optional
-            How likely the rule keeps its limits on new rows.
         refit : bool
             Whether refits answer instead of the models that were counted.
         """
-        strata = program.strata
         stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
         prices = None if worth is None else [None, *worth]
-        table = cls.counted(stated, strata, counts, words, worth=prices, refit=refit)
+        return cls.counted(stated, program.strata, counts, words, worth=prices, refit=refit)
+
+    def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
+        """Return the table with how likely the rule keeps its limits on new rows."""
         if outlook is None:
-            return table
-        return replace(table, outlook=outlook, notes=(*table.notes, outlook.sentence))
+            return self
+        return replace(self, outlook=outlook, notes=(*self.notes, outlook.sentence))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
