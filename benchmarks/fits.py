@@ -250,9 +250,7 @@ def growth(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def rounds_of(name: str, T: int) -> dict[str, Any]:
     """Processor seconds of a fit of T rounds without early stopping."""
     X, y = table(10_000, 20, 2)
-    clf = getattr(tb, name)(
-        n_estimators=T, n_iter_no_change=None, random_state=0, n_jobs=1
-    )
+    clf = getattr(tb, name)(n_estimators=T, n_iter_no_change=None, random_state=0, n_jobs=1)
     groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
     return {"who": name, "rounds": T} | measured(lambda: clf.fit(X, y, **groups))
 

@@ -2,8 +2,8 @@
 Targets for each class
 ======================
 
-"Class 0 at most 25 % wrong, the others 40 %." Targets are met or not met on rows that members did not see,
-and a warning names the class that misses. That is an estimate, not a certificate.
+"Class 0 at most 25 % wrong, the others 40 %." Targets are limits on the selection data, and a warning names the
+class that misses. They are no certificate.
 """
 
 import warnings
@@ -28,7 +28,7 @@ for name, targets in {"possible": possible, "impossible": impossible}.items():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         clf = tb.RobustMixtureClassifier(max_error=targets, random_state=0).fit(X, y)
-    print(f"{name}: bound_met_ = {clf.bound_met_}", *(str(w.message) for w in said), sep="\n    ")
+    print(f"{name}: limits_met_ = {clf.limits_met_}", *(str(w.message) for w in said), sep="\n    ")
     shown[name] = clf
 
 # %%

@@ -46,9 +46,7 @@ class StandIn:
         return self
 
     def tradeoff(self):
-        return SimpleNamespace(
-            values=(np.array([0.2, 0.3]), np.array([0.5, 0.4])), predicted=self.predicted
-        )
+        return SimpleNamespace(values=(np.array([0.2, 0.3]), np.array([0.5, 0.4])), predicted=self.predicted)
 
     def predicted(self, X, y, groups=None):
         assert (groups is None) == (self.kind == "classes")
