@@ -387,7 +387,10 @@ def _summary(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]
                     [{"worst test": max(c["test"]), "mean test": c["mean test"]} for c in voted]
                 )
             tables.setdefault(case.title, {})[name] = told
-    return {"repeats": settings.repeats, "scale": settings.scale, "tables": tables}
+    # Games of a table run side by side: the last to end has the seconds of all.
+    spent = [max(c["seconds"] for cells in of.values() for c in cells) for of in found.values()]
+    about = {"repeats": settings.repeats, "scale": settings.scale}
+    return about | {"processor seconds": round(sum(spent), 1), "tables": tables}
 
 
 def _text(settings: Settings, limits: Limits, found: dict[str, dict[str, list[dict[str, Any]]]]) -> str:

@@ -185,7 +185,9 @@ ITEMS = (
          "five overlapping squares with the boundaries of each rule are in the picture of the record",
          ("worst-class-artificial",)),
     Item(SAITO, "Figures 2 to 5: boundaries on squares and discs", PARTLY,
-         "drawn for the squares and for one of the discs", ("worst-class-artificial", "artificial-nets")),
+         "drawn for the squares and for one of the discs; Figure 4, class weights by round, is in the last "
+         "record",
+         ("worst-class-artificial", "artificial-nets", "class-weights")),
     Item(SAITO, "Figure 6: radar of class errors", PARTLY,
          "`experiments/_radar.py` draws it from any record of images, here of MNIST and Fashion-MNIST made "
          "imbalanced; at paper scale there is none",

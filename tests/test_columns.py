@@ -18,7 +18,7 @@ MADE = {
     "group": lambda: tb.GroupDROBoostClassifier(n_estimators=2, validation=0.3, random_state=0),
     "adaboost": lambda: tb.AdaBoostClassifier(n_estimators=3, random_state=0),
     "mixture": lambda: tb.RobustMixtureClassifier(
-        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], n_thresholds=4, random_state=0
+        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
     ),
 }
 NUMBERS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc"))

@@ -19,7 +19,6 @@ ATTRIBUTES = (
     "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "limits_probability_", "objective_",
     "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
 )  # fmt: skip
-BOOSTERS = pytest.mark.xfail(reason="the boosters select by losses", strict=False)
 
 
 def model():
@@ -104,7 +103,7 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
-    found, X, y = fits(kind, problem, "binary")
+    found, _, _ = fits(kind, problem, "binary")
     curve = found.tradeoff()
     assert type(curve) is Curve
     limited, value = curve.values
@@ -183,7 +182,6 @@ def test_no_parameter_serves_a_deleted_mechanism():
     assert not gone & set(known)
 
 
-@BOOSTERS
 @pytest.mark.parametrize("problem", ["nothing", "max_error", "error budget"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_boosters_have_the_same_attributes_and_curve(problem):

@@ -472,7 +472,7 @@ class TestAMixtureOfAnyModels:
     def test_one_draw_cannot_settle_members_that_draw_themselves(self, iris):
         X, y = iris
         mix = tb.RobustMixtureClassifier(
-            [("bayes", GaussianNB())], objective="cvar", alpha=0.1, n_thresholds=0, random_state=0
+            [("bayes", GaussianNB())], objective="cvar", alpha=0.1, random_state=0
         ).fit(X[:, :2], y)
         drawing = int(
             np.argmax(

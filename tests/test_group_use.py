@@ -135,9 +135,9 @@ def test_the_page_says_it(table):
 @pytest.mark.parametrize("objective", ["worst_group", "worst_class"])
 def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objective):
     X, y = table
-    mix = tb.RobustMixtureClassifier(
-        [("bayes", GaussianNB())], objective=objective, n_thresholds=5, random_state=0
-    ).fit(X[["score", "age"]], y, groups=X[["sex"]])
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], objective=objective, random_state=0).fit(
+        X[["score", "age"]], y, groups=X[["sex"]]
+    )
     (use,) = mix.guarantee_.groups
     used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
     # Where groups are inferred the prices of its groups differ, else they are one of a class.

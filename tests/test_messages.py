@@ -63,7 +63,7 @@ def test_constructors_name_what_they_have(make, words):
 def test_a_budget_is_no_table():
     with pytest.raises(ValueError, match=r"reweight\(0\.02\): .* say mean_budget=0\.02"):
         tb.WorstClassBoostClassifier(n_estimators=1).fit(X, Y).reweight(0.02)
-    mix = tb.RobustMixtureClassifier([("b", GaussianNB())], n_thresholds=2).fit(X, Y)
+    mix = tb.RobustMixtureClassifier([("b", GaussianNB())]).fit(X, Y)
     with pytest.raises(ValueError, match=r"say mean_budget=0\.02"):
         mix.reweight(0.02)
 
@@ -71,9 +71,9 @@ def test_a_budget_is_no_table():
 def test_a_mixture_takes_a_dict():
     named = {"bayes": GaussianNB(), "line": LogisticRegression()}
     mixes = [
-        tb.RobustMixtureClassifier(named, n_thresholds=2, random_state=0),
-        tb.RobustMixtureClassifier(list(named.items()), n_thresholds=2, random_state=0),
-        tb.RobustMixtureClassifier(n_thresholds=2, random_state=0).set_params(estimators=named),
+        tb.RobustMixtureClassifier(named, random_state=0),
+        tb.RobustMixtureClassifier(list(named.items()), random_state=0),
+        tb.RobustMixtureClassifier(random_state=0).set_params(estimators=named),
     ]
     assert all(mix.get_params()["bayes__var_smoothing"] == 1e-9 for mix in mixes)
     said = [clone(mix).fit(X, Y).predict(X).tolist() for mix in mixes]

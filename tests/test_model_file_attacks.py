@@ -150,9 +150,7 @@ def forge(path, model, change=lambda structure: None):
 def holding(part):
     """A mixture whose probe rows are answered by this part."""
     stump = ("tree", DecisionTreeClassifier(max_depth=1))
-    mix = tb.RobustMixtureClassifier([stump], n_thresholds=0, include_constants=False, random_state=0).fit(
-        X, Y
-    )
+    mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(X, Y)
     mix._models.fitted[0] = Pipeline([("first", part), ("tree", mix._models.fitted[0])])
     return mix
 
@@ -471,9 +469,7 @@ class TestBoosters:
     def test_content(self, path, content, victim):
         pytest.importorskip("xgboost")
         tree = HistBoostClassifier(n_estimators=2, n_jobs=1)
-        mix = tb.RobustMixtureClassifier(
-            [("a", tree)], n_thresholds=0, include_constants=False, random_state=0
-        ).fit(X, Y)
+        mix = tb.RobustMixtureClassifier([("a", tree)], random_state=0).fit(X, Y)
         mix._models.fitted[0].model_ = content
         vars(mix._models.fitted[0]).pop("_booster", None)
         forge(path, mix)

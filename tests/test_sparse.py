@@ -33,7 +33,6 @@ MODELS = {
     "adaboost": few(tb.AdaBoostClassifier),
     "mixture": tb.RobustMixtureClassifier(
         [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],
-        n_thresholds=4,
         cv=0.3,
         random_state=0,
     ),

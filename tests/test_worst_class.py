@@ -245,7 +245,9 @@ def test_unequal_targets_shift_the_mixture():
     assert not clf.bound_met_  # predict answers one class
     np.testing.assert_allclose(clf.max_error_, [0.3, 0.7])
     assert clf.guarantee_.objective == "error"
-    with pytest.warns(BoundNotMetWarning, match=r"class \d \(1, allowed 0\.[24]\); predict answers \d to all"):
+    with pytest.warns(
+        BoundNotMetWarning, match=r"class \d \(1, allowed 0\.[24]\); predict answers \d to all"
+    ):
         clf = play_script(
             [first, first, second], y, max_error={0: 0.2, None: 0.4}, n_estimators=2, combine="mixture",
             class_loss="error",

@@ -30,7 +30,7 @@ TYPES = (np.float64, np.float32, np.int64, np.int32, np.int8)
 def made(name):
     if name == "mixture":
         trees = HistBoostClassifier(n_estimators=3, max_depth=2)
-        return tb.RobustMixtureClassifier([("trees", trees)], n_thresholds=3, cv=0.3, random_state=0)
+        return tb.RobustMixtureClassifier([("trees", trees)], cv=0.3, random_state=0)
     params = {"n_estimators": 2, "random_state": 0}
     params |= {"validation": 0.3} if "validation" in OURS[name]().get_params() else {}
     return OURS[name]().set_params(**params)

@@ -40,7 +40,7 @@ def test_weights_have_the_least_log_loss(strengths, K):
     y = rng.integers(0, K, 300)
     logs = [noisy_probabilities(rng, y, K, s) for s in strengths]
     weight = rng.integers(1, 4, 300) / 2.0
-    average = Average.learned(tuple(range(len(logs))), logs, Rows(y, weight, None, ""))
+    average = Average.learned(logs, Rows(y, weight, None, ""))
     _, least, loss = peer(logs, y, weight)
     assert loss(np.r_[average.weights, average.offset]) == pytest.approx(least, rel=1e-6)
     assert (average.weights >= 0.0).all()
@@ -52,7 +52,7 @@ def test_weights_have_the_least_log_loss(strengths, K):
 def test_few_rows_leave_the_even_average():
     rng = np.random.default_rng(0)
     logs = [noisy_probabilities(rng, np.array([0, 1]), 2, s) for s in (1.0, 3.0)]
-    average = Average.learned((0, 1), logs, Rows(np.array([0, 1]), np.full(2, 1e-3), None, ""))
+    average = Average.learned(logs, Rows(np.array([0, 1]), np.full(2, 1e-3), None, ""))
     np.testing.assert_allclose(average.weights, 0.5, atol=0.01)
     np.testing.assert_allclose(average.offset, 0.0, atol=0.01)
 
@@ -63,9 +63,9 @@ def test_neither_order_nor_repetition_of_rows_changes_an_average():
     logs = [noisy_probabilities(rng, y, 3, s) for s in (1.0, 1.5)]
     times = rng.integers(1, 3, 200)
     shuffled = rng.permutation(np.repeat(np.arange(200), times))
-    once = Average.learned((0, 1), logs, Rows(y, times.astype(float), None, ""))
+    once = Average.learned(logs, Rows(y, times.astype(float), None, ""))
     again = Average.learned(
-        (0, 1), [log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, "")
+        [log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, "")
     )
     np.testing.assert_array_equal(once.weights, again.weights)
     np.testing.assert_array_equal(once.offset, again.offset)
@@ -78,28 +78,19 @@ def test_models_that_agree_by_chance_alone_are_surer_together():
     logs = [noisy_probabilities(rng, y, 2, np.sqrt(2)) for _ in range(2)]
     # Scores of independent noise: the log odds of both add up to those of the truth.
     truth = [np.column_stack([np.zeros(4000), np.sqrt(2) * (log[:, 1] - log[:, 0])]) for log in logs]
-    average = Average.learned(
-        (0, 1), [log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, "")
-    )
+    average = Average.learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, ""))
     np.testing.assert_allclose(average.weights, 1.0, atol=0.1)
 
 
-@pytest.mark.parametrize("averages", [True, False])
-def test_a_mixture_answers_new_rows_by_the_average_it_learned(averages):
+def test_a_mixture_answers_new_rows_by_the_average_it_learned():
     rng = np.random.default_rng(3)
     y, fresh = rng.integers(0, 3, 600), rng.integers(0, 3, 50)
     P, Q = (
         {name: np.exp(noisy_probabilities(rng, t, 3, s)) for name, s in (("a", 1.5), ("b", 1.0))}
         for t in (y, fresh)
     )
-    mix = RobustMixtureClassifier.from_probabilities(P, y, n_thresholds=5, averages=averages)
-    sources = {m.source for m in mix.ensemble_.members if m.source}
-    assert ((0, 1) in sources) == averages
-    if not averages:
-        return
-    at = next(i for i, m in enumerate(mix.ensemble_.members) if m.source == (0, 1))
+    mix = RobustMixtureClassifier.from_probabilities(P, y, objective="error")
     weights, _, _ = peer([np.log(P["a"]), np.log(P["b"])], y, np.ones(600))
-    assert mix.members_[at] == f"{weights[0]:.2g} a + {weights[1]:.2g} b"
+    assert mix.members_ == [f"{weights[0]:.2g} a + {weights[1]:.2g} b"]
     scores = weights[0] * np.log(Q["a"]) + weights[1] * np.log(Q["b"]) + weights[2:]
-    table = mix._models.given(Q, [0, 1], mix.classes_)
-    np.testing.assert_array_equal(mix.ensemble_.members[at].predict_table(table), scores.argmax(axis=1))
+    np.testing.assert_array_equal(mix.predict_from(Q), scores.argmax(axis=1))

@@ -15,7 +15,7 @@ from tailboost.thresholds import outlook
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 MISS = [rates.miss(1) <= 0.3]
-GAP = [rates.gap(rates.selected(1, by="g")) <= 0.1]
+GAP = [rates.gap(rates.selected(1, by="g")) <= 0.06]
 
 
 def drawn(seed, n):
@@ -64,24 +64,24 @@ def test_the_probability_of_every_fit_with_limits_is_stated():
 
 @pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
 def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
-    kept, priced = {None: [], 0.9: []}, []
+    broken, priced = [], []
     for seed in range(10):
-        plain = selected(seed, 600, limits)
+        plain = selected(seed, 1_500, limits)
         surer = plain.reweight(confidence=0.9)
         found = [excess(mix, limits) for mix in (plain, surer)]
-        kept[None].append(found[0][0] <= 0)
-        kept[0.9].append(found[1][0] <= 0)
+        broken.append([one[0] for one in found])
         priced.append(found[1][1] - found[0][1])
         assert surer.limits_probability_ >= 0.9
         assert surer.limits_met_
-    assert np.mean(kept[None]) <= 0.8
-    assert np.mean(kept[0.9]) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 10)
+    plain, surer = np.array(broken).T
+    assert np.mean(surer <= 0) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 10)
+    assert surer.mean() < plain.mean()  # farther from the limit
     assert np.mean(priced) < 0.03
 
 
 def test_a_fit_and_a_reweighting_with_confidence_select_the_same_rule():
-    plain = selected(0, 600, GAP)
-    again, fit = plain.reweight(confidence=0.9), selected(0, 600, GAP, confidence=0.9)
+    plain = selected(0, 1_500, GAP)
+    again, fit = plain.reweight(confidence=0.9), selected(0, 1_500, GAP, confidence=0.9)
     assert again.get_params()["confidence"] == 0.9
     g, P, _ = FRESH
     np.testing.assert_array_equal(*(mix.predict_from({"m": P}, groups={"g": g}) for mix in (again, fit)))
@@ -151,7 +151,7 @@ def test_stated_and_kept_probabilities_agree_over_many_draws(limits):
         for confidence in (0.0, 0.9):
             stated, kept = [], []
             for seed in range(300):
-                mix = selected(1000 + seed, 600, limits, confidence=confidence)
+                mix = selected(1000 + seed, 1_500, limits, confidence=confidence)
                 stated.append(mix.limits_probability_)
                 kept.append(excess(mix, limits)[0] <= 0)
             assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.08)

@@ -51,7 +51,7 @@ P = {"m": MODEL.predict_proba(X)}
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_probabilities_with_costs_give_the_cheapest_rule(weight):
     mix = RobustMixtureClassifier.from_probabilities(
-        P, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight, shrinkage=0
+        P, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight
     )
     assert met(mix.predict_from(P), weight=weight) == pytest.approx(least(weight=weight))
     assert mix.rates_.lines[0].value == pytest.approx(least(weight=weight))
@@ -61,7 +61,7 @@ def test_probabilities_with_costs_give_the_cheapest_rule(weight):
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_fitted_models_with_costs_give_the_cheapest_rule(weight):
-    tuned = tb.tune(MODEL, X, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight, shrinkage=0)
+    tuned = tb.tune(MODEL, X, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight)
     assert met(tuned.predict(X), weight=weight) == pytest.approx(least(weight=weight))
     fitted = RobustMixtureClassifier([("m", Frequencies())], objective=rates.cost(), random_state=0)
     fitted.fit(X, Y, costs=COSTS, sample_weight=weight)
@@ -72,7 +72,7 @@ def test_fitted_models_with_costs_give_the_cheapest_rule(weight):
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_costs_of_validation_rows_are_theirs(weight):
     part, rest = slice(0, 200), slice(200, None)
-    mix = RobustMixtureClassifier([("m", Frequencies())], objective=rates.cost(), random_state=0, shrinkage=0)
+    mix = RobustMixtureClassifier([("m", Frequencies())], objective=rates.cost(), random_state=0)
     given = {} if weight is None else {"sample_weight": weight[part], "sample_weight_val": weight[rest]}
     mix.fit(X[part], Y[part], X_val=X[rest], y_val=Y[rest], costs_val=COSTS[rest], **given)
     own = None if weight is None else weight[rest]
@@ -88,7 +88,7 @@ def test_a_limit_on_costs_holds_by_group():
     groups = {"sex": (RNG.random(N) < 0.5).astype(int)}
     limits = [rates.cost(by="sex") <= 0.6]
     mix = RobustMixtureClassifier.from_probabilities(
-        P, Y, objective=rates.miss(1), limits=limits, costs=COSTS, groups=groups, shrinkage=0
+        P, Y, objective=rates.miss(1), limits=limits, costs=COSTS, groups=groups
     )
     found = rates.measure(rates.cost(by="sex"), Y, mix.predict_from(P), groups=groups, costs=COSTS)
     assert mix.limits_met_

@@ -46,7 +46,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     fresh = rng.integers(0, 6, (50, 4)).astype(float)
     mean = np.exp(np.mean([np.log(model.predict_proba(fresh)) for model in alone], axis=0))
     mean /= mean.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(judged.models.transform(fresh)[(0,)]), mean, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(judged.models.transform(fresh)[0]), mean, rtol=1e-5)
     np.testing.assert_allclose(judged.models.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
 
 
@@ -68,7 +68,7 @@ def test_the_default_models_read_one_table(monkeypatch):
     X, y = noisy(3, n=120, K=3)
     read, open_table = [], OpenTable.of
     monkeypatch.setattr(OpenTable, "of", lambda table: read.append(len(table)) or open_table(table))
-    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     assert read == [120]
     np.testing.assert_array_equal(mix.fit(X, y).predict(X), mix.set_params(n_jobs=2).fit(X, y).predict(X))
 
@@ -79,7 +79,7 @@ def test_a_number_beyond_float32_is_refused_and_named():
     with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
         RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 0.0
-    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 1e300
     with pytest.raises(ValueError, match="too large for float32"):
         mix.predict(X)
@@ -96,7 +96,7 @@ def persons(n=60, times=4, seed=0):
 def test_rows_of_one_person_stay_together():
     X, y, who = persons()
     tree = [("tree", DecisionTreeClassifier(random_state=0))]
-    options = {"include_constants": False, "random_state": 0}
+    options = {"random_state": 0}
     apart = RobustMixtureClassifier(tree, **options).fit(X, y)
     together = RobustMixtureClassifier(tree, **options).fit(X, y, split_by=[f"person {w}" for w in who])
     assert apart.unit_errors_.max() < 0.15  # it has seen the persons that it is judged on
@@ -127,7 +127,7 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
     words = by_splitter._judged.rows.words
     assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
-    assert len(np.unique(RobustMixtureClassifier(cv=7, n_thresholds=2).fit(X, y)._judged.rows.fold)) == 7
+    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._judged.rows.fold)) == 7
 
 
 class Slow(GaussianNB):
@@ -141,42 +141,42 @@ class Slow(GaussianNB):
 def test_what_time_does_not_reach_is_left_out_and_said(capsys):
     X, y = noisy(6, n=120, K=2)
     models = [("first", Slow()), ("second", GaussianNB()), ("third", GaussianNB())]
-    hasty = RobustMixtureClassifier(models, n_thresholds=2, max_time=1e-9, verbose=1, random_state=0)
+    hasty = RobustMixtureClassifier(models, max_time=1e-9, verbose=1, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
         hasty.fit(X, y)
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 6  # five folds, and the fit that stays
     assert all(line.startswith("first: fitted on ") for line in printed)
-    alone = RobustMixtureClassifier(models[:1], n_thresholds=2, random_state=0).fit(X, y)
+    alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
     assert hasty.members_ == alone.members_
     assert list(hasty.named_estimators_) == ["first"]
     np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
-    defaults = RobustMixtureClassifier(n_thresholds=2, max_time=1e-9, random_state=0)
+    defaults = RobustMixtureClassifier(max_time=1e-9, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['forest', 'linear'\] are left out"):
         defaults.fit(X, y)
     frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
-    hasty = RobustMixtureClassifier(frozen, n_thresholds=2, max_time=1e-9, random_state=0)
+    hasty = RobustMixtureClassifier(frozen, max_time=1e-9, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):
         hasty.fit(X[60:], y[60:])
 
 
-def test_class_weights_are_weights_of_rows():
+def test_class_weights_are_weights_of_rows_in_the_fits():
     X, y = noisy(7, n=150, K=3)
     weight = np.array([1.0, 4.0, 0.5])
-    given = {"n_thresholds": 3, "random_state": 0, "mean_budget": 0.02}
+    given = {"random_state": 0, "mean_budget": 0.02}
     by_class = RobustMixtureClassifier(
         [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
     ).fit(X, y)
     by_row = RobustMixtureClassifier([("bayes", GaussianNB())], **given).fit(X, y, sample_weight=weight[y])
-    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
-    np.testing.assert_array_equal(by_class.predict(X), by_row.predict(X))
+    fits = [mix.estimators_[0].predict_proba(X) for mix in (by_class, by_row)]
+    np.testing.assert_array_equal(*fits)
     with pytest.raises(ValueError, match=r"KNeighborsClassifier\) takes no weights"):
         RobustMixtureClassifier([("near", KNeighborsClassifier())], class_weight="balanced").fit(X, y)
 
 
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
-    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), n_thresholds=2, random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
     save_model(mix, tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
     assert len(mix._judged.rows.y) == 75

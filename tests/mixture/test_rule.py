@@ -30,7 +30,6 @@ def made(K):
 TABLES = {K: made(K) for K in (2, 3)}
 CASES = {
     "weights": {},
-    "one model": {"averages": False},
     "shares": {"objective": "cvar", "alpha": 0.6},
     "mixed": {"randomized": True},
     "limits": {"limits": [rates.error(by="class") <= 0.6]},

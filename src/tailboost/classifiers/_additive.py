@@ -165,13 +165,15 @@ class AdditiveClassifier(BaseBoostClassifier):
         ]
         point = CurvePoint(reached[0], reached[1], copy.copy(self))
 
-        def within(level: float) -> Any:
+        def at(level: float, point: Any) -> Any:
+            if point is not None:
+                return point
             raise InfeasibleLimitsError(
                 f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
             )
 
         words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
-        return Curve((point,), limited, other, words, measures, within, self._along, self._sketch)
+        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the answers of the classifiers of a curve."""

@@ -99,6 +99,8 @@ class LookedAt:
 
     def told_to(self, point: Any) -> Any:
         """Return a point; its ``chosen_rows_`` include the recorded rows."""
+        if not self.sketches:
+            return point
         known = {id(sketch) for sketch in point.chosen_rows_}
         new = [sketch for sketch in self.sketches if id(sketch) not in known]
         point.chosen_rows_ = (*point.chosen_rows_, *new)
@@ -142,8 +144,9 @@ class Curve:
     objective: Any
     judged_on: str
     _measures: tuple[Measured, Measured] = field(repr=False)  # of both on answers
-    # ``within(level)`` returns the classifier within a limit that no point keeps, or raises.
-    _within: Callable[[float], Any] = field(repr=False)
+    # ``at(level, point)`` returns the classifier within a limit: that of a point, or where none keeps it
+    # another one, or raises.
+    _at: Callable[[float, Any], Any] = field(repr=False)
     # ``along(classifiers, X, groups)`` returns the answers of several classifiers, and which rows they defer.
     _along: Callable[[Sequence[Any], Any, Any], list[tuple[Any, Any]]] = field(repr=False)
     # ``sketch(X)`` returns the fingerprints of rows; None of rows without features.
@@ -193,7 +196,7 @@ class Curve:
         them (``chosen_rows_``), and `tailboost.certify` refuses them.
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
-        point = min(keeps, key=lambda p: p.value).classifier if keeps else self._within(level)
+        point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
         return self._looked_at.told_to(copy.copy(point))  # rows looked at later have no part in it
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
@@ -281,7 +284,7 @@ class Curve:
         from tailboost.plotting import TradeOffDisplay
 
         limited, value = self.values
-        names = {"limited": str(self.limited), "objective": str(self.objective)}
+        names: dict[str, Any] = {"limited": str(self.limited), "objective": str(self.objective)}
         return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:

@@ -372,7 +372,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         budget = None if error() in (one.rate, other.rate) else combiner.mean_budget
         stated = combiner.stating(other, others, budget)
 
-        def within(level: float) -> Any:
+        def at(level: float, point: Any) -> Any:
+            if point is not None:
+                return point
             return self._selecting(combiner.stating(other, (*others, one.within(level)), budget))
 
         reached, weights = stated.front_of(one, n_points)
@@ -381,14 +383,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             for i in front(one, *reached.T)
         )
         words, measures = self._rows_kept().words, (RateOf(one), RateOf(other))
-        return Curve(points, one, other, words, measures, within, self._along, self._sketch)
+        return Curve(points, one, other, words, measures, at, self._along, self._sketch)
 
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
         combiner = cast("Mixture", self.combiner_)
         found, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
 
-        def within(level: float) -> Any:
+        def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
             return self._selecting(combiner.aiming_at(combiner.objective, mean_budget=budget))
 
@@ -400,7 +402,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         overall = Objective.of(error())
         measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
         about = points, overall, combiner.objective, words, measures
-        return Curve(*about, within, self._along, self._sketch, found.gap)
+        return Curve(*about, at, self._along, self._sketch, found.gap)
 
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier of some mixture weights of the members."""

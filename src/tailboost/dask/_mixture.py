@@ -462,7 +462,7 @@ def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats
     stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
     for part, table in block.parts(models, strata.combination[stratum]):
         p, weight, cell = (
-            believed(counting.belief, models.source, table),
+            believed(counting.belief, table),
             block.rows.weight[part],
             stratum[part] * A,
         )

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -88,7 +88,7 @@ class ProbabilityMixture(MixtureAnswers):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
             rows = noting_frozen(self, X, rows)
             table = models.transform(X)
-            return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
+            return Judged.of(models, [table[i] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
         judged.check_order(self.classes_)
         return judged
@@ -106,7 +106,7 @@ class ProbabilityMixture(MixtureAnswers):
         rows = Rows(
             numbers, weight[used], groups, words.format(int(used.sum())), None, RowOrigin(n).part(used)
         )
-        return [table[(i,)][used] for i in range(len(models.names))], rows
+        return [table[i][used] for i in range(len(models.names))], rows
 
     @property
     def _stated(self) -> Stated | None:
@@ -360,9 +360,10 @@ class ProbabilityMixture(MixtureAnswers):
         other = Objective.of(small)
         others = self._other_limits(one)
         mix = self._reaching(other, (*others, one.within(one.most)))
-        rated, objective, overall = mix._rated, mix._choice.stated.objective, one == Objective.of(error())
+        start_of = cast("RateChoice", mix._choice)
+        rated, objective, overall = mix._rated, start_of.stated.objective, one == Objective.of(error())
         budget = None if overall else self.mean_budget
-        base = mix._choice.program.within(others)
+        base = start_of.program.within(others)
         pool = rated.seeded(base)
         base = within_budget(pool, base, budget)
 
@@ -395,16 +396,25 @@ class ProbabilityMixture(MixtureAnswers):
         choices = [choice for choice in found if choice is not None]
         reached = np.array([(choice.value(one), choice.value(other)) for choice in choices]).reshape(-1, 2)
         points = tuple(
-            CurvePoint(*reached[i].tolist(), mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))))
+            CurvePoint(
+                float(reached[i, 0]),
+                float(reached[i, 1]),
+                mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))),
+            )
             for i in front(one, *reached.T)
         )
+
+        def at(level: float, point: Any) -> Any:
+            limits = (*others, one.within(level))
+            return self._reaching(other, limits) if point is None else point._as_chosen(point._choice, limits)
+
         return Curve(
             points,
             one,
             other,
             rated.words,
             (RateOf(one), RateOf(other)),
-            lambda level: self._reaching(other, (*others, one.within(level))),
+            at,
             self._along,
             self._sketch,
             _looked_at=looked_at or LookedAt(),
@@ -415,7 +425,7 @@ class ProbabilityMixture(MixtureAnswers):
         assert isinstance(choice, TailChoice)
         overall = Objective.of(error())
 
-        def within(level: float) -> ProbabilityMixture:
+        def at(level: float, point: Any) -> ProbabilityMixture:
             new = copy.copy(self)
             new.mean_budget = max(0.0, level - choice.least)
             new._take(choice.within(new.mean_budget))
@@ -427,11 +437,9 @@ class ProbabilityMixture(MixtureAnswers):
             new.mean_budget = max(0.0, mean - choice.least)
             new._take(found)
             points.append(CurvePoint(mean, worst, new))
-        measures = RateOf(overall), choice.measure
+        measures = RateOf(overall), choice.objective
         words = self._judged.rows.words
-        return Curve(
-            tuple(points), overall, choice.objective, words, measures, within, self._along, self._sketch
-        )
+        return Curve(tuple(points), overall, choice.objective, words, measures, at, self._along, self._sketch)
 
     def _other_limits(self, limited: Objective | Spread) -> tuple[Limit, ...]:
         """Return the limits but for those on what a curve limits."""

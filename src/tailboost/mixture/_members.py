@@ -12,7 +12,7 @@ from scipy.special import softmax
 from tailboost import rates
 from tailboost._typing import Floats, Ints
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import LogTable, Models, Source
+from tailboost.mixture._tables import LogTable, Models
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
@@ -29,36 +29,45 @@ class Tempered:
     """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
 
     table_: Models  # the models, shared by all members
-    source: Source  # which of them; the logarithms of several are averaged
+    model: int | None  # which of them; None for the average of all
     power: float  # > 0: β; 1 draws from the probabilities themselves
     draws: ClassVar[bool] = True
     weighs_groups: ClassVar[bool] = False
 
     def predict_table(self, table: LogTable) -> Floats:
         """Return the shares of the classes, shape (n, K)."""
-        return np.asarray(softmax(self.power * table[self.source], axis=1))
+        return np.asarray(softmax(self.power * self._logs(table), axis=1))
+
+    def _logs(self, table: LogTable) -> Floats:
+        return table.pooled if self.model is None else table[self.model]
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models that it asks."""
+        return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
 
     def as_part(self) -> RulePart:
         """Return what it does as numbers."""
-        return RulePart(1.0, *log_weights(self.table_, self.source), power=self.power)
+        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
 
     def predict(self, X: Any) -> Ints:
         """Return the class numbers with the largest shares, shape (n,)."""
-        return self.table_.transform(X)[self.source].argmax(axis=1)
+        return self._logs(self.table_.transform(X)).argmax(axis=1)
 
     def words(self, classes: Any) -> str:
         """Say what it is, for people."""
-        of = source_name(self.table_, self.source)
+        of = source_name(self.table_, self.model)
         return f"{of} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
-def source_name(models: Models, source: Source) -> str:
-    """Say whose probabilities are read, for people."""
-    names = [models.names[i] for i in source]
-    average = models.average
-    if average is None or len(source) == 1:
-        return names[0] if len(names) == 1 else f"mean({', '.join(names)})"
-    return " + ".join(f"{average.weights[i]:.2g} {models.names[i]}" for i in average.asked.tolist())
+def source_name(models: Models, model: int | None = None) -> str:
+    """Say whose probabilities are read, for people: those of one model, or the average of all."""
+    average, names = models.average, models.names
+    if model is not None or len(names) == 1:
+        return names[model or 0]
+    if average is None:
+        return f"mean({', '.join(names)})"
+    return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist())
 
 
 def ratio_of(weights: Floats) -> str:

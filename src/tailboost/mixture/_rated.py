@@ -25,7 +25,7 @@ from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import SHOWN, ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.rates import (
     AT_MOST,
     GAP,
@@ -44,8 +44,11 @@ from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.statements.guarantee import Guarantee
 from tailboost.thresholds import (
     ROUNDING,
+    ROWS,
+    SOLVED,
     Belief,
     Growth,
+    LimitsOutlook,
     Member,
     Pool,
     Program,
@@ -57,6 +60,7 @@ from tailboost.thresholds import (
     charges,
     confident,
     decide,
+    grow,
     mixed,
     outlook,
     plain_state,
@@ -233,8 +237,7 @@ class Priced:
     """A member of the engine as a member of a mixture: it answers by the models' probabilities."""
 
     table_: Models
-    source: Source  # those it asks
-    score: Source  # those whose log-probabilities are averaged
+    source: tuple[int, ...]  # those it asks
     belief: Belief  # what they and the features say of the stratum
     rule: Member
 
@@ -258,8 +261,9 @@ class Priced:
         by_group = self.rule.prices.reshape(K, len(belief.combinations), -1).transpose(1, 0, 2)
         if self.rule.is_constant:
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=belief.infers)
-        weights, offsets = log_weights(self.table_, self.score)
-        return RulePart(1.0, weights, offsets, by_group.tolist(), inferred=belief.infers)
+        if belief.factors is not None:
+            by_group = by_group * belief.factors.reshape(K, -1, 1).transpose(1, 0, 2)
+        return RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=belief.infers).plain
 
     @property
     def weighs_groups(self) -> bool:
@@ -275,7 +279,7 @@ class Priced:
         if self.rule.is_constant:
             alike = np.ones((1, 1), dtype=np.float32)
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
-        return charges(believed(self.belief, self.score, table), self.rule.prices)
+        return charges(believed(self.belief, table), self.rule.prices)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -284,7 +288,7 @@ class Priced:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of those of the models whose probabilities it reads, shape (d,); none of a constant."""
-        asked = [self.table_.fitted[i].feature_importances_ for i in self.score]
+        asked = [self.table_.fitted[i].feature_importances_ for i in self.table_.pooled_models]
         found: Floats = np.mean([each / each.sum() for each in asked], axis=0)
         return np.zeros_like(found) if self.rule.is_constant else found
 
@@ -294,7 +298,7 @@ class Priced:
         if self.rule.is_constant:
             return f"constant {classes[int(prices[0, :K].argmin())]}"
         of, weight = (
-            source_name(self.table_, self.score),
+            source_name(self.table_),
             prices[:, :K].max(axis=1) - prices[:, :K].min(axis=1),
         )
         if np.ptp(weight) <= ALIKE * weight.max():
@@ -302,14 +306,14 @@ class Priced:
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
 
 
-def believed(belief: Belief, score: Source, table: LogTable) -> Any:
+def believed(belief: Belief, table: LogTable) -> Any:
     """Return p(s | x) of the rows of a table, once."""
 
     def make() -> Any:
         groups = None
         if belief.infers:
             groups = belief.groups_of(known_of(belief, table))
-        return belief.of(table[score], groups, table.groups if belief.told else None)
+        return belief.of(table.pooled, groups, table.groups if belief.told else None)
 
     return table.derived(("belief", id(belief)), make)
 
@@ -318,7 +322,7 @@ def known_of(belief: Belief, table: LogTable) -> Any:
     """Return what groups are inferred from: the features, or the log-probabilities of all models."""
     if belief.by_features:
         return table.X
-    return np.hstack([table[(i,)] for i in range(table.n_models)])
+    return np.hstack([table[i] for i in range(table.n_models)])
 
 
 def tells_groups(X: Any) -> bool:
@@ -341,8 +345,11 @@ class Rated:
     table: SelectionData  # the selection data
     words: str  # what rows these are
     refit: bool  # whether refits answer instead of the models that are judged on these rows
-    # The candidates of each objective whatever the limits, made once.
+    # The candidates of each objective whatever the limits, made once; no file has them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"pools": {}}
 
     @classmethod
     def of(
@@ -394,7 +401,7 @@ class Rated:
         reads = not told and strata.n_combinations > 1 and X is not None and tells_groups(X)
         belief = Belief(len(classes), strata.combinations, told, reads)
         groups = combination = None
-        logs = table[judged.models.source]
+        logs = table.pooled
         if belief.told:
             assert numbers is not None
             combination = strata.find(numbers)
@@ -471,14 +478,15 @@ class Rated:
             return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
 
         found = within(program)
-        if not (found.growth.feasible or stated.aims):
+        if found.growth is not None and not (found.growth.feasible or stated.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, found.growth))
         choice = self.choice(stated, program, pool, found, sharing=sharing)
         if not confidence or not stated.limits:
             return choice
         surer = confident(program, found, stated.limits, confidence, self.refit, within)
-        if surer is not found:
-            choice = self.choice(stated, program, pool, surer, sharing=sharing)
+        if surer is found:
+            return replace(choice, confidence=confidence)
+        choice = self.choice(stated, program, pool, surer, sharing=sharing)
         return replace(choice, confidence=confidence, untightened=found.value)
 
     def choice(
@@ -498,13 +506,12 @@ class Rated:
 
     def member(self, rule: Member) -> Priced:
         """Return a candidate as a member of a mixture."""
-        score = self.models.source
-        source: Source = tuple(self.models.pooled_models) if len(score) > 1 else score
+        source = tuple(self.models.pooled_models)
         if rule.is_constant:
             source = ()
         elif self.belief.infers and not self.belief.by_features:
-            source = score  # groups are inferred from all of them
-        return Priced(self.models, source, score, self.belief, rule)
+            source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
+        return Priced(self.models, source, self.belief, rule)
 
     def _contradiction(self, pool: Pool, growth: Growth) -> str:
         program = growth.program
@@ -563,27 +570,42 @@ class RateChoice:
     sharing: bool  # whether members may share
     refit: bool  # whether refits answer instead of the models that were counted
     confidence: float | None = None  # with which probability limits were to hold on new rows
-    untightened: float | None = None  # the objective of the selection without this
+    untightened: float | None = None  # the objective without this, if limits were tightened
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
 
     @cached_property
+    def outlook(self) -> LimitsOutlook | None:
+        """The probability that all limits hold on new rows; None where it is not known."""
+        counts = self.selection.counts
+        return outlook(self.stated.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
+
+    @cached_property
     def table(self) -> RateTable:
         """Every rate of the objective and the limits by subgroup, on the selection data."""
-        growth, worth = self.selection.growth, None
-        if growth is not None:
-            worth = growth.program.worth(growth.solved.duals, self.selection.counts)
-        limits, strata, counts = self.stated.limits, self.program.strata, self.selection.counts
-        likely = outlook(limits, strata, counts, self.refit, self.confidence or 0.9)
-        table = RateTable.of(self.program, counts, self.words, worth, refit=self.refit).expecting(likely)
-        if likely is None and self.stated.limits:
+        table = self._tabled(self._worth)
+        if self.outlook is None and self.stated.limits:
             table = replace(table, notes=(*table.notes, UNKNOWN))
         before, value = self.untightened, self.selection.value
-        if before is None or before == value:
+        if before is None:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
         return replace(table, notes=(*table.notes, price))
+
+    def _tabled(self, worth: Sequence[Floats] | None = None) -> RateTable:
+        table = RateTable.of(self.program, self.selection.counts, self.words, worth, refit=self.refit)
+        return table.expecting(self.outlook)
+
+    @property
+    def _worth(self) -> tuple[Floats, ...] | None:
+        """The shadow prices of the limits, of the best mixture of all rules."""
+        if not self.program.limits:
+            return None
+        small = self.pool.table.at_hand.thinned(ROWS)
+        pool = self.pool.copy() if small is self.pool.table else self.pool.on(small)
+        growth = grow(pool, self.program.over(small.strata))
+        return growth.program.worth(growth.solved.duals, self.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> RateChoice:
         """Return the rule as one that is selected within these limits."""
@@ -609,7 +631,7 @@ class RateChoice:
     @property
     def upper(self) -> float | None:
         """The upper end of a 95 % interval for the objective on new rows; None where a rate has none."""
-        own = [line for line in self.table if line.rate == str(self.objective.rate) and not line.limit]
+        own = [line for line in self._tabled() if line.rate == str(self.objective.rate) and not line.limit]
         ends = [line.high for line in own if not np.isnan(line.value)]
         return None if np.isnan(ends).any() else max(ends)
 
@@ -633,8 +655,8 @@ class RateChoice:
 
     @property
     def limits_met(self) -> bool | None:
-        """Whether all limits are kept on the selection data; None without any."""
-        return self.selection.keeps if self.program.limits else None
+        """Whether all limits are kept on the selection data; None without any, or if no row is limited."""
+        return self.selection.keeps if (self.program.of >= 0).any() else None
 
     def value(self, measured: Objective | Spread) -> float:
         """Return another objective, or the gap or ratio of a family, on the selection data."""
@@ -688,7 +710,7 @@ class RateChoice:
     def warn_of_missed(self) -> None:
         """Name the limits that the rule does not keep, and those that are below their own noise."""
         found, limits, words = self.selection, self.program.limits, self.words
-        for number in np.flatnonzero(found.excesses > ROUNDING):
+        for number in np.flatnonzero(found.excesses > SOLVED):
             limit = limits[number]
             values = limit.rate.terms(self.program.strata).values(found.counts)
             alone = not self.sharing and found.drawn[number] <= ROUNDING
@@ -700,10 +722,10 @@ class RateChoice:
             )
             warn_user(
                 f"limit not kept on {words}: {limit}, but the best rule found reaches "
-                f"{limit.said_of(values):.4g}{way}",
+                f"{_broken(limit, self.program.strata, values)}{way}",
                 BoundNotMetWarning,
             )
-        likely = self.table.outlook
+        likely, lines = self.outlook, self._tabled()
         if self.confidence is not None and likely is not None and likely.probability < self.confidence:
             warn_user(
                 f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
@@ -726,7 +748,7 @@ class RateChoice:
             )
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
-            for line in self.table
+            for line in lines
             if 0 < line.rows < FEW_ROWS
         ]
         if few:
@@ -736,7 +758,7 @@ class RateChoice:
                 SmallUnitsWarning,
             )
         said = {str(limit) for limit in limits if below_noise(limit, self.program.strata) is not None}
-        for line in self.table:
+        for line in lines:
             noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
             noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
@@ -745,6 +767,18 @@ class RateChoice:
                     f"{words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
+
+
+def _broken(limit: Limit, strata: Strata, values: Floats) -> str:
+    """Return what a limit reaches, by the subgroups that break it."""
+    names = limit.rate.terms(strata).names
+    if limit.compares or len(names) == 1:
+        return f"{limit.said_of(values):.4g}"
+    bounds = limit.bounds(names)
+    rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
+    sign = 1.0 if limit.from_above else -1.0
+    beyond = [f"{v:.4g} for {unit_name(n)} (limit {b:g})" for n, v, b in rows if sign * (v - b) > SOLVED]
+    return ", ".join(beyond[:SHOWN]) + (" …" if len(beyond) > SHOWN else "")
 
 
 def stated_pair(stated: Stated) -> tuple[Any, Any]:

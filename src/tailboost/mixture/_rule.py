@@ -18,7 +18,6 @@ from tailboost.mixture._tables import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
     Models,
-    Source,
     check_named,
     logs_by_name,
 )
@@ -75,15 +74,34 @@ class RulePart:
             z = z + weight * logs[name]
         return z
 
+    @property
+    def plain(self) -> RulePart:
+        """The same answers by the probabilities of the model itself, of one model of two classes.
 
-def log_weights(models: Models, source: Source) -> tuple[dict[str, float], list[float]]:
-    """Return the weights of the models' logarithms in a source, and the offsets of the classes."""
-    average = models.average
-    if average is None or len(source) == 1:
-        return {models.names[i]: 1.0 / len(source) for i in source}, [0.0] * models.n_classes
-    return {
-        models.names[i]: float(average.weights[i]) for i in average.asked.tolist()
-    }, average.offset.tolist()
+        Its learned weight w and offsets change the order of no rows: they go into the prices. The second
+        label is answered where ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0`` with what a right answer saves, s.
+        """
+        if len(self.weights) != 1 or self.prices is None or self.inferred or len(self.prices[0][0]) != 2:
+            return self
+        ((name, weight),) = self.weights.items()
+        costs = np.array(self.prices)
+        saved = np.stack([costs[:, 0, 1] - costs[:, 0, 0], costs[:, 1, 0] - costs[:, 1, 1]], axis=1)
+        saved = saved * np.exp(self.offsets)
+        if weight <= 0 or (saved <= 0).any():
+            return self
+        saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
+        prices = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
+        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], prices=prices)
+
+
+def log_weights(models: Models, model: int | None = None) -> tuple[dict[str, float], list[float]]:
+    """Return the weights of the models' logarithms in one of them, or in the average; and the offsets."""
+    average, names = models.average, models.names
+    if model is not None:
+        return {names[model]: 1.0}, [0.0] * models.n_classes
+    if average is None:
+        return dict.fromkeys(names, 1.0 / len(names)), [0.0] * models.n_classes
+    return {names[i]: float(average.weights[i]) for i in average.asked.tolist()}, average.offset.tolist()
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,6 @@ LEAST_PROBABILITY = 1e-6
 # Rows of probabilities may be off 1 by this much, as where they were printed with two digits.
 SUM_TOLERANCE = 1e-2
 
-# Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
-Source = tuple[int, ...]
-
 
 class Averaging(Protocol):
     """How the log-probabilities of several models are averaged."""
@@ -94,15 +91,22 @@ class LogTable:
         """Return the table with the features of the rows."""
         return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
 
-    def __getitem__(self, source: Source) -> Floats:
-        if source not in self._known:
-            if len(source) == 1:
-                self._known[source] = self._of_model(source[0])
-            elif self.average is not None:
-                self._known[source] = self.average.of(self[(i,)] for i in self.average.asked.tolist())
-            else:
-                self._known[source] = np.mean([self[(i,)] for i in source], axis=0)
-        return self._known[source]
+    def __getitem__(self, model: int) -> Floats:
+        found: Floats = self.derived(model, lambda: self._of_model(model))
+        return found
+
+    @property
+    def pooled(self) -> Floats:
+        """The average of all models' log-probabilities, shape (n, K)."""
+
+        def make() -> Floats:
+            if self.average is not None:
+                return self.average.of(self[i] for i in self.average.asked.tolist())
+            mean: Floats = np.mean([self[i] for i in range(self.n_models)], axis=0)
+            return mean
+
+        found: Floats = self.derived("pooled", make)
+        return found
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what ``make`` computes from this table, computed once for a key."""
@@ -178,22 +182,13 @@ class Models:
     average: Averaging | None = None  # learned on the selection data; even weights without one
 
     @property
-    def source(self) -> Source:
-        """The source of all candidates: the average of all models."""
-        return tuple(range(len(self.names)))
-
-    @property
     def pooled_models(self) -> list[int]:
-        """Numbers of the models that `pool` asks."""
-        return list(self.source) if self.average is None else self.average.asked.tolist()
+        """Numbers of the models that the average asks."""
+        return list(range(len(self.names))) if self.average is None else self.average.asked.tolist()
 
     def pool(self, table: LogTable) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
-        logs = [table[(i,)] for i in self.pooled_models]
-        if self.average is not None:
-            return np.exp(self.average.of(logs))
-        mean: Floats = sum(logs[1:], start=logs[0]) / len(logs)
-        return softmax(mean, axis=1)
+        return softmax(table.pooled, axis=1)
 
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""

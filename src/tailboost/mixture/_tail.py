@@ -16,23 +16,10 @@ from tailboost.combiners.pool import Pool
 from tailboost.mixture._members import POWERS, Tempered, losses_of
 from tailboost.mixture._rated import Rated
 from tailboost.mixture._tables import Judged
-from tailboost.rates import Objective, error, largest, wrong
+from tailboost.rates import Objective, error, largest
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.thresholds import Program, RateTable
-
-
-@dataclass(frozen=True)
-class TailOf:
-    """A CVaR, measured on answers."""
-
-    alpha: float
-
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the CVaR of the zero-one loss of answers: of rates it is the error rate / α, at most 1."""
-        weight = more.get("sample_weight")
-        mean = float(np.average(wrong(np.asarray(answers), np.asarray(y)), weights=weight))
-        return min(1.0, mean / self.alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +35,14 @@ class TailChoice:
     def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
         """Return the mixture of the candidates for the largest error of a class, and draws from probabilities."""
         program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
-        models, whole = judged.models, judged.models.source
-        drawn = dict.fromkeys([whole, *((i,) for i in whole)])
+        models = judged.models
         members = [
             *map(rated.member, rated.seeded(program).members),
-            *(Tempered(models, source, power) for source in drawn for power in POWERS),
+            *(
+                Tempered(models, model, power)
+                for model in (None, *range(len(models.names)))
+                for power in POWERS
+            ),
         ]
         losses = losses_of(members, judged.table, judged.rows.y)
         combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), mean_budget=mean_budget)
@@ -65,11 +55,6 @@ class TailChoice:
         found = self.combiner.objective
         assert isinstance(found, CVaR)
         return found
-
-    @property
-    def measure(self) -> TailOf:
-        """The objective, measured on answers."""
-        return TailOf(self.objective.alpha)
 
     @property
     def gap(self) -> float:
@@ -110,7 +95,7 @@ class TailChoice:
         used = np.flatnonzero(self.ensemble.weights > 0)
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.rated.table.counted(shares.argmax(axis=1))
+        counts = self.rated.table.at_hand.counted(shares.argmax(axis=1))
         stated = [(error(by="class"), None)]
         refit = self.rated.refit
         return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)

@@ -114,11 +114,11 @@ class DeferralDisplay(Display):
         """
         found = estimator.tradeoff(limited, objective, n_points=n_points, passed_on=passed_on)
         pairs = []
-        for _, curve in found:
+        for curve in found.values():
             seen, made_small = curve.predicted(X, y, groups=groups, sample_weight=sample_weight)
             pairs.append((made_small, seen))
-        one = found.curves[0]
-        display = cls(found.shares, pairs, value=str(one.objective), limited=str(one.limited), name=name)
+        one = next(iter(found.values()))
+        display = cls([*found], pairs, value=str(one.objective), limited=str(one.limited), name=name)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
 from tailboost.thresholds._candidates import Member, Pool, charges, decide
-from tailboost.thresholds._choice import Selection, seeded, select, selected, within_budget
+from tailboost.thresholds._choice import ROWS, SOLVED, Selection, seeded, select, selected, within_budget
 from tailboost.thresholds._confidence import (
     FEW,
     LEAST_ROWS,
@@ -25,8 +25,10 @@ __all__ = [
     "REFIT",
     "REFITTED",
     "ROUNDING",
+    "ROWS",
     "SELECTED",
     "SLIGHT",
+    "SOLVED",
     "SPREAD",
     "Belief",
     "Calibration",

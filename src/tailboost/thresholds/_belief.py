@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ LEAST = 1e-4
 # Rows a calibration is fitted on at most, and strata up to which there is one. Without it rules under limits
 # fall to constants with six groups; with up to four it shows nothing.
 CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
+# Steps of iterative scaling (Darroch and Ratcliff 1972) by which offsets in groups are found.
+SCALINGS = 30
 # Strata up to which it is found by whole Newton steps.
 NEWTON_STRATA = 20
 # What a stratum without rows is charged in a calibration, as a logarithm.
@@ -43,8 +45,9 @@ class GroupModel:
     # n_classes, n_values: K, and how many groups the column has.
     n_classes: int
     n_values: int
-    model: Any  # classifier or None: fitted on features and class; None where there is one group
+    model: Any  # classifier fitted on features and class; None if there is one group, or they tell nothing
     present: Ints  # the groups it knows
+    prior: Floats  # shape (K, n_values): frequencies of the groups in each class
 
     @classmethod
     def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
@@ -65,7 +68,9 @@ class GroupModel:
         model = None
         if len(present) > 1:
             model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
-        return cls(n_classes, n_values, model, present)
+        mass = np.bincount(y * n_values + group, weight, n_classes * n_values).reshape(n_classes, n_values)
+        prior = mass + mass.sum(axis=0) / mass.sum()  # one row's worth of all classes keeps groups possible
+        return cls(n_classes, n_values, model, present, prior / prior.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
@@ -73,7 +78,7 @@ class GroupModel:
         found = np.zeros((self.n_classes, self.n_values, n))
         for k in range(self.n_classes):
             if self.model is None:
-                found[k, self.present] = 1.0
+                found[k] = self.prior[k][:, None]
             else:
                 of_class = with_class(X, np.full(n, k, dtype=np.intp), self.n_classes)
                 found[k, self.present] = np.asarray(self.model.predict_proba(of_class)).T
@@ -164,7 +169,7 @@ class Belief:
     # One for each column of groups that has to be inferred.
     models: list[GroupModel] = field(default_factory=list)
     calibration: Calibration | None = None  # where groups are inferred
-    # Shape (S, 1): where rules read the group, the mass of each stratum beside what the models expect.
+    # Shape (S, 1): where rules read the group, exp(offset) of each class in each group, of least log loss.
     factors: Floats | None = None
 
     @property
@@ -208,6 +213,11 @@ class Belief:
                     if len(rest):
                         part = GroupModel.fit(_rows(X, rest), y[rest], column[rest], weight[rest], *sizes)
                     out[:, :, held] = part.predict(_rows(X, held))
+            known, prior = out[y, column, np.arange(n)], self.models[-1].prior
+            if weight @ np.log(np.maximum(known, LEAST) / prior[y, column]) <= 0.0:
+                # On other rows the features tell less of the groups than their frequencies do.
+                self.models[-1] = replace(self.models[-1], model=None)
+                out = np.repeat(prior[:, :, None], n, axis=2)
             of_columns.append(out)
         return self._joined(of_columns)
 
@@ -262,13 +272,20 @@ class Belief:
     def calibrate(
         self, logs: Floats, groups: Singles | None, told: Ints | None, stratum: Ints, share: Floats
     ) -> None:
-        """Fit the calibration on rows whose strata are known; where groups are read, of frequencies alone."""
-        joint = self.joint(logs, groups, told)
+        """Fit the calibration on rows whose strata are known: where groups are read, offsets in each of them."""
         if self.told:
-            expected = joint @ share
-            mass = np.bincount(stratum, share, len(joint))
-            self.factors = (mass / np.where(expected > 0, expected, 1.0))[:, None]
-        elif self.infers and len(joint) <= CALIBRATED_STRATA:
+            assert told is not None
+            rows = spread(stratum, CALIBRATION_ROWS)
+            joint = self.joint(logs[rows], None, told[rows])
+            mass, here = (np.bincount(stratum[of], share[of], len(joint)) for of in (slice(None), rows))
+            weight = share[rows] * (mass / np.maximum(here, 1e-300))[stratum[rows]]
+            self.factors = np.ones((len(joint), 1))
+            for _ in range(SCALINGS):
+                expected = (joint * self.factors / _summed(joint * self.factors)) @ weight
+                self.factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
+            return
+        joint = self.joint(logs, groups, told)
+        if self.infers and len(joint) <= CALIBRATED_STRATA:
             self.calibration = Calibration.fit(joint.astype(np.float32), stratum, share)
 
 

@@ -59,8 +59,8 @@ class Selection:
 
     @property
     def keeps(self) -> bool:
-        """Whether all limits hold on the selection data."""
-        return bool((self.excesses <= SLIGHT).all())
+        """Whether all limits hold on the selection data; of a draw up to the precision of its solver."""
+        return bool((self.excesses <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
 
 
 def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
@@ -181,9 +181,11 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         n_own = len(program.limits) - budgeted
         light = [limit for i, limit in enumerate(program.limits) if i >= n_own or limit.rate.needs_deferral]
         free = [int(select(pool, program.within(light)).numbers[0])]
-        if not program.objective.worst:  # the answer of least expected cost
-            own = Member.of(0, program.prices(np.zeros(len(program.of))))
-            free = _filled(pool, program, own)
+        if not program.objective.worst and program.objective.rate.needs_costs:
+            swept(pool, program, 0)  # what a row costs is not known from its stratum
+            free = [int(select(pool, program.within(light)).numbers[0])]
+        elif not program.objective.worst:  # the answer of least expected cost
+            free = _filled(pool, program, Member.of(0, program.prices(np.zeros(len(program.of)))))
         found = select(pool, program, among=free)
         if found.keeps:
             return found
@@ -193,6 +195,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     _extend(some, over, randomized=randomized)
     if some is not pool:
         own = select(some, over)
+        assert own.growth is not None
         carried = [int(own.numbers[0]), *map(int, np.flatnonzero(own.growth.solved.weights))]
         number, *towards = pool.add_all([some.members[i] for i in carried])
         if not randomized:

@@ -167,7 +167,7 @@ def search(
                 value_there, excess_there = program.judge(pool.counts[number])
                 if excess_there <= SLIGHT:
                     kept = min(kept, float(value_there))
-                reached_there = float(value_there + charge * max(excess_there, 0.0))
+                reached_there = float(value_there + charge * max(float(excess_there), 0.0))
                 if reached_there < reached - BETTER:
                     reached, prices, idle = reached_there, own, 0
             charged = charges(belief, whole(prices))

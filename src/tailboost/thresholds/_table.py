@@ -143,7 +143,7 @@ class Table:
         if self._even:
             counts: Floats = np.bincount(place, minlength=size) * self.share[0]
         else:
-            counts = np.bincount(place, self.share, size)
+            counts = np.bincount(place, self.share, size).astype(np.float64, copy=False)
         counts = counts.reshape(n_strata, A)
         if self.costs is None:
             return counts
