@@ -2,9 +2,9 @@
 The worst group
 ===============
 
-Group DRO by boosting: a player weighs the groups, small trees are boosted, and the selected rule minimises the
-largest group error. On credit default data all groups are about as difficult, so there is little to gain. The
-education is among the features here: answers may depend on it.
+Group DRO by boosting: a player weighs the groups, small trees are boosted, and the selected rule minimises
+the largest group error. On credit default data all groups are about as difficult, so there is little to gain.
+The education is among the features here: answers may depend on it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Choosing a point of the trade-off
 =================================
 
-Wines of five grades; the best and the poorest are rare. A lower worst-class error costs overall error. One fit
-contains the whole curve between the two; a budget selects a point, and nothing is trained.
+Wines of five grades; the best and the poorest are rare. A lower worst-class error costs overall error. One
+fit contains the whole curve between the two; a budget selects a point, and nothing is trained.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Other people's probabilities
 ============================
 
-Five nets that cannot be trained again: only their class probabilities are known. ``from_probabilities`` needs no
-more. It averages the nets, selects thresholds and shows the cost of a lower worst class.
+Five nets that cannot be trained again: only their class probabilities are known. ``from_probabilities`` needs
+no more. It averages the nets, selects thresholds and shows the cost of a lower worst class.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 More rows than one machine holds
 ================================
 
-On a Dask cluster any model computes probabilities where the rows lie. ``tailboost.dask`` adds up the confusion
-counts of all candidates there, and selects. The result is an ordinary classifier.
+On a Dask cluster any model computes probabilities where the rows lie. ``tailboost.dask`` adds up the
+confusion counts of all candidates there, and selects. The result is an ordinary classifier.
 
 Here the "cluster" is two threads of this process, so that the page can be built anywhere. On a machine of
 your own take ``Client(n_workers=4, threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and

@@ -65,7 +65,7 @@ TASKS = (
     ),
     Task(
         "Fit with targets",
-        "At most 55 % of the best grade wrong, 65 % of the others; `--test` measures the model on fresh rows.",
+        "At most 55 % of the best grade wrong, 65 % of the others; `--test` measures it on fresh rows.",
         (
             "tailboost fit wines.csv --target grade --max-error 'grade 8 or 9=.55,*=.65' --model aimed.model "
             "--test new_wines.csv",
