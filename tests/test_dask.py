@@ -182,7 +182,7 @@ def test_calibrate_returns_the_point_of_one_machine():
         random_state=0,
     ).fit(X, y)
     X, y, groups, _ = table(5, n=900)
-    Xd, yd, gd = blocks(3, X, y, groups)
+    Xd, yd, _ = blocks(3, X, y, groups)
     here = tb.calibrate(mix, X, y, limits=[rates.miss(1) <= 0.9])
     mix.__dict__.pop("calibration_attempts_", None)
     there = td.calibrate(mix, Xd, yd, limits=[rates.miss(1) <= 0.9])

@@ -1,7 +1,7 @@
 """`tailboost.RobustMixtureClassifier` selected on probabilities in Dask collections.
 
-Candidates are made on rows that come to the client: all, or a sample of many. Their confusion counts are added
-up over all rows, where the rows lie, and the rule is selected on these counts.
+Candidates are made on rows that come to the client: all, or a sample of many. Their confusion counts are
+added up over all rows, where the rows lie, and the rule is selected on these counts.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ MOST_STRATA = 10_000
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
 
-    `from_probabilities` makes one; the models are the user's. Objectives, limits and the error budget are those
-    of one machine. Costs by row (``costs=``) are not available. The probabilities are read several times:
-    persist them if reading costs more than memory.
+    `from_probabilities` makes one; the models are the user's. Objectives, limits and the error budget are
+    those of one machine. Costs by row (``costs=``) are not available. The probabilities are read several
+    times: persist them if reading costs more than memory.
 
     Candidates are made on all rows up to 65,536, by the code of one machine. Of more rows they are made on a
-    sample of this size: it holds all rows of small strata, and of each large stratum the rows with the smallest
-    hashes. The confusion counts of the candidates come from all rows, exactly, and the rule is selected on
-    them. A CVaR is selected on the sample. If the rule is group-blind, a model of the sample estimates the
-    group from the probabilities; on one machine these estimates are out of fold.
+    sample of this size. It holds all rows of small strata, and of each large stratum the rows with the
+    smallest hashes. The confusion counts of the candidates come from all rows, exactly, and the rule is
+    selected on them. A CVaR is selected on the sample. If the rule is group-blind, a model of the sample
+    estimates the group from the probabilities; on one machine these estimates are out of fold.
 
     {{parameters}}
 
@@ -338,8 +338,8 @@ class _Reader:
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return lines of a table that stand for several rows each.
 
-        ``keys`` are class and groups of each line. ``totals`` of shape (3, m) holds the number of its rows and
-        the sums of their weights and squared weights.
+        ``keys`` are class and groups of each line. ``totals`` of shape (3, m) holds the number of its rows
+        and the sums of their weights and squared weights.
         """
         y, *groups = taken_apart(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
