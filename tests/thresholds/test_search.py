@@ -177,7 +177,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
-    """Against every threshold on the score: the rule keeps the limit, at no more error than the best of them."""
+    """Against every threshold on the score: the rule keeps the limit, with no more error than the best."""
     rng = np.random.default_rng(seed)
     n, levels = int(rng.choice([200, 2000])), int(rng.integers(2, 7))
     level, prevalence = rng.integers(levels, size=n), rng.uniform(0.05, 0.5)

@@ -205,7 +205,7 @@ class Curve:
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows that took no part in the fit; of a classifier `from_probabilities`, the models' probabilities.
+            Rows that took no part in the fit; of a classifier `from_probabilities`, probabilities by model.
         y : array-like of shape (n,)
             Their labels.
         groups : array-like of shape (n,), dict or data frame, optional
@@ -284,7 +284,7 @@ class Curve:
         from tailboost.plotting import TradeOffDisplay
 
         limited, value = self.values
-        names: dict[str, Any] = {"limited": str(self.limited), "objective": str(self.objective)}
+        names: dict[str, Any] = {"limited_name": str(self.limited), "objective": str(self.objective)}
         return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:

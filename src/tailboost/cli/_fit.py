@@ -49,7 +49,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import errors_kept, print_errors, repeated_ids, said_of_groups
+from tailboost.cli._tables import repeated_ids, said_of_groups
 from tailboost.cli._targets import read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.registry import METHODS, Method
@@ -311,9 +311,6 @@ def _print_kept_errors(classifier: Any) -> None:
     if (table := rates_kept(classifier)) is not None:
         say("")
         print_rates(table)
-    elif (kept := errors_kept(classifier)) is not None:
-        say("")
-        print_errors(kept[0], words=kept[1])
     else:
         say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")
 

@@ -15,7 +15,6 @@ from tailboost.cli._rates import measured_rates, print_rates, rates_kept, read_r
 from tailboost.cli._shared import plain_table, say, tell, tell_json, warn, warnings_as_lines
 from tailboost.cli._tables import (
     errors_by_unit,
-    errors_kept,
     print_errors,
     said_of_groups,
     stated_targets,
@@ -124,7 +123,6 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         for name, value in classifier.get_params(deep=False).items()
         if value is not None and repr(value) != repr(defaults.get(name))
     }
-    kept = errors_kept(classifier)
     columns = [] if encoder is None else encoder.schema_.columns
     guarantee, rates = getattr(classifier, "guarantee_", None), rates_kept(classifier)
     return {
@@ -139,7 +137,6 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "columns": [
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
-        "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
         "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
         "guarantee": None if guarantee is None else guarantee.details,
         "versions": stored.versions,
@@ -171,9 +168,6 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
     guarantee, rates = getattr(stored.classifier, "guarantee_", None), rates_kept(stored.classifier)
-    if (kept := errors_kept(stored.classifier)) is not None:
-        tell("")
-        print_errors(kept[0], words=kept[1])
     if rates is not None:
         tell("")
         print_rates(rates)

@@ -126,15 +126,11 @@ def print_errors(units: Sequence[UnitError], *, words: str) -> None:
 
 
 def stated_targets(classifier: Any) -> dict[str, float]:
-    """Return the errors that were allowed when a classifier was fitted, by the name of the unit."""
+    """Return the errors that were allowed when a classifier was fitted, by the name of the subgroup."""
     if stated_max_error(classifier) is None:
         return {}
-    if hasattr(classifier, "max_error_"):
-        return {
-            _unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)
-        }
-    table = classifier.guarantee_.units
-    return {} if table is None else {_unit_name(line.unit): line.bound for line in table.of_rule("predict")}
+    lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
+    return {_unit_name(line.unit): line.bound for line in lines}
 
 
 def _unit_name(unit: Any) -> str:
@@ -143,30 +139,3 @@ def _unit_name(unit: Any) -> str:
         return str(unit)
     first, last = unit
     return f"{first} / {_unit_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
-
-
-def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
-    """Return the class errors that a fitted mixture knows of its judged rows, and whose errors they are.
-
-    Of `predict` where the classifier kept them, else of the rule that draws; None where nothing is known.
-    """
-    pool = getattr(getattr(classifier, "combiner_", None), "pool", None)
-    if pool is None or not hasattr(classifier, "reweight"):
-        return None
-    rows = pool.ledger.rows
-    if getattr(classifier, "unit_errors_", None) is not None:
-        kind, targets = classifier.guarantee_.units.kind, stated_targets(classifier)
-        found = []
-        for line in classifier.guarantee_.units.of_rule("predict"):
-            name, numbers = _unit_name(line.unit), (line.value, line.low, line.high)
-            error, low, high = (None if np.isnan(x) else x for x in numbers)
-            found.append(UnitError(kind, name, int(line.rows), error, targets.get(name), low, high))
-        return found, f"Errors of predict on {rows.words}"
-    errors, used = pool.ledger.unit_errors("class", rows.y)
-    by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))
-    counts = rows.counts(rows.y, len(classifier.classes_))
-    found = [
-        UnitError("class", str(label), int(counts[k]), by_class.get(k))
-        for k, label in enumerate(classifier.classes_)
-    ]
-    return found, f"Errors of the rule that draws (predict_shares) on {rows.words}"

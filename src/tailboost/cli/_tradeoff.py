@@ -1,4 +1,4 @@
-"""``tradeoff``: what a lower worst error costs in mean error, and the model of a point of that curve."""
+"""``tradeoff``: what a limit on one rate costs in another, and the model of a point of that curve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from tailboost._output import write_output
@@ -48,12 +47,15 @@ def tradeoff(
         typer.Option(
             metavar="RATE",
             help="What is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'; "
-            "by default the rate of the first --limit of `fit`.",
+            "by default the rate of the first --limit of `fit`, without limits the overall error.",
         ),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help="With --limited: what is made small; 'error()' by default."),
+        typer.Option(
+            metavar="RATE",
+            help="With --limited: what is made small; by default the overall error.",
+        ),
     ] = None,
     passed_on: Annotated[
         list[float] | None,
@@ -61,8 +63,7 @@ def tradeoff(
             "--passed-on",
             parser=given.level,
             metavar="SHARE",
-            help="With --limited: a curve for each share of the rows that may be passed on to a person, as "
-            "5%; may be repeated.",
+            help="A curve for each share of the rows that may be deferred, as 5%; may be repeated.",
         ),
     ] = None,
     pick: Annotated[
@@ -70,7 +71,7 @@ def tradeoff(
         typer.Option(
             parser=given.level,
             metavar="X",
-            help="Mean error to spend above the least of a member, or with --limited the limit.",
+            help="The limit of the point, on the rate that is limited.",
         ),
     ] = None,
     picked: Annotated[
@@ -79,11 +80,10 @@ def tradeoff(
     sep: given.Sep = ",",
     as_json: given.Json = False,
 ) -> None:
-    """Show what a lower worst error costs in mean error, or one rate in another; nothing is trained.
+    """Show what a limit on one rate costs in another; nothing is trained.
 
-    The curve is exact on the rows the shares were chosen on, and about the rule that draws, or where one
-    member alone answers about `predict`; with DATA there is also what `predict` does on its rows along the
-    curve. --pick writes the model of one point.
+    The curve is exact on the selection data. With DATA there are also the rates of predict on its rows along
+    the curve. --pick writes the model of one point.
     """
     if (pick is None) != (picked is None):
         raise BadInput("--pick and --model belong together: what to spend, and where to write the model")
@@ -95,36 +95,32 @@ def tradeoff(
             raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
     if objective is not None and limited is None:
         raise BadInput("--objective: only with --limited, the other rate of the curve")
-    if passed_on and (limited is None or pick is not None):
-        raise BadInput("--passed-on: only with --limited, and without --pick; --limit of `fit` makes a model")
+    if passed_on and pick is not None:
+        raise BadInput("--passed-on: without --pick; --limit of `fit` makes a model")
     asked = None if limited is None else read_limited("--limited", limited)
-    other = read_limited("--objective", objective or "error()")
+    other = None if objective is None else read_limited("--objective", objective)
     stored = StoredModel.read(model)
     classifier, named = stored.classifier, type(stored.classifier).__name__
     if passed_on and data is not None:
         raise BadInput(
             "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
         )
-    if asked is not None and not hasattr(classifier, "limits"):
-        raise BadInput(f"--limited: {str(model)!r} holds no robustmixture, whose rates can be chosen")
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(
             f"{str(model)!r}: a {named} has no shares to choose, so no curve; a mixture is needed, such as "
             "robustmixture"
         )
     labels = classifier.classes_.tolist()
-    rates = [spelled(rate, labels, stored.groups, None) for rate in (asked, other) if asked is not None]
+    rates = [spelled(rate, labels, stored.groups, None) for rate in (asked, other) if rate is not None]
     with bad_input(f"{model}: "), warnings_as_lines():
         curve = classifier.tradeoff(*rates, **({"passed_on": passed_on} if passed_on else {}))
+    curves = list(curve.items()) if passed_on else [(None, curve)]
     seen = None
     if data is not None:
         with stored.judging(data, sep, target, purpose="measure on", columns=stored.groups) as (later, y):
             warn_of_seen(classifier, later.rows)
             seen = curve.predicted(later.rows, y, groups=later.groups)
-    if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
-        found = _of_rates(list(curve) if passed_on else [(None, curve)], seen, data)
-    else:
-        found = _of_budgets(curve, seen, data, named)
+    found = _of_rates(curves, seen, data)
     if as_json:
         tell_json(found.about)
     else:
@@ -138,15 +134,10 @@ def tradeoff(
             write_output(out, found.rendered(out.suffix))
         say(f"Curve{'s' if passed_on else ''}: {out}")
     if pick is not None and picked is not None:
-        if hasattr(curve, "limited"):
-            note, words = "limit", f"{curve.limited} within {pick:g}"
-        else:
-            words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
-            note = "mean_budget"
         with bad_input("--pick: "), warnings_as_lines():
             point = curve.at(pick)
-        stored.save(point, picked, **{note: pick})
-        say(f"Model: {picked}, {words}.")
+        stored.save(point, picked, limit=pick)
+        say(f"Model: {picked}, {curve.limited} within {pick:g}.")
 
 
 @dataclass(frozen=True)
@@ -213,50 +204,14 @@ def _of_rates(curves: list[Any], seen: Any, data: Path | None) -> _Shown:
 
             DeferralDisplay([share for share, _ in curves], pairs, **names).plot(ax=ax)
             return
-        ax.plot(*pairs[0], marker=".", label="rows it was chosen on")
-        if seen is not None:
-            ax.plot(seen[1], seen[0], marker=".", label="predict on other rows")
-        ax.set(xlabel=names["value"], ylabel=names["limited"])
-        ax.legend()
+        from tailboost.plotting import TradeOffDisplay
+
+        here = tables[0]["limited"], tables[0]["objective"]
+        words: dict[str, Any] = {"limited_name": names["limited"], "objective": names["value"]}
+        if seen is None:
+            TradeOffDisplay(*here, **words).plot(ax=ax)
+        else:
+            TradeOffDisplay(*seen, selection=here, **words).plot(ax=ax)
 
     said: Any = abouts if by_share else abouts[0]
     return _Shown(columns, [headings[name] for name in columns], rows, notes, said, said, draw)
-
-
-def _of_budgets(curve: Any, seen: Any, data: Path | None, name: str) -> _Shown:
-    """Show the curve of the worst error and the mean of a classifier of this name."""
-    table = {"mean_budget": curve.mean_budget, "mean": curve.mean, "worst": curve.worst}
-    if seen is not None:
-        table |= {"predict_mean": seen.mean, "predict_worst": seen.worst}
-    columns = {key: np.asarray(column).tolist() for key, column in table.items()}
-    n = len(curve)
-    shown = np.unique(np.linspace(0, n - 1, min(n, MOST_LINES)).round().astype(int))
-    headings = ["--pick", "mean error", "worst error"]
-    headings += ["predict: mean", "predict: worst"] * (data is not None)
-    rows = [[f"{column[i]:.4f}" for column in columns.values()] for i in shown]
-    of = "the rule that draws" if curve.shared else "predict"
-    notes = [
-        f"Worst error: {curve.objective}.",
-        f"Mean and worst error are of {of}, on {curve.judged_on}; fresh rows differ.",
-    ]
-    if curve.fitted:
-        notes.append("Members were fitted on these rows: errors on them are lower than on others.")
-    if data is not None:
-        notes.append(f"predict: the label with the largest share, on the rows of {data.name}.")
-    about = {key: getattr(curve, key) for key in ("objective", "judged_on", "least_mean", "gap")}
-    about |= {"data": None if data is None else str(data), "curve": columns}
-
-    def draw(ax: Any) -> None:
-        from tailboost.plotting import TradeOffDisplay
-
-        chosen = {} if data is None else {"chosen_mean": curve.mean, "chosen_worst": curve.worst}
-        TradeOffDisplay(
-            columns.get("predict_mean", columns["mean"]),
-            columns.get("predict_worst", columns["worst"]),
-            name=f"{name} on new rows" if chosen else name,
-            objective=curve.objective,
-            stepped=not curve.shared,
-            **chosen,
-        ).plot(ax=ax)
-
-    return _Shown(columns, headings, rows, notes, about, curve.to_dict(), draw)

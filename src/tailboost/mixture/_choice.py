@@ -342,11 +342,11 @@ class ProbabilityMixture(MixtureAnswers):
         limited, small = self._pair(a, b)
         return self._rate_curve(limited, small, n_points)
 
-    def _pair(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Return both rates of a curve."""
+    def _pair(self, a: Any, b: Any, limits: tuple[Limit, ...] | None = None) -> tuple[Any, Any]:
+        """Return both rates of a curve; by default of the problem, or of it with other limits."""
         stated = self._stated or Stated.of("worst_class")
         assert stated is not None
-        limited, small = stated_pair(stated)
+        limited, small = stated_pair(replace(stated, limits=stated.limits if limits is None else limits))
         if getattr(b, "compares", False):
             a, b = b, a
         if a is not None:
@@ -477,11 +477,10 @@ class ProbabilityMixture(MixtureAnswers):
             raise ValueError(
                 f"passed_on must be different shares of the rows, from 0 to below 1, got {shares!r}"
             )
-        limited, small = self._pair(a, b)
         stated = self._stated
-        others = tuple(
-            limit for limit in (() if stated is None else stated.limits) if limit.rate != deferred()
-        )
+        kept = () if stated is None else stated.limits
+        others = tuple(limit for limit in kept if limit.rate != deferred())
+        limited, small = self._pair(a, b, others)
         mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
         looked_at = LookedAt()  # a point may be picked from any of the curves
         return {
@@ -490,7 +489,7 @@ class ProbabilityMixture(MixtureAnswers):
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
-        """Return the answers of the classifiers of a curve, and which rows they defer; models are asked once."""
+        """Return the answers of the classifiers of a curve, and which rows they defer."""
         if isinstance(X, Mapping):
             table = self._models.given(X, self._models.pooled_models, self.classes_)
         else:

@@ -553,7 +553,7 @@ class Passing:
 
     @property
     def gains(self) -> bool:
-        """Whether the deferred rows would be answered worse than the others beyond chance, on one side of 95 %."""
+        """Whether the deferred rows would be answered worse than the others, at the 5 % level."""
         return self.deferred in (0.0, 1.0) or self.error - self.others > ONE_SIDED * self.noise
 
 
@@ -743,8 +743,8 @@ class RateChoice:
             )
         if (passing := self.passing) is not None and not passing.gains:
             warn_user(
-                f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with an "
-                f"error of {passing.error:.4f}, the others are with {passing.others:.4f}"
+                f"deferral gains nothing beyond chance: on {words} the deferred rows would be answered with "
+                f"an error of {passing.error:.4f}, the others are with {passing.others:.4f}"
             )
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"

@@ -33,7 +33,7 @@ class TailChoice:
 
     @classmethod
     def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
-        """Return the mixture of the candidates for the largest error of a class, and draws from probabilities."""
+        """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
         models = judged.models
         members = [

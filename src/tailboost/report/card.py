@@ -103,7 +103,7 @@ class Card:
             certificate = certify(model, X, y, clusters=clusters, max_error=max_error, rates=(), **given)
         except SeenRowsError as failure:
             refused = str(failure)
-        if certificate is not None and getattr(final, "rates_", None) is not None:
+        if certificate is not None and getattr(final, "limits", None):
             try:
                 rates = certify(model, X, y, clusters=clusters, **given)
             except ValueError as failure:
@@ -229,21 +229,10 @@ def _tradeoff(final: Any) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not known: {failure}."])
-    if hasattr(curve, "limited"):  # of two rates
-        lines = ["Counted on the rows it was chosen on; fresh rows differ. Another point of it needs no fit."]
-        rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in curve]
-        return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
-    if len(curve.mean) < 2:
-        return Section("Trade-off", ["One point alone is known."])
-    points = np.unique(np.linspace(0, len(curve.mean) - 1, POINTS).round().astype(int))
-    columns = (curve.mean_budget, curve.mean, curve.worst)
-    rows = [[f"{column[i]:.4f}" for column in columns] for i in points.tolist()]
-    where = "members were fitted" if curve.fitted else "the choice was made"
-    lines = [
-        f"Measured on {curve.judged_on}, on which {where} too: errors on other rows may be larger. Another "
-        "point of it needs no fit."
-    ]
-    return Section("Trade-off", lines, ["spent", "mean error", curve.objective], rows)
+    lines = [f"On {curve.judged_on}; fresh rows differ. Another point of it needs no fit."]
+    shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int))
+    rows = [[f"{curve[i].limited:.4f}", f"{curve[i].value:.4f}"] for i in shown.tolist()]
+    return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
 
 def _decides(final: Any, notes: Mapping[str, Any]) -> Section:
@@ -256,10 +245,8 @@ def _decides(final: Any, notes: Mapping[str, Any]) -> Section:
             )
         else:
             lines.append(f"{name} is a feature too: answers may depend on it.")
-    if getattr(final, "rates_", None) is not None:
-        return Section("What decides", lines, code=f"{final.rule_}\n\n{final.rates_}")
     if hasattr(final, "rule_"):
-        return Section("What decides", lines, code=str(final.rule_))
+        return Section("What decides", lines, code=f"{final.rule_}\n\n{final.rates_}")
     if (guarantee := getattr(final, "guarantee_", None)) is not None:
         lines.append(str(getattr(guarantee, "verdict", guarantee)))
     return Section("What decides", lines)

@@ -406,7 +406,7 @@ def _times(n: int) -> str:
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield classifiers of the same members, from the safest to the cheapest.
+    """Return classifiers of the same members, from the safest to the cheapest.
 
     Each has the least overall error within a share of the targets. If the selection data do not know the
     subgroups of the targets, the points are those of the model's own trade-off.
@@ -416,16 +416,15 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a point that misses its limits is tested all the same
         try:
-            yield from [
+            return [
                 model.reweight(
                     objective=f"worst_{kind}",
-                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()}
-                    | {None: 1.0},
+                    max_error={name: max(share * b, LEAST) for name, b in bounds.items()} | {None: 1.0},
                 )
                 for share in np.linspace(0.0, 1.0, POINTS)
             ]
         except ValueError:
-            yield from [point.classifier for point in reversed(model.tradeoff().points)]
+            return [point.classifier for point in reversed(model.tradeoff().points)]
 
 
 def not_certified(

@@ -272,7 +272,7 @@ class Belief:
     def calibrate(
         self, logs: Floats, groups: Singles | None, told: Ints | None, stratum: Ints, share: Floats
     ) -> None:
-        """Fit the calibration on rows whose strata are known: where groups are read, offsets in each of them."""
+        """Fit the calibration on rows whose strata are known; if groups are read, offsets by group."""
         if self.told:
             assert told is not None
             rows = spread(stratum, CALIBRATION_ROWS)

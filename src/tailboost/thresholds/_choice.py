@@ -232,7 +232,7 @@ def _towards(first: Member, ends: Sequence[Member]) -> list[Member]:
 
 
 def _filled(pool: Pool, program: Program, chosen: Member) -> list[int]:
-    """Add a candidate with costs of deferral at which about as many rows are deferred as may be, if any may."""
+    """Add a candidate, with a cost at which about as many rows are deferred as may be."""
     if not len(program.caps[1]):
         return [pool.add(chosen)]
     table = pool.table.at_hand

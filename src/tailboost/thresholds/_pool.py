@@ -14,7 +14,7 @@ from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
 
 # Relative gap at which growth ends, and the most rounds.
 TOLERANCE, ROUNDS = 1e-4, 100
-# Rounds without a better candidate after which growth ends; random costs near the best answer in each of them.
+# Rounds without a better candidate after which growth ends, and random costs near the best answer in each.
 IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 4, 0.25
 # Levels of a ratio that are tried, and how near the next one ends the trials.
 LEVELS, SAME_LEVEL = 8, 1e-5

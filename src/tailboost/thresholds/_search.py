@@ -1,4 +1,4 @@
-"""Search for one candidate near others: along lines of action costs, on which all thresholds are counted at once."""
+"""Search for one candidate along lines of action costs, on which all thresholds are counted at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The selection data: strata, weights and stratum probabilities of the rows on which candidates are counted."""
+"""The selection data: strata, weights and stratum probabilities of the rows candidates are counted on."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ class RemoteTable:
             return
         if self.count is None:
             raise ValueError(
-                "the selection data lie on a cluster, and this copy of the classifier cannot reach them: give "
-                "X, y in memory, or call from_probabilities on the cluster again"
+                "the selection data lie on a cluster, and this copy of the classifier cannot reach them: "
+                "give X, y in memory, or call from_probabilities on the cluster again"
             )
         for counts in self.count(candidates):
             yield counts.tobytes(), counts
