@@ -739,8 +739,8 @@ class RateChoice:
             )
         likely, lines = self.outlook, self._tabled()
         if self.confidence and likely is None and self.stated.limits:
-            why = GUESSED if self._guesses_groups else UNKNOWN
-            warn_user(f"confidence={self.confidence:g}: {why}", ConfidenceNotReachedWarning)
+            unstated = GUESSED if self._guesses_groups else UNKNOWN
+            warn_user(f"confidence={self.confidence:g}: {unstated}", ConfidenceNotReachedWarning)
         if self.confidence is not None and likely is not None and likely.probability < self.confidence:
             warn_user(
                 f"no rule found keeps all limits on new rows with probability {self.confidence:g}: this one "
