@@ -114,8 +114,15 @@ class Rows:
         row, unit = memberships(index)
         weight: Floats = self.weight[row]
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
-            pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
-            weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
+            pairs = unit * LOTS + self.lots[row]
+            if n_units * LOTS <= len(pairs):  # counting is quicker than sorting
+                of_pairs = np.bincount(pairs, weights=weight)
+                pairs = np.flatnonzero(of_pairs)
+                weight = of_pairs[pairs]
+            else:
+                pairs, same = np.unique(pairs, return_inverse=True)
+                weight = np.bincount(same, weights=weight).astype(np.float64)
+            unit = pairs // LOTS
         squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
         total = np.bincount(unit, weights=weight, minlength=n_units)
         squares = np.bincount(unit, weights=squared, minlength=n_units)
