@@ -1,4 +1,4 @@
-"""Thresholds on the probabilities of models that a Dask cluster fitted: errors and processor seconds.
+"""Rules on the probabilities of models that a Dask cluster fitted: errors and processor seconds.
 
     python benchmarks/cluster.py [--rows 1000000] [--workers 2] [--parts 4] [--out FILE]
 
@@ -26,7 +26,7 @@ import tailboost.dask as td
 COLUMNS, BLOCK, K = 20, 50_000, 3
 MODEL = {"n_estimators": 50, "max_depth": 5, "max_bin": 256, "tree_method": "hist"}
 CHOICES = {
-    "cvar .7": {"objective": "cvar", "alpha": 0.7, "shares": False, "n_thresholds": 8},
+    "cvar .7": {"objective": "cvar", "alpha": 0.7},
     "worst class": {},
     "worst group": {"objective": "worst_group"},
 }

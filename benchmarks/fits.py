@@ -1,8 +1,7 @@
 """The default fits beside five-fold cross-validated XGBoost of the same trees, and what busy machines cost.
 
-    python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits, predictions, growth
+    python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits and growth
     python benchmarks/fits.py --busy [--out FILE]                      beside 0, 1 and 2 other processes
-    python benchmarks/fits.py --predictions [--data DIR] [--out FILE]  worst class, per tree
     python benchmarks/fits.py --who NAME ...                           some classifiers alone
     python benchmarks/fits.py --profile [--sizes ...] [--data DIR]     where the processor time of a fit goes
 
@@ -41,17 +40,16 @@ from tailboost.solvers import minimize_cvar_mixture
 
 TREES = {
     "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
-    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
+    "WorstClassBoostClassifier": {"n_estimators": 10, "max_depth": 3},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
-    "GroupDROBoostClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
-    "GroupDROBoostClassifier over classes": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
+    "GroupDROBoostClassifier": {"n_estimators": 10, "max_depth": 3},
 }
 # Where a sample of a fit belongs: the first of these functions, or files, that is on the stack.
 PHASES = {
     "XGBoost's training": ("core.py:update", "core.py:train_one_iter", "_hist.py:softmax_gradients"),
     "growing the forest": ("_forest.py:batches",),
     "learning averages": ("_average.py:averaging",),
-    "making members": ("_pool.py:members_of",),
+    "selection": ("_games.py", "_search.py", "_choice.py"),
     "asking the models": ("_hist.py:predict", "_hist.py:predict_table"),
     "binning": ("_hist.py:__init__", "_table.py"),
     "mixture programs": ("minimize_cvar_mixture",),
@@ -100,7 +98,7 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
         found = measured(cross_validate)
         clf = xgboost.XGBClassifier(**params, n_jobs=n_jobs).fit(X, y)
     else:
-        clf = getattr(tb, name.removesuffix(" over classes"))(random_state=0, n_jobs=n_jobs)
+        clf = getattr(tb, name)(random_state=0, n_jobs=n_jobs)
         groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
         found = measured(lambda: clf.fit(X, y, **groups))
         found |= {"validation": clf.combiner_.pool.ledger.rows.words}
@@ -114,32 +112,6 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
     Z = X[np.resize(np.arange(len(X)), 100_000)]
     found["predict_100k_cpu"] = min(measured(lambda: clf.predict(Z))["cpu"] for _ in range(2))
     return {"of": of, "who": name} | found
-
-
-def predictions(of: str, folder: str) -> dict[str, Any]:
-    """Processor seconds of worst-class predictions, and of XGBoost's trees of one of the models behind them.
-
-    Rows are others than those of the fit; real tables have them again until there are 100,000.
-    """
-    X, y = load(of, folder)
-    half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
-    made_up = " x " in of
-    fresh = table(100_000, X.shape[1], len(np.unique(y)), seed=1)[0] if made_up else X[~half]
-    Z = fresh[np.resize(np.arange(len(fresh)), 100_000)].astype(np.float32)
-    X, y = (X, y) if made_up else (X[half], y[half])
-    clf = tb.WorstClassBoostClassifier(random_state=0, n_jobs=1).fit(X, y)
-    peer = xgboost.XGBClassifier(**TREES["WorstClassBoostClassifier"], n_jobs=1).fit(X, y)
-    calls = {
-        "ours": lambda: clf.predict(Z),
-        "xgboost": lambda: peer.predict(Z),
-        "ours_100_single_rows": lambda: [clf.predict(Z[i : i + 1]) for i in range(100)],
-    }
-    found: dict[str, Any] = {
-        name: min(measured(call)["cpu"] for _ in range(3)) for name, call in calls.items()
-    }
-    found["models"] = len(clf.estimators_[0].table_.models)
-    found["per_tree"] = round(found["ours"] / (found["models"] * found["xgboost"]), 2)
-    return {"of": of} | found
 
 
 def profile(name: str, of: str, folder: str) -> dict[str, Any]:
@@ -163,7 +135,7 @@ def profile(name: str, of: str, folder: str) -> dict[str, Any]:
         spent[phase] += now - last
         last = now
 
-    make = getattr(tb, name.removesuffix(" over classes"))
+    make = getattr(tb, name)
     make(random_state=0, n_jobs=1).fit(X[:500], y[:500])  # what is imported late
     last = began = time.process_time()
     signal.signal(signal.SIGPROF, sample)
@@ -278,9 +250,7 @@ def growth(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def rounds_of(name: str, T: int) -> dict[str, Any]:
     """Processor seconds of a fit of T rounds without early stopping."""
     X, y = table(10_000, 20, 2)
-    clf = getattr(tb, name.removesuffix(" over classes"))(
-        n_estimators=T, n_iter_no_change=None, random_state=0, n_jobs=1
-    )
+    clf = getattr(tb, name)(n_estimators=T, n_iter_no_change=None, random_state=0, n_jobs=1)
     groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
     return {"who": name, "rounds": T} | measured(lambda: clf.fit(X, y, **groups))
 
@@ -306,7 +276,6 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true", help="beside other processes")
     parser.add_argument("--profile", action="store_true", help="shares of the fits' time by phase")
     parser.add_argument("--rounds", action="store_true", help="growth with the number of rounds")
-    parser.add_argument("--predictions", action="store_true", help="of two classes, beside trees as large")
     parser.add_argument("--data", default="", help="folder with real tables")
     parser.add_argument("--sizes", nargs="*", help="tables instead of the usual ones")
     parser.add_argument(
@@ -324,11 +293,6 @@ def main() -> None:
     if args.busy:
         report["busy"] = [busy(n) for n in (0, 1, 2)]
         print(json.dumps(report["busy"], indent=1))
-    elif args.predictions:
-        sizes = ["10000 x 20, 2", "10000 x 20, 10"]
-        sizes += ["adult", "taiwan_credit", "bank_full"] if args.data else []
-        report["predictions"] = [alone("predictions", of, args.data) for of in args.sizes or sizes]
-        print(json.dumps(report["predictions"], indent=1))
     elif args.profile:
         sizes = args.sizes or ["10000 x 20, 2", "10000 x 20, 10", "100000 x 20, 2"]
         report["profile"] = [alone("profile", name, of, args.data) for of in sizes for name in args.who]

@@ -3,8 +3,8 @@ The worst share of the clients
 ==============================
 
 CVaR at α is the mean loss of the worst share α of the rows. One AdaLPBoost fit is re-weighted for every α
-by an exact program, without training anything. On two noisy classes the result is sobering, and the picture
-says so: for small α no single classifier can beat a coin flip.
+by an exact program, without training anything. On two noisy classes the picture is sobering: for small α no
+single classifier beats a random guess.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ tail = [
     for a in alphas
 ]
 ax.plot(alphas, tail, linewidth=2.5, color="black", label="AdaLPBoost, one fit re-weighted for each α")
-ax.axhline(0.5, linestyle=":", color="grey", label="coin flip")
+ax.axhline(0.5, linestyle=":", color="grey", label="random guess")
 ax.set(
     xscale="log",
     xlabel="α, the worst share of the clients",
@@ -46,5 +46,5 @@ ax.legend()
 plt.show()
 
 # %%
-# What the fit says about itself, on rows that its members were not fitted on:
+# The overview of the fit, on rows that its models were not fitted on:
 print(clf.guarantee_.verdict)

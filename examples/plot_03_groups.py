@@ -2,9 +2,9 @@
 The worst group
 ===============
 
-Group DRO by boosting: a player weighs the groups, small trees are boosted, and the mixture minimises the
-largest group error. On credit default data the groups are so alike in difficulty that there is little to
-gain; the fit says how little. The education is among the features here: answers may depend on it.
+Group DRO by boosting: a player weighs the groups, small trees are boosted, and the selected rule minimises
+the largest group error. On credit default data all groups are about as difficult, so there is little to gain.
+The education is among the features here: answers may depend on it.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ forest = RandomForestClassifier(random_state=0).fit(X, y)
 print(group_dro.guarantee_.verdict)
 
 # %%
-# Errors of both on each group of the rows that neither has seen.
+# Errors of both by group, on test rows.
 fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 for shift, (name, model) in zip(
     (-0.2, 0.2), {"random forest": forest, "group DRO boosting": group_dro}.items(), strict=True

@@ -2,9 +2,8 @@
 Choosing a point of the trade-off
 =================================
 
-Wines of five grades, the best and the poorest of which are rare. The lowest worst-class error has a price
-in mean error. One fit gives the whole curve between the two, exactly and without training; a budget picks a
-point.
+Wines of five grades; the best and the poorest are rare. A lower worst-class error costs overall error. One
+fit contains the whole curve between the two; a budget selects a point, and nothing is trained.
 """
 
 import matplotlib.pyplot as plt
@@ -23,16 +22,15 @@ curve = clf.tradeoff()
 print(curve)
 
 # %%
-# One point of mean error, or three, or ten: nothing is trained.
+# One point of overall error, or three, or ten: nothing is trained.
 for budget in (0.01, 0.03, 0.1):
     chosen = clf.reweight(mean_budget=budget)
     predicted = chosen.predict(X_test)
     worst, mean = tb.metrics.worst_class_error(y_test, predicted), np.mean(predicted != y_test)
-    print(f"budget {budget:.3f}: on test rows worst class {worst:.3f}, mean error {mean:.3f}")
+    print(f"budget {budget:.3f}: on test rows worst class {worst:.3f}, overall error {mean:.3f}")
 
 # %%
-# The curve on the rows λ is chosen on is an estimate; what ``predict`` does on test rows is drawn beside
-# it.
+# The curve on the selection data, and the errors of ``predict`` on test rows.
 forests = {
     "forest": RandomForestClassifier(random_state=0).fit(X, y),
     "balanced forest": RandomForestClassifier(class_weight="balanced", random_state=0).fit(X, y),

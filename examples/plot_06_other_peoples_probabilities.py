@@ -2,9 +2,8 @@
 Other people's probabilities
 ============================
 
-Five nets that cannot be trained again: all there is are the class probabilities they print.
-``from_probabilities`` needs no more. It shifts thresholds, mixes the nets and shows what a lower worst
-class costs on average.
+Five nets that cannot be trained again: only their class probabilities are known. ``from_probabilities`` needs
+no more. It averages the nets, selects thresholds and shows the cost of a lower worst class.
 """
 
 from pathlib import Path
@@ -25,8 +24,7 @@ with np.load(Path("data") / "cifar10_nets.npz") as file:
     y, y_test = file["y_judged"].astype(int), file["y_test"].astype(int)
 
 # %%
-# The best net alone, trained with crops and flips, and what is made of it with 1 point of mean error to
-# spend.
+# The best net alone, trained with crops and flips, and its rule within one point of overall error.
 best = "bal-ce-aug"
 
 
@@ -39,10 +37,12 @@ def show(name, predicted):
 
 points = {"as trained": show(f"{best} as trained", test[best].argmax(axis=1))}
 mix = tb.RobustMixtureClassifier.from_probabilities({best: held_out[best]}, y, mean_budget=0.01)
-points["one net, +1 point"] = show(f"{best}, one point of mean error", mix.predict_from({best: test[best]}))
+points["one net, +1 point"] = show(
+    f"{best}, one point of overall error", mix.predict_from({best: test[best]})
+)
 
 # %%
-# Three poor nets, of which the best is far behind: mixed, with no mean error to spend.
+# Three poor nets, mixed within no further overall error.
 poor = ["bal-ce", "bal-focal", "bal-naive"]
 points["best of three poor nets"] = show("bal-naive as trained", test["bal-naive"].argmax(axis=1))
 three = tb.RobustMixtureClassifier.from_probabilities(
@@ -53,12 +53,12 @@ points["three poor nets, mixed"] = show(
 )
 
 # %%
-# The whole curve of one net, on the rows it is chosen on, and the test points.
+# The whole curve of one net on the selection data, and the test points.
 curve = mix.tradeoff()
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-ax.plot(curve.mean, curve.worst, "k--", label="one net: the curve on the held-out rows")
+ax.plot(*curve.values, "k--", label="one net: the curve on the held-out rows")
 for name, (mean, worst) in points.items():
     ax.plot(mean, worst, "o", label=f"{name} (test rows)")
-ax.set(xlabel="mean error", ylabel="largest error of a class")
+ax.set(xlabel="overall error", ylabel="largest error of a class")
 ax.legend()
 plt.show()

@@ -2,7 +2,7 @@
 Certificates on held-out rows
 =============================
 
-What can be said with 95 % confidence about rows not seen yet? ``certify`` gives upper bounds for the mean,
+``certify`` gives upper bounds for the mean,
 each class and the worst of them that hold together, from rows the model was not fitted on; ``rows_needed``
 says how many rows a wish would take.
 """

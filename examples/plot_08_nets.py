@@ -23,10 +23,10 @@ clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, validation=0.3, ra
 print(clf.guarantee_.verdict)
 
 # %%
-# Share of each member: the net of the first round, later nets, and the constants.
+# Weight of each candidate: the net of the first round, later nets, and the constants.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.bar(np.arange(len(clf.estimators_)), clf.estimator_weights_)
-left.set(xlabel="member (nets of the rounds, then constants)", ylabel="share λ")
+left.set(xlabel="candidate (nets of the rounds, then constants)", ylabel="weight λ")
 alphas = np.linspace(0.02, 1, 40)
 one = (clf.estimators_[0].predict(X_test) != y_test).astype(float)
 mixed = tb.metrics.expected_zero_one_losses(y_test, clf.predict_shares(X_test), labels=clf.classes_)

@@ -4,7 +4,7 @@ Probabilities, ranks and answers
 
 ``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned on rows that they were
 not fitted on. ``predict`` answers by thresholds that spare the worst class, so it need not be the likeliest
-label. ``predict_shares`` says how often each label would be drawn; where one member answers it is 0 or 1.
+label. ``predict_shares`` is the label distribution of the rule; if one candidate answers, it is 0 or 1.
 Whatever reads probabilities works on the first: ROC curves, ranks, calibration, importances, SHAP.
 """
 
@@ -41,7 +41,7 @@ first = np.argsort(-P[:, 1])[:20]
 print(f"of the first 20, {np.mean(np.asarray(y_test)[first] == mix.classes_[1]):.0%} defaulted")
 
 # %%
-# What the probabilities hang on, by a score that reads them.
+# Importances, by a score that reads the probabilities.
 few = slice(0, 500)
 importance = permutation_importance(
     mix, X_test[few], y_test[few], scoring="neg_log_loss", n_repeats=2, random_state=0
@@ -61,7 +61,7 @@ def probability(rows):
 print(probability(X_test[few][:3]).round(2))
 
 # %%
-# A boosting classifier's members were trained on rows weighted by a game, and nothing calibrates their
+# A boosting classifier's models were trained on rows weighted by a game, and nothing calibrates their
 # average. scikit-learn's wrapper does.
 boosted = tb.WorstClassBoostClassifier("tree", n_estimators=5, random_state=0)
 plain = boosted.fit(X, y).predict_proba(X_test)

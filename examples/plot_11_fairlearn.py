@@ -28,7 +28,7 @@ print(frame.by_group.round(3).to_string())
 
 # %%
 # The units of this fit are the cells class × sex. The sex is among the features here (``SEX``): without that
-# column the answers could not look at it, and would be the same for a woman and a man alike in the rest.
+# column a woman and a man with equal other features get the same answer.
 frame.by_group[["error", "share of defaulters found"]].plot.bar(
     subplots=True, layout=(1, 2), figsize=(8, 3), legend=False, rot=0
 )

@@ -1,11 +1,11 @@
 """
-What randomised means
-=====================
+Randomised decisions
+====================
 
-A boosted mixture may draw one of its members. Drawn anew at every call, people could retry
+A boosted mixture may draw one of its models. Drawn anew at every call, people could retry
 until they like the answer; ``RandomizedDecision`` draws once per person, by a secret key, and an auditor can
-check it. Where drawing is not acceptable, ``predict`` gives the label with the largest share, and the picture
-shows what that gives up.
+check it. Where drawing is not acceptable, ``predict`` gives the label with the largest share; the picture
+compares both.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 More rows than one machine holds
 ================================
 
-On a Dask cluster any model says probabilities where the rows lie. ``tailboost.dask`` adds up there how often
-each threshold errs, and chooses. What comes back is an ordinary classifier.
+On a Dask cluster any model computes probabilities where the rows lie. ``tailboost.dask`` adds up the
+confusion counts of all candidates there, and selects. The result is an ordinary classifier.
 
 Here the "cluster" is two threads of this process, so that the page can be built anywhere. On a machine of
 your own take ``Client(n_workers=4, threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and
@@ -32,10 +32,10 @@ bayes = GaussianNB().fit(X[:2000], y[:2000])
 P = X_lazy[2000:].map_blocks(bayes.predict_proba, chunks=(2000, 3), meta=np.empty((0, 3)))
 
 # %%
-# The choice reads four partitions, twice; the last is kept for a certificate.
+# The selection reads four partitions; the last is kept for a certificate.
 mix = td.RobustMixtureClassifier.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
 print("as they are", td.metrics.class_errors(y_lazy[2000:], da.from_array(bayes.classes_)[P.argmax(axis=1)]))
-print(mix.guarantee_.units)
+print(mix.rates_)
 
 # %%
 # Answers to Dask collections are lazy. Metrics add up counts over the partitions.

@@ -18,7 +18,6 @@ _MODULES = (
     "tables",
     "worst_class_tables",
     "optimism",
-    "mixture_ablation",
     "tradeoff",
     "regularised",
     "rai_games",

@@ -161,29 +161,30 @@ def of_ours(
         clf.fit(train.X, train.y, **groups)
         fitted = time.process_time()
         curve = clf.tradeoff()
+        overall, worst = curve.values
         at: dict[float, dict[str, Any]] = {}
 
         def asked_for(budget: float) -> dict[str, Any]:
             budget = round(budget, 4)
             if budget not in at:
-                point = curve.at(budget)
+                point = clf.reweight(mean_budget=budget)
                 wrong = np.asarray(point.predict(test.X)) != test.y
                 shares = label_shares(point, test.X)
                 own = shares[np.arange(len(test.y)), np.searchsorted(clf.classes_, test.y)]
-                mean = float(np.clip(curve.mean[0] + budget, curve.mean[0], curve.mean[-1]))
+                mean = float(np.clip(overall[0] + budget, overall[0], overall[-1]))
                 at[budget] = {
                     "predict": mean_and_worst(test.y, test_groups, wrong),
                     "units": unit_means(test.y, test_groups, wrong),
                     "randomised": mean_and_worst(test.y, test_groups, 1.0 - own),
-                    "out of fold": [round(float(np.interp(mean, curve.mean, part)), 5)
-                                    for part in (curve.mean, curve.worst)],
+                    "out of fold": [round(float(np.interp(mean, overall, part)), 5)
+                                    for part in (overall, worst)],
                 }  # fmt: skip
             return at[budget]
 
         points = {}
         for title, their in theirs.items():
-            wanted = float(np.clip(their["out of fold"][0], curve.mean[0], curve.mean[-1]))
-            points[title] = asked_for(wanted - float(curve.mean[0]))
+            wanted = float(np.clip(their["out of fold"][0], overall[0], overall[-1]))
+            points[title] = asked_for(wanted - float(overall[0]))
         asked = {title: asked_for(budget) for title, budget in BUDGETS.items()}
         on_test = curve.predicted(test.X, test.y, **told)
     rest = round(time.process_time() - fitted, 3)
@@ -191,8 +192,8 @@ def of_ours(
         "points": points,
         "asked": asked,
         "curve": {
-            "out of fold": np.round(np.c_[curve.mean, curve.worst], 5).tolist(),
-            "test": np.round(np.c_[on_test.mean, on_test.worst], 5).tolist(),
+            "out of fold": np.round(np.c_[overall, worst], 5).tolist(),
+            "test": np.round(np.c_[on_test.limited, on_test.value], 5).tolist(),
         },
         "sizes": np.bincount(units_of(test.y, test_groups)).tolist(),
         "fit_seconds": round(fitted - began, 3),

@@ -18,7 +18,6 @@ CALLS = {
     "solvers.py": ["--quick", "--only", "path", "--alone"],
     "stumps.py": [],
     "targets.py": ["--quick"],
-    "worst_class.py": ["--quick"],
 }
 
 
@@ -26,8 +25,6 @@ CALLS = {
 @pytest.mark.parametrize("script", CALLS)
 def test_a_benchmark_runs(script, tmp_path):
     pytest.importorskip("xgboost")
-    if script == "worst_class.py":
-        pytest.importorskip("imblearn")
     out = tmp_path / "found.json"
     command = [sys.executable, FOLDER / script, *CALLS[script], "--out", out]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=False)

@@ -23,7 +23,7 @@ import tailboost as tb
 
 INTRODUCTION = """# Ten tasks
 
-What a new user does first: each with its commands, what they print, and the seconds they take. `wines.csv`
+The first tasks of a new user: the commands, their output, and the seconds they take. `wines.csv`
 and `new_wines.csv` are the two halves of the bundled wines, 2,660 rows each, without those that repeat
 another: five grades, two of them rare. Seconds are processor seconds of one core, the start of the program
 included ({start:.1f} s of each command); written by `tools/ten_tasks.py` with tailboost {version}.
@@ -65,8 +65,7 @@ TASKS = (
     ),
     Task(
         "Fit with targets",
-        "At most 55 % of the best grade wrong, 65 % of the others; `--test` judges the model on rows it has "
-        "not seen.",
+        "At most 55 % of the best grade wrong, 65 % of the others; `--test` measures it on fresh rows.",
         (
             "tailboost fit wines.csv --target grade --max-error 'grade 8 or 9=.55,*=.65' --model aimed.model "
             "--test new_wines.csv",
@@ -74,9 +73,9 @@ TASKS = (
     ),
     Task(
         "Pick a budget",
-        "Without targets the worst class is made as good as can be. `tradeoff` shows what that costs; "
-        "`--pick` stores the model of one point, and trains nothing. With a file it also shows what "
-        "`predict` does there; a point picked by that file needs another one to be certified on.",
+        "Without targets the rule minimises the error of the worst class. `tradeoff` shows the cost; "
+        "`--pick` stores the model of one point, and trains nothing. With a file it also shows the errors of "
+        "`predict` there; a point picked by that file needs another one to be certified on.",
         (
             "tailboost fit wines.csv --target grade --model m.model --quiet",
             "tailboost tradeoff m.model --out curve.png",
@@ -85,18 +84,18 @@ TASKS = (
     ),
     Task(
         "Certify",
-        "Bounds that hold together with 95 % confidence, from rows that had no part in the model.",
+        "Bounds that hold together with 95 % confidence, from rows that took no part in the fit.",
         ("tailboost certify cheaper.model new_wines.csv --max-error 'grade 8 or 9=.9,*=.8'",),
     ),
     Task(
         "Predict",
-        "A label for every row, and the share of each label in the mixture, which is no probability.",
+        "A label for every row, and the label distribution of the rule, which is no probability.",
         ("tailboost predict cheaper.model new_wines.csv --out predictions.csv", "head -3 predictions.csv"),
     ),
     Task(
         "Explain it to a manager",
-        "The first screen of `comparison/report.html` says it in people, with one picture; for the model "
-        "chosen, `evaluate` lists who is judged how.",
+        "The first screen of `comparison/report.html` counts people, with one picture; for the selected "
+        "model, `evaluate` lists the errors by class.",
         ("tailboost evaluate cheaper.model new_wines.csv",),
     ),
     Task(
@@ -148,7 +147,7 @@ for name, model in (("forest", forest), ("mixture", mix)):
     ),
     Task(
         "Report a bug",
-        "With the shortest code that shows it, and what this prints.",
+        "With the shortest code that shows it, and this output.",
         ("tailboost --version",),
     ),
 )

@@ -46,16 +46,14 @@ class StandIn:
         return self
 
     def tradeoff(self):
-        return SimpleNamespace(
-            mean=np.array([0.2, 0.3]), worst=np.array([0.5, 0.4]), at=self.at, predicted=self.predicted
-        )
+        return SimpleNamespace(values=(np.array([0.2, 0.3]), np.array([0.5, 0.4])), predicted=self.predicted)
 
     def predicted(self, X, y, groups=None):
         assert (groups is None) == (self.kind == "classes")
-        return SimpleNamespace(mean=np.array([0.25, 0.3]), worst=np.array([0.6, 0.5]))
+        return SimpleNamespace(limited=np.array([0.25, 0.3]), value=np.array([0.6, 0.5]))
 
-    def at(self, budget):
-        self.asked.append(budget)
+    def reweight(self, mean_budget):
+        self.asked.append(mean_budget)
         return self
 
     def predict(self, X):

@@ -4,6 +4,7 @@ import copy
 import doctest
 import json
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -475,10 +476,12 @@ def test_the_walk_is_the_fixed_sequence(mixture):
     """The point is the last before the first that fails, by brute force over all points."""
     point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error={0: 0.3, None: 0.5})
     allowed = np.array([0.3, 0.5, 0.5])
-    aimed = mixture.reweight(objective=tb.WorstUnit("class", (0.3, 0.5, 0.5), by_class=True))
     last = None
-    for budget in np.linspace(aimed.tradeoff().mean_budget[-1], 0, 25):
-        candidate = aimed.reweight(objective=aimed.objective_, mean_budget=min(1.0, max(0.0, budget)))
+    for share in np.linspace(0.0, 1.0, 25):
+        bounds = {k: max(share * bound, 1e-6) for k, bound in enumerate(allowed.tolist())}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            candidate = mixture.reweight(objective="worst_class", max_error=bounds)
         wrong = candidate.predict(X[FRESH]) != Y[FRESH]
         p = [binom.cdf(wrong[Y[FRESH] == k].sum(), (Y[FRESH] == k).sum(), allowed[k]) for k in range(3)]
         if max(p) > 0.05 * 6 / np.pi**2:  # what the first attempt may spend

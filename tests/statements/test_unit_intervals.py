@@ -13,10 +13,12 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.combiners import Grouping, SubgroupMixture
+from tailboost.combiners.pool import Pool
 from tailboost.confidence import clopper_pearson_interval
+from tailboost.data import GroupNames, Rows
+from tailboost.game import Response
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import Answered
-from tailboost.thresholds import RateTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -108,7 +110,9 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
     for error, n, (low, high) in zip(fitted.unit_errors_, counts, fitted.unit_intervals_, strict=True):
         if n >= 10:  # no row is said twice, and none has another weight
-            assert (low, high) == pytest.approx(widened(error, int(n), 0.015), abs=LOTS)
+            more = fitted.combiner_.refit_spread
+            assert more >= 0.015
+            assert (low, high) == pytest.approx(widened(error, int(n), more), abs=LOTS)
 
 
 def test_intervals_are_what_the_table_shows(fitted):
@@ -154,12 +158,12 @@ def test_groups_that_overlap(data):
     table = {"side": groups, "half": X[:, 1] > 0}
     for clf in (tree_game(), tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)):
         clf.fit(X, y, groups=table)
-        lines = clf.guarantee_.units.of_rule("predict").lines
-        errors, ends = np.array([line.value for line in lines]), clf.unit_intervals_
+        errors, ends = clf.guarantee_.units.column("value", "randomised"), clf.expected_unit_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
-        wrong = [line.value * (table[line.unit[0]] == line.unit[1]).sum() for line in lines]
-        assert sum(wrong[:2]) == pytest.approx(sum(wrong[2:]), abs=1e-6)
+        columns = [table[name] for name in sorted(table)]  # the order of units_
+        n = np.array([(column == value).sum() for column in columns for value in np.unique(column)])
+        assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
 
 
@@ -202,35 +206,47 @@ def test_a_mixture_of_any_models(data):
         assert tuple(ends) == pytest.approx(widened(error, int((y == name).sum()), 0.0), abs=LOTS)
 
 
+def table_of(rows, wrong, m):
+    """Errors by group of one member that is wrong on some rows."""
+    pool = Pool.open(rows, 2)
+    pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
+    grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
+    of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
+    combiner = SubgroupMixture.on(pool, of_group, grouping)
+    return combiner.errors_of(combiner.candidates().counts[0])
+
+
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
-    X, y = make_classification(300, 5, random_state=0)
-    P, other = LogisticRegression().fit(X, y).predict_proba(X), np.random.default_rng(0).random((300, 2))
-    P = 0.7 * P + 0.3 * other / other.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    n, m = 300, 4
+    unit, wrong, lots = rng.integers(m, size=n), rng.random(n) < 0.4, rng.permutation(n).astype(np.uint16)
 
-    def found(rows, weight):
-        mix = tb.RobustMixtureClassifier.from_probabilities(
-            {"m": P[rows]}, y[rows], sample_weight=weight, objective="error"
-        )
-        return mix.rates_.intervals()
+    def found(twice, weight):
+        rows = Rows(np.zeros(len(twice), int), weight, unit[twice], "rows", lots[twice])
+        return table_of(rows, wrong[twice], m).intervals()
 
-    once = np.arange(300)
-    np.testing.assert_allclose(found(once, np.full(300, 1e-3)), found(once, np.ones(300)))
-    error, heavier = found(once, np.where(once < 50, 2.0, 1.0)), found(once, np.ones(300))
-    assert np.ptp(error) > np.ptp(heavier)  # (Σ w)² / Σ w² rows
+    once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
+    heavier = np.where(once < 50, 2.0, 1.0)
+    np.testing.assert_allclose(found(once, np.full(n, 1e-3)), found(once, np.ones(n)))
+    np.testing.assert_allclose(found(again, np.ones(len(again))), found(once, heavier))
 
 
 def test_intervals_cover_the_error_of_a_refit():
     """Errors by the models of folds differ from those of their refit by a standard deviation of .015."""
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300
-    unit, y, covered = np.repeat(np.arange(m), n // m), np.arange(n) % 2, {True: 0, False: 0}
-    rate, truth = rates.error(by="group"), 0.2
+    unit, covered = np.repeat(np.arange(m), n // m), {True: 0, False: 0}
     for refit in covered:
+        fold = (np.arange(n) % 5).astype(np.uint8) if refit else None
+        rows = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=refit, fold=fold)
         for _ in range(n_draws):
-            counted = truth + 0.015 * refit * rng.normal(size=m)
-            answers = np.where(rng.random(n) < counted[unit], 1 - y, y)
-            rows = Answered.of(y, answers, groups={"group": unit})
-            table = RateTable.counted([(rate, None)], rows.strata, rows.tally, "rows", refit=refit)
-            low, high = table.intervals().T
-            covered[refit] += ((low <= truth) & (truth <= high)).sum()
+            answers = np.full(m, 0.2)
+            counted = answers + 0.015 * refit * rng.normal(size=m)
+            low, high = table_of(rows, rng.random(n) < counted[unit], m).intervals().T
+            covered[refit] += ((low <= answers) & (answers <= high)).sum()
     for refit, count in covered.items():
         assert count / (m * n_draws) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / (m * n_draws)), refit
+    # One held-out part does not show how refits differ.
+    held_out = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=True)
+    table = table_of(held_out, rng.random(n) < 0.2, m)
+    assert table.intervals() is None
+    assert any("does not show how they differ" in note for note in table.notes)

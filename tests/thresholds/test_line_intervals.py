@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from tailboost import rates
 from tailboost.rates import Answered, Objective
-from tailboost.thresholds import RateTable
+from tailboost.thresholds import RateTable, fold_spread
 from tailboost.thresholds._program import Program
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
@@ -132,3 +132,25 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
                 missed[line.unit] += not line.low <= truth[line.unit] <= line.high
                 assert line.low <= line.value <= line.high
     assert max(missed.values(), default=0) <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.06, 0.15])
+def test_the_spread_of_refits_is_found_from_folds(deviation):
+    """Errors under the models of five folds vary by a known deviation, one more model by √(1 + 1/5) of it."""
+    rng, found = np.random.default_rng(0), []
+    m, F, n = 3, 5, 600
+    group, fold, y = np.arange(n) % m, (np.arange(n) // m) % F, np.zeros(n, int)
+    for _ in range(60):
+        folds = []
+        for _ in range(4):  # rules
+            error = np.clip(rng.normal(0.4, deviation, size=(F, m)), 0.0, 1.0)
+            wrong = (rng.random(n) < error[fold, group]).astype(int)
+            rows = Answered.of(y, wrong, groups={"g": group}, labels=[0, 1])
+            cell = (fold * len(rows.strata.mass) + rows.stratum) * 2 + wrong
+            folds.append(np.bincount(cell, minlength=F * len(rows.strata.mass) * 2) / n)
+        counts = [each.reshape(F, len(rows.strata.mass), 2) for each in folds]
+        found.append(fold_spread(rates.error(by="g"), rows.strata, counts))
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(
+        max(deviation * np.sqrt(1.2), 0.02), abs=0.1 * deviation + 0.006
+    )
+    assert min(found) >= 0.015

@@ -30,8 +30,8 @@ min_unit_rows : int, default=10
 
 shrinkage : float ≥ 0, default=5.0
     Pseudo-rows per class, group or cell. The error of a subgroup with n rows is shrunk towards the mean over
-    the subgroups, with weight s/(n + s) for s pseudo-rows. The player and λ use the shrunk errors, reports
-    use the measured ones.
+    the subgroups, with weight s/(n + s) for s pseudo-rows. The player uses the shrunk errors;
+    selection and reports use the measured ones.
 
 include_constants : bool, default=True
     Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip.
@@ -44,10 +44,9 @@ class_weight : dict, "balanced" or None
     Factors on the sample weights; they change the distribution the guarantee is about.
 
 mean_budget : float in [0, 1] or None, default=None
-    What the mean error of the mixture may be above the least mean error of a member, on the rows λ is
-    chosen on; what is not told from the least there, by a standard error, is always within. None sets no
-    limit. After one fit `tradeoff` shows what each budget buys, and `reweight`
-    changes it.
+    Largest increase of the overall error above the most accurate member, on the selection data: 0 allows no
+    more error than that member has. None sets no limit. `tradeoff` shows the effect of all budgets without
+    another fit, and `reweight` changes the budget.
 
 n_iter_no_change : int or None, default=3
     Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
@@ -141,10 +140,11 @@ unit_pools_ : ndarray of shape (m,)
 
 unit_intervals_ : ndarray of shape (m, 2)
     95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson intervals
-    about `unit_errors_` with effective numbers of rows; each arm is lengthened in quadrature by 1.96 · .015
-    if refits on all rows answer. NaN with fewer than 10 rows. None if members were fitted on these rows
-    (``validation="train"``) or their answers are not known (after `reweight`). `tailboost.certify` gives a
-    guarantee.
+    about `unit_errors_` with effective numbers of rows. If refits on all rows answer, each arm is lengthened
+    in quadrature by 1.96 standard deviations of a refit: as the models of folds differ, at least .015. On 35
+    tables .96 of 196 class errors on test rows were inside. NaN with fewer than 10 rows. None if members were
+    fitted on these rows (``validation="train"``), or refits answer and one part was held out.
+    `tailboost.certify` gives a guarantee.
 
 expected_unit_intervals_ : ndarray of shape (m, 2)
     The same about the expected errors of the randomised classifier, as ``guarantee_.units`` shows them.

@@ -24,10 +24,9 @@ from tailboost.thresholds import (
     RateTable,
     Selection,
     Table,
-    mixed,
+    fold_spread,
     outlook,
     select,
-    solve,
     within_budget,
 )
 from tailboost.thresholds import Pool as Candidates
@@ -38,6 +37,9 @@ ERROR_DECIMALS = 12
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 # Room of a limit at a level that a mixture reaches, for the rounding of its solver.
 EASED = 1e-9
+
+# Computed anew after loading.
+NOT_KEPT = ("_data", "_extra_counts", "program", "refit_spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class Grouping:
         if names is None:
             return cls(tuple(labels.tolist()))
         values = tuple(tuple(of.tolist()) for of in names.values)
-        return cls(tuple(labels.tolist()), names.columns or (None,), values, cells)
+        return cls(tuple(labels.tolist()), names.titles, values, cells)
 
     def table(self, rows: Rows) -> tuple[Table, Mask]:
         """Return the selection data, and which of the rows take part.
@@ -105,7 +107,7 @@ class SubgroupMixture:
     _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted hypotheses
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_data", "_extra_counts", "program")}
+        return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @cached_property
     def _data(self) -> tuple[Table, Mask]:
@@ -389,8 +391,10 @@ class SubgroupMixture:
     @property
     def constants(self) -> float:
         """The objective of the best mixture of constants."""
-        best = solve(self._constants, self.program.within(()))
-        return self.program.value(mixed(best.solved.weights, self._constants.counts))
+        terms = self.objective.rate.terms(self.table.strata)
+        rates = np.array([terms.values(counts) for counts in self._constants.counts])
+        known = rates[:, ~np.isnan(rates).all(axis=0)]
+        return minimize_cvar_mixture(known, 1.0 / known.shape[1]).value
 
     @property
     def _constants(self) -> Candidates:
@@ -419,13 +423,38 @@ class SubgroupMixture:
         if stated is None:
             stated = [(self.objective.rate, None), *((limit.rate, limit) for limit in self.limits)]
         rows, strata = self.pool.ledger.rows, self.table.strata
-        found = RateTable.counted(stated, strata, counts, rows.words, kind=kind, refit=rows.refit)
+        found = RateTable.counted(
+            stated, strata, counts, rows.words, kind=kind, refit=rows.refit, refit_spread=self.refit_spread
+        )
         return found.on_fitted_rows() if rows.fitted else found
 
     def outlook(self, counts: Floats) -> LimitsOutlook | None:
         """Return how likely a rule with these confusion counts keeps the limits on new rows."""
         rows = self.pool.ledger.rows
-        return None if rows.fitted else outlook(self.limits, self.table.strata, counts, rows.refit)
+        if rows.fitted:
+            return None
+        return outlook(self.limits, self.table.strata, counts, rows.refit, spread=self.refit_spread)
+
+    @cached_property
+    def refit_spread(self) -> float:
+        """Standard deviation of an error of a subgroup between a hypothesis and its refit on all rows.
+
+        It is that between the models of folds, in the mean over the hypotheses. NaN if refits answer instead
+        of models that were judged on one held-out part.
+        """
+        rows, (table, inside) = self.pool.ledger.rows, self._data
+        if not rows.refit:
+            return 0.0
+        if rows.fold is None:
+            return float("nan")
+        fold, A = rows.fold[inside].astype(np.intp), self.n_classes
+        n_folds, n_strata = int(fold.max(initial=0)) + 1, len(table.strata.mass)
+        cell = (fold * n_strata + table.stratum) * A
+        shape, counts = (n_folds, n_strata, A), []
+        for m in range(self.pool.n_rounds):
+            each = np.bincount(cell + self.pool.answer(m)[inside], table.share, n_folds * n_strata * A)
+            counts.append(each.astype(np.float64).reshape(shape))
+        return fold_spread(self.steering, table.strata, counts)
 
     def stating(
         self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None

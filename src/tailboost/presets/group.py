@@ -52,6 +52,12 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     ----------
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
+    rates_ : RateTable
+        The rates of the objective and of the limits by group, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each group, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` keeps all limits on the selection data; None without limits.
     {{unit_pools_}}
     {{expected_unit_intervals_}}
     estimators_ : list

@@ -82,13 +82,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         A learner that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) grows only
         as far as the game asks.
     max_error : float in (0, 1], dict or "auto", default="auto"
-        The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
-        estimate on halves of them, the one of least mean error answers, and where none does the one that is
-        least beyond it. A dict has one per class (group, cell; for a cell its class serves too), key None for
-        the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" is no
-        limit: the largest error is made small, and said is the smallest of .05, .1, …, .9 for which the
-        balanced model of round 1 meets the weak-learning condition on the validation rows (indicator), or
-        that `predict` meets there (error). The paper fits with each of ten values and keeps the one with the
+        Largest error allowed: a limit on the selection data. Of the combinations that keep it the one with
+        the least overall error is selected. If none keeps it, violations are charged and a warning names the
+        subgroups. A dict has one limit per class (group, cell; for a cell its class serves too) and one for
+        the rest under the key None: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others
+        20 %. "auto" sets no limit: the largest error is minimised, and ``max_error_`` is the smallest of
+        .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning condition (indicator)
+        or that `predict` reaches (error). The paper fits with each of nine values and keeps the one with the
         least largest class error on validation rows: that is ``GridSearchCV`` with
         `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
@@ -152,12 +152,16 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         on the rows of the choice; `unit_intervals_` are for new rows.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
-    bound_met_ : bool or None
-        Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
-        were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
-        estimate. It is never true where `predict` answers one class to all rows or, with
-        ``max_error="auto"``, is no better than the best mixture of constants. In the indicator game an error
-        of ``max_error`` does not meet it, as its loss is 1 there.
+    rates_ : RateTable
+        The rates of the objective and of the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` keeps all limits on the selection data; None for ``max_error="auto"``.
+    bound_met_ : bool
+        Whether `predict` meets ``max_error_`` on the selection data. It is never true if `predict` answers
+        one class to all rows or, with ``max_error="auto"``, is no better than the best mixture of constants.
+        In the indicator game an error of ``max_error`` does not meet it, as its loss is 1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).

@@ -351,11 +351,11 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
 
 def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
     """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
-    curve = classifier.tradeoff()
     kept = ("error", "class_errors", "worst_class_error", "worst_group_error")
     points = []
     for budget in BUDGETS:
-        errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)
+        chosen = classifier.reweight(mean_budget=budget)
+        errors = _errors_of(np.asarray(chosen.predict(split.X_test)), split)
         points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
     return points
 

@@ -321,23 +321,27 @@ def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
 
 
 def _margin(lines: Any, limits: Any) -> float:
-    """Return the least distance of rates from their limits, in half widths of their intervals."""
+    """Return the least distance of rates from their limits, in half widths of their intervals.
+
+    A limited rate without an interval, as of few rows, makes the point the least safe: −∞.
+    """
     bounds = {(limit.rate, limit.unit, limit.sense): limit.bound for limit in limits if limit.limit}
     found = [np.inf]
     for line in lines:
         bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
-        seen = line.value
-        width = max(line.high - seen, seen - line.low)
-        if width > 0:
-            found.append((bound - seen if line.sense == "≤" else seen - bound) / width)
-    return float(np.nanmin(found))
+        if np.isnan(bound):
+            continue
+        width = max(line.high - line.value, line.value - line.low)
+        beyond = bound - line.value if line.sense == "≤" else line.value - bound
+        found.append(beyond / width if width > 0 else -np.inf)
+    return float(min(found))
 
 
 def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what a point lacks is tested
-        plain = model.reweight(limits=list(limits))
+        plain = model.reweight(limits=list(limits), confidence=0)  # the sequence tightens the limits itself
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
@@ -349,7 +353,7 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
             try:
-                yield model.reweight(limits=tighter)
+                yield model.reweight(limits=tighter, confidence=0)
             except InfeasibleLimitsError:
                 continue
         yield plain
@@ -406,7 +410,7 @@ def _times(n: int) -> str:
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Yield classifiers of the same members, from the safest to the cheapest.
+    """Return classifiers of the same members, from the safest to the cheapest.
 
     Each has the least overall error within a share of the targets. If the selection data do not know the
     subgroups of the targets, the points are those of the model's own trade-off.
@@ -416,16 +420,15 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a point that misses its limits is tested all the same
         try:
-            yield from [
+            return [
                 model.reweight(
                     objective=f"worst_{kind}",
-                    max_error={name: max(share * bound, LEAST) for name, bound in bounds.items()}
-                    | {None: 1.0},
+                    max_error={name: max(share * b, LEAST) for name, b in bounds.items()} | {None: 1.0},
                 )
                 for share in np.linspace(0.0, 1.0, POINTS)
             ]
         except ValueError:
-            yield from [point.classifier for point in reversed(model.tradeoff().points)]
+            return [point.classifier for point in reversed(model.tradeoff().points)]
 
 
 def not_certified(

@@ -11,6 +11,7 @@ from tailboost.thresholds._confidence import (
     LimitsOutlook,
     binomial_arms,
     confident,
+    fold_spread,
     outlook,
 )
 from tailboost.thresholds._games import play
@@ -51,6 +52,7 @@ __all__ = [
     "charges",
     "confident",
     "decide",
+    "fold_spread",
     "grow",
     "mixed",
     "outlook",

@@ -15,6 +15,7 @@ from tailboost.rates import ROUNDING as ROUNDING
 from tailboost.rates import Answered, Limit, Rate, Strata
 from tailboost.thresholds._confidence import (
     FEW,
+    REFIT,
     SPREAD,
     CountedRate,
     LimitsOutlook,
@@ -120,6 +121,7 @@ class RateTable:
         worth: Sequence[Floats | None] | None = None,
         selected: bool = True,
         refit: bool = False,
+        refit_spread: float = REFIT,
     ) -> RateTable:
         """Return the table of the confusion counts of a rule.
 
@@ -141,11 +143,13 @@ class RateTable:
             Whether the rule was selected on these rows.
         refit : bool
             Whether refits answer instead of the models that were counted.
+        refit_spread : float
+            Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
         """
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
         for (rate, limit), prices in zip(stated, worth or [None] * len(stated), strict=True):
-            found = CountedRate.of(rate, strata, counts, refit)
+            found = CountedRate.of(rate, strata, counts, refit, refit_spread)
             lines += rate_lines(rate, limit, found, prices)
             lacking += found.lacking(rate)
             spread |= found.spread > 0
