@@ -116,12 +116,12 @@ class Rows:
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
             pairs = unit * LOTS + self.lots[row]
             if n_units * LOTS <= len(pairs):  # counting is quicker than sorting
-                of_pairs = np.bincount(pairs, weights=weight)
-                pairs = np.flatnonzero(of_pairs)
+                of_pairs: Floats = np.bincount(pairs, weights=weight).astype(np.float64)
+                pairs = np.flatnonzero(of_pairs).astype(np.intp)
                 weight = of_pairs[pairs]
             else:
                 pairs, same = np.unique(pairs, return_inverse=True)
-                weight = np.bincount(same, weights=weight).astype(np.float64)
+                weight = np.asarray(np.bincount(same, weights=weight), dtype=np.float64)
             unit = pairs // LOTS
         squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
         total = np.bincount(unit, weights=weight, minlength=n_units)

@@ -25,7 +25,7 @@ LEAST = 1e-4
 # Rows a calibration is fitted on at most, and strata up to which there is one. Without it rules under limits
 # fall to constants with six groups; with up to four it shows nothing.
 CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
-# Steps of iterative scaling (Darroch and Ratcliff 1972) by which offsets in groups are found.
+# Steps of iterative scaling by which offsets in groups are found.
 SCALINGS = 30
 # Strata up to which it is found by whole Newton steps.
 NEWTON_STRATA = 20
