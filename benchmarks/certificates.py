@@ -206,7 +206,7 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
         order = np.random.default_rng(SEED).permutation(len(y))
         fit, held = order[:n_fit], order[n_fit : n_fit + 12_000]
         clf = tb.WorstClassBoostClassifier(n_estimators=10, random_state=SEED).fit(X[fit], y[fit])
-        safest = float(clf.tradeoff().worst[-1])  # out of fold: known before any calibration
+        safest = float(clf.tradeoff().values.value[-1])  # out of fold: known before any calibration
         for margin in (0.05, 0.1):
             target = round(safest + margin, 2)
             named = {("class", k): target for k in clf.classes_.tolist()}

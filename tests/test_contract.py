@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -37,10 +38,6 @@ def tuned(X, y, **params):
 def given(X, y, **params):
     P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
     return tb.RobustMixtureClassifier.from_probabilities({"m": P}, y[1::2], **params)
-
-
-def boosted(X, y, **params):
-    return tb.WorstClassBoostClassifier("tree", n_estimators=4, random_state=0, **params).fit(X, y)
 
 
 KINDS = {"robust": robust, "tune": tuned, "from_probabilities": given}
@@ -182,16 +179,50 @@ def test_no_parameter_serves_a_deleted_mechanism():
     assert not gone & set(known)
 
 
-@pytest.mark.parametrize("problem", ["nothing", "max_error", "error budget"])
+#: Boosting classifiers, whether they get groups, and the problems that they take.
+GROUPED = ("nothing", "max_error", "error budget")
+BOOSTED = {
+    "worst class": (tb.WorstClassBoostClassifier("tree"), False, GROUPED),
+    "worst group": (tb.WorstClassBoostClassifier("tree"), True, GROUPED),
+    "worst cell": (tb.WorstClassBoostClassifier("tree", units="cell"), True, GROUPED),
+    "single member": (tb.WorstClassBoostClassifier("tree", randomized=False), False, GROUPED),
+    "vote": (tb.WorstClassBoostClassifier("tree", combine="vote"), False, ("nothing", "max_error")),
+    "group DRO": (tb.GroupDROBoostClassifier("tree"), True, ("nothing", "error budget")),
+    "published group DRO": (tb.GroupDROBoostClassifier("tree", combine="average"), True, ("nothing",)),
+    "AdaLPBoost": (tb.AdaLPBoostClassifier("tree"), False, ("nothing",)),
+    "RegularizedLPBoost": (tb.RegularizedLPBoostClassifier("tree"), False, ("nothing",)),
+    "AverageBoost": (tb.AverageBoostClassifier("tree"), False, ("nothing",)),
+    "OCOBoost": (tb.OCOBoostClassifier("tree"), False, ("nothing",)),
+    "AdaBoost": (tb.AdaBoostClassifier("tree"), False, ("nothing",)),
+    "VadaBoost": (tb.VadaBoostClassifier("tree"), False, ("nothing",)),
+    "EBBoost": (tb.EBBoostClassifier(), False, ("nothing",)),
+    "SoftMarginBoost": (tb.SoftMarginBoostClassifier("tree"), False, ("nothing",)),
+    "DROBoost": (tb.DROBoostClassifier("tree"), False, ("nothing",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"), [(kind, problem) for kind in BOOSTED for problem in BOOSTED[kind][2]]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_boosters_have_the_same_attributes_and_curve(problem):
-    X, y = data("binary")
-    found = boosted(X, y, **PROBLEMS[problem])
-    for name in ATTRIBUTES:
-        getattr(found, name)
-    assert isinstance(found.rates_, RateTable)
+def test_boosters_have_the_same_attributes_and_curve(kind, problem):
+    (X, y), (classifier, grouped, _) = data("binary"), BOOSTED[kind]
+    given = {"groups": np.where(X[:, 0] > np.median(X[:, 0]), "u", "v")} if grouped else {}
+    found = clone(classifier).set_params(n_estimators=4, random_state=0, **PROBLEMS[problem])
+    found.fit(X, y, **given)
+    has = {name: getattr(found, name) for name in ATTRIBUTES}
+    assert isinstance(has["rates_"], RateTable)
+    assert str(has["rates_"])
+    assert str(has["guarantee_"])
+    assert list(has["subgroup_errors_"]) == has["units_"]
+    np.testing.assert_array_equal(has["unit_errors_"], list(has["subgroup_errors_"].values()))
+    assert has["limits_met_"] in ((True, False) if problem == "max_error" else (None,))
     curve = found.tradeoff()
     assert type(curve) is Curve
-    curve.predicted(X[::2], y[::2])
+    limited, value = curve.values
+    assert (np.diff(limited) > 0).all()
+    assert (np.diff(value) < 0).all()
+    curve.predicted(X[::2], y[::2], **{name: of[::2] for name, of in given.items()})
     with pytest.raises(tb.SeenRowsError):
         tb.certify(curve.at(float(curve[-1].limited)), X[::2], y[::2])
+    assert type(found.tradeoff(rates.miss(0), rates.error())) is Curve

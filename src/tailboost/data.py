@@ -13,9 +13,9 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost._checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
-from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
+from tailboost._rows import Sketch, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
-from tailboost._units import memberships, strata_of
+from tailboost._units import memberships
 from tailboost.rates import wrong
 
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
@@ -44,15 +44,14 @@ class RowOrigin:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """Rows aggregated into each row of a table: count, sum of squared weights, half."""
+    """Rows aggregated into each row of a table: count and sum of squared weights."""
 
     rows: Floats  # shape (n,): how many they are
     squares: Floats  # shape (n,): sum of the squares of their weights
-    half: Mask  # shape (n,): which half they are in, by their content
 
     def part(self, chosen: Mask) -> Multiplicity:
         """Return the subset."""
-        return Multiplicity(self.rows[chosen], self.squares[chosen], self.half[chosen])
+        return Multiplicity(self.rows[chosen], self.squares[chosen])
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Rows:
     # where groups came as a table of c columns and overlap; ``None`` without units.
     groups: Ints | None
     words: str  # what rows these are, for people
-    # Shape (n,): what each row draws by its content, by which the rows are halved.
+    # Shape (n,): what each row draws by its content, by which equal rows are known.
     lots: NDArray[np.uint16] | None = None
     given: RowOrigin | None = None  # the rows of the user's that these are
     # Whether members were fitted on these very rows and their losses are not out of fold.
@@ -115,39 +114,23 @@ class Rows:
         row, unit = memberships(index)
         weight: Floats = self.weight[row]
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
-            pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
-            weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
+            pairs = unit * LOTS + self.lots[row]
+            if n_units * LOTS <= len(pairs):  # counting is quicker than sorting
+                of_pairs = np.bincount(pairs, weights=weight)
+                pairs = np.flatnonzero(of_pairs)
+                weight = of_pairs[pairs]
+            else:
+                pairs, same = np.unique(pairs, return_inverse=True)
+                weight = np.bincount(same, weights=weight).astype(np.float64)
+            unit = pairs // LOTS
         squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
         total = np.bincount(unit, weights=weight, minlength=n_units)
         squares = np.bincount(unit, weights=squared, minlength=n_units)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
-    def means(self, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
-        """Return the weighted mean loss of the rows of each unit, shape (m,); NaN for a unit without rows.
-
-        Units are given by row, of shape (n,) or (n, c), −1 for none.
-        """
-        row, unit = memberships(index)
-        weight = self.weight[row]
-        mass = np.bincount(unit, weights=weight, minlength=n_units)
-        sums = np.bincount(unit, weights=weight * losses[row], minlength=n_units)
-        return np.where(mass > 0, sums / np.where(mass > 0, mass, 1.0), np.nan)
-
-    def halves(self) -> Mask | None:
-        """Draw one half of every class and unit by content; None where a half has nothing to choose by."""
-        if self.multiplicity is not None:
-            half = self.multiplicity.half
-        elif self.lots is None:
-            return None
-        else:
-            strata = strata_of(self.y, self.groups)
-            half = draw_lots(self.lots.astype(np.uint64), strata, self.weight) % 2 == 0
-        inside = half if self.groups is None else half[memberships(self.groups)[0]]
-        return half if inside.any() and not inside.all() else None
-
 
 def lots(hashes: Hashes) -> NDArray[np.uint16]:
-    """Return 16 bits of each row's content hash, by which halves are drawn; small enough for a model file."""
+    """Return 16 bits of each row's content hash, small enough for a model file."""
     return (hashes >> np.uint64(48)).astype(np.uint16)
 
 

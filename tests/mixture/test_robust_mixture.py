@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.special import softmax
-from scipy.stats import norm
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -25,7 +24,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost._largest import expected_largest
 from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -89,25 +87,6 @@ def test_fit_uses_out_of_fold_probabilities():
     given = RobustMixtureClassifier.from_probabilities({"bayes": P}, y)
     assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
     assert mix.members_ == given.members_
-
-
-def test_expected_largest_of_two():
-    """Clark's closed form (1961) for the larger of two independent normal variables."""
-    rng = np.random.default_rng(0)
-    mean, deviation = rng.uniform(0, 1, (50, 2)), rng.uniform(0.01, 0.2, (50, 2))
-    spread = np.sqrt((deviation**2).sum(axis=1))
-    a = (mean[:, 0] - mean[:, 1]) / spread
-    exact = mean[:, 0] * norm.cdf(a) + mean[:, 1] * norm.cdf(-a) + spread * norm.pdf(a)
-    np.testing.assert_allclose(expected_largest(mean, deviation), exact, atol=1e-3)
-
-
-def test_expected_largest_of_many():
-    """Against draws; and what is certain is its own expectation."""
-    rng = np.random.default_rng(0)
-    mean, deviation = rng.uniform(0, 1, (5, 30)), rng.uniform(0.0, 0.2, (5, 30))
-    drawn = (mean + deviation * rng.normal(size=(20_000, 1, 30))).max(axis=2).mean(axis=0)
-    np.testing.assert_allclose(expected_largest(mean, deviation), drawn, atol=4e-3)
-    np.testing.assert_allclose(expected_largest(mean, np.zeros_like(mean)), mean.max(axis=1), atol=1e-3)
 
 
 @pytest.mark.parametrize("budget", [None, 0.0, 0.02])

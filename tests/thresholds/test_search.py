@@ -172,7 +172,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
             pool, Program.of_rates(table.strata, Objective.of(rates.error()), limits), randomized=True
         )
         assert alone.keeps
-        assert alone.value <= drawn.value + 2e-3
+        assert alone.value <= drawn.value + 5e-3
 
 
 @pytest.mark.parametrize("seed", range(20))

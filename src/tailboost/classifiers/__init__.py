@@ -20,6 +20,7 @@ from tailboost.classifiers.plan import (
     ConfidenceNotReachedWarning,
     LimitBelowNoiseWarning,
     SmallUnitsWarning,
+    UselessRuleWarning,
 )
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
@@ -49,6 +50,7 @@ __all__ = [
     "SeenRowsError",
     "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
+    "UselessRuleWarning",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]

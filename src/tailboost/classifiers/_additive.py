@@ -142,6 +142,32 @@ class AdditiveClassifier(BaseBoostClassifier):
         """None: there are no limits."""
         check_is_fitted(self)
 
+    @property
+    def bound_met_(self) -> None:
+        """`limits_met_`."""
+        check_is_fitted(self)
+
+    @property
+    def units_(self) -> list[Any]:
+        """The subgroups of `subgroup_errors_`: the classes."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """The values of `subgroup_errors_`, shape (K,)."""
+        return np.array(list(self.subgroup_errors_.values()))
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """95 % intervals for the errors of the classes on new rows, shape (K, 2); None on fitted rows."""
+        return self._measured(error(by="class"), kind="class").intervals()
+
+    @property
+    def objective_(self) -> str:
+        """The cost that the steps lower."""
+        check_is_fitted(self)
+        return self._cost().name
+
     def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
         """Return the trade-off of two rates: one point, because additive classifiers have one rule.
 

@@ -141,7 +141,7 @@ unit_pools_ : ndarray of shape (m,)
 unit_intervals_ : ndarray of shape (m, 2)
     95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson intervals
     about `unit_errors_` with effective numbers of rows. If refits on all rows answer, each arm is lengthened
-    in quadrature by 1.96 standard deviations of a refit: as the models of folds differ, at least .015. On 20
+    in quadrature by 1.96 standard deviations of a refit: as the models of folds differ, at least .015. On 35
     tables .96 of 196 class errors on test rows were inside. NaN with fewer than 10 rows. None if members were
     fitted on these rows (``validation="train"``), or refits answer and one part was held out.
     `tailboost.certify` gives a guarantee.

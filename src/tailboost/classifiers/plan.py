@@ -24,6 +24,10 @@ class LimitBelowNoiseWarning(UserWarning):
     """A limit on a rate is tighter than so few rows can show; the message names the unit and its rows."""
 
 
+class UselessRuleWarning(UserWarning):
+    """A rule keeps its limits and is useless; the message names the limit and the nearest useful one."""
+
+
 class ConfidenceNotReachedWarning(UserWarning):
     """No rule was found whose limits hold with the confidence; the message says what holds instead."""
 

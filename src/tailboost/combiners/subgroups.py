@@ -25,7 +25,6 @@ from tailboost.thresholds import (
     Selection,
     Table,
     fold_spread,
-    mixed,
     outlook,
     select,
     within_budget,
@@ -59,7 +58,7 @@ class Grouping:
         if names is None:
             return cls(tuple(labels.tolist()))
         values = tuple(tuple(of.tolist()) for of in names.values)
-        return cls(tuple(labels.tolist()), names.columns or (None,), values, cells)
+        return cls(tuple(labels.tolist()), names.titles, values, cells)
 
     def table(self, rows: Rows) -> tuple[Table, Mask]:
         """Return the selection data, and which of the rows take part.

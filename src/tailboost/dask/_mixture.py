@@ -344,7 +344,7 @@ class _Reader:
         y, *groups = taken_apart(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
-        multiplicity = Multiplicity(n, squares, np.zeros(len(n), dtype=np.bool_))
+        multiplicity = Multiplicity(n, squares)
         return Rows(y, weight, numbers, words, multiplicity=multiplicity)
 
 

@@ -284,9 +284,11 @@ class Judged:
         Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
         given as probabilities alone, all are different.
         """
-        who = np.arange(len(rows.y)) if rows.lots is None else rows.lots
-        keys = np.column_stack([hash_rows(np.hstack(logs)), who.astype(np.uint64)])
-        _, number = np.unique(keys, axis=0, return_inverse=True)
+        if rows.lots is None:
+            number = np.arange(len(rows.y))
+        else:
+            keys = np.column_stack([hash_rows(np.hstack(logs)), rows.lots.astype(np.uint64)])
+            number = np.unique(keys, axis=0, return_inverse=True)[1]
         return cls(models, tuple(logs), replace(rows, lots=(number.ravel() % LOTS).astype(np.uint16)))
 
     def check_order(self, classes: NDArray[Any]) -> None:

@@ -321,23 +321,27 @@ def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
 
 
 def _margin(lines: Any, limits: Any) -> float:
-    """Return the least distance of rates from their limits, in half widths of their intervals."""
+    """Return the least distance of rates from their limits, in half widths of their intervals.
+
+    A limited rate without an interval, as of few rows, makes the point the least safe: −∞.
+    """
     bounds = {(limit.rate, limit.unit, limit.sense): limit.bound for limit in limits if limit.limit}
     found = [np.inf]
     for line in lines:
         bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
-        seen = line.value
-        width = max(line.high - seen, seen - line.low)
-        if width > 0:
-            found.append((bound - seen if line.sense == "≤" else seen - bound) / width)
-    return float(np.nanmin(found))
+        if np.isnan(bound):
+            continue
+        width = max(line.high - line.value, line.value - line.low)
+        beyond = bound - line.value if line.sense == "≤" else line.value - bound
+        found.append(beyond / width if width > 0 else -np.inf)
+    return float(min(found))
 
 
 def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what a point lacks is tested
-        plain = model.reweight(limits=list(limits))
+        plain = model.reweight(limits=list(limits), confidence=0)  # the sequence tightens the limits itself
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
@@ -349,7 +353,7 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
             try:
-                yield model.reweight(limits=tighter)
+                yield model.reweight(limits=tighter, confidence=0)
             except InfeasibleLimitsError:
                 continue
         yield plain

@@ -250,11 +250,16 @@ class Belief:
         told : ndarray of int, shape (n,), optional
             The combination of each row, where it is told.
         """
+        if self.told and told is not None:
+            of_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
+            factors = np.ones(len(of_class) * G) if self.factors is None else self.factors
+            found = np.zeros((len(of_class), G, len(told)), dtype=np.float32)
+            for k, own in enumerate(of_class):
+                found[k, told, np.arange(len(told))] = own * factors.reshape(-1, G)[k, told]
+            return found.reshape(-1, len(told))
         joint = self.joint(logs, groups, told)
         if self.calibration is not None:
             joint = self.calibration.apply(joint)
-        if self.factors is not None:
-            joint = joint * self.factors
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def joint(self, logs: Floats, groups: Singles | None, told: Ints | None) -> Floats:

@@ -296,9 +296,11 @@ class LimitsOutlook:
     @property
     def sentence(self) -> str:
         """Say how likely the limits hold, without a full stop."""
+        p = self.probability
+        said = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
         return (
-            f"on new rows all limits hold together with probability {self.probability:.2f}, by simulation "
-            "about the confusion counts of this rule"
+            f"on new rows all limits hold together with probability {said}, by simulation about the "
+            "confusion counts of this rule"
         )
 
     @property
@@ -378,7 +380,8 @@ def outlook(
         terms = limit.rate.terms(strata)
         rows = effective_rows(terms, strata, tally)
         bounded = np.ones(len(rows), bool) if limit.compares else ~np.isnan(limit.bounds(terms.names))
-        sizes += [(rows[i], unit_name(terms.names[i])) for i in np.flatnonzero(bounded & (rows > 0))]
+        names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
+        sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
         if more > ROUNDING:
             needed.append((limit, float(more)))
     fewest = min(sizes, default=None)

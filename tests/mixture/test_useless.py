@@ -1,0 +1,70 @@
+"""Useless rules within limits are named, with the limit that forces them and the nearest useful one."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from tailboost import RobustMixtureClassifier, rates
+from tailboost.classifiers import UselessRuleWarning
+
+
+def scores(seed=0, n=2000, share=0.3):
+    """A score that knows the label in part, and the label."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return np.clip(share + 0.12 * (2 * y - 1) + 0.15 * rng.normal(size=n), 0.01, 0.99), y
+
+
+def said(p, y, **params):
+    """Return the classifier, and what is said of useless rules."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mix = RobustMixtureClassifier.from_probabilities({"m": p}, y, **params)
+    return mix, [str(each.message) for each in caught if each.category is UselessRuleWarning]
+
+
+def test_one_answer_for_nearly_all_rows_is_useless():
+    p, y = scores()
+    mix, [words] = said(p, y, limits=[rates.false_alarm(1) <= 0.001])
+    answers = mix.predict_from({"m": p})
+    assert mix.limits_met_  # the warning is not about the limits
+    assert np.mean(answers == 0) > 0.95
+    assert f"it answers 0 for {np.mean(answers == 0):.1%} of the rows" in words
+    assert "share of the others answered 1: at most 0.001" in words
+    level = float(re.search(r"nearest limit with a useful rule: ([\d.]+)", words)[1])
+    again, none = said(p, y, limits=[rates.false_alarm(1) <= level + 1e-3])
+    assert not none
+    assert np.mean(again.predict_from({"m": p}) == 0) <= 0.95
+
+
+def test_a_rule_that_is_no_better_than_a_guess_is_useless():
+    """Noise within a limit on the misses: a random guess at the same rate errs as often."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 1000)
+    mix, [words] = said(rng.uniform(0.4, 0.6, 1000), y, limits=[rates.miss(1) <= 0.02])
+    assert "no better than that of a random guess" in words or "of the rows" in words
+    assert mix.limits_met_
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {}, {"limits": [rates.miss(1) <= 0.3]}, {"mean_budget": 0.0}, {"max_error": {1: 0.3, None: 1.0}},
+        {"objective": "worst_class", "limits": [rates.error() <= 1.0]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nothing_is_said_of_useful_rules(params):
+    assert not said(*scores(), **params)[1]
+
+
+def test_few_answers_of_a_rare_class_are_no_fault():
+    """A class of 2 % of the rows is answered rarely by any good rule."""
+    rng = np.random.default_rng(2)
+    y = (rng.random(5000) < 0.02).astype(int)
+    p = 1 / (1 + np.exp(-(4.0 * y - 4.0 + 0.7 * rng.normal(size=5000))))
+    mix, none = said(p, y, limits=[rates.miss(1) <= 0.3])
+    assert np.mean(mix.predict_from({"m": p}) == 0) > 0.95
+    assert not none
