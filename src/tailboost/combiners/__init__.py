@@ -10,7 +10,7 @@ from tailboost.combiners.additive import Additive
 from tailboost.combiners.ensemble import AdditiveEnsemble, Ensemble, MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
-from tailboost.combiners.objective import CVaR, Objective, WorstRow
+from tailboost.combiners.objective import CVaR, Objective, WorstRow, over_rows
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.soft_margin import SoftMargin
 from tailboost.combiners.subgroups import Grouping, SubgroupMixture
@@ -45,9 +45,9 @@ def combiner_of(
     randomized: bool = True,
 ) -> Mixture | SubgroupMixture:
     """Return the combiner of the members of a pool: a CVaR has the losses by row, a rate confusion counts."""
-    if isinstance(objective, rates.Objective):
-        return SubgroupMixture.on(pool, objective, grouping, limits, mean_budget, randomized)
-    return Mixture.on(pool, objective, len(grouping.labels), mean_budget)
+    if over_rows(objective):
+        return Mixture.on(pool, objective, len(grouping.labels), mean_budget)
+    return SubgroupMixture.on(pool, objective, grouping, limits, mean_budget, randomized)
 
 
 class Combiner(Protocol):

@@ -163,9 +163,14 @@ class WorstRow(_OverRows):
         return "largest expected loss of any row"
 
 
+def over_rows(objective: Any) -> bool:
+    """Whether an objective needs the loss of each row; a rate needs confusion counts alone."""
+    return isinstance(objective, (CVaR, WorstRow))
+
+
 def objective_named(name: Any, alpha: float | None) -> Any:
     """Return an objective as given to `reweight`: by name, a rate, or as it is."""
-    if isinstance(name, (CVaR, WorstRow, rates.Objective)):
+    if over_rows(name):
         return name
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)

@@ -170,7 +170,7 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
     **options
-        As in `tailboost.calibrate`: ``limits``, ``max_error``, ``confidence``, …
+        As in `tailboost.calibrate`, for example ``limits``, ``max_error`` and ``confidence``.
 
     Returns
     -------

@@ -121,6 +121,8 @@ class Objective(Expression):
         TypeError, ValueError
             If it is none.
         """
+        if isinstance(given, Objective):
+            return given
         said = as_expression(given)
         if said is None or said.limit is not None:
             raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
