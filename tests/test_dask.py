@@ -330,7 +330,8 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     names = np.array(["low", "mid", "top"])
     table = pd.DataFrame(np.hstack(list(P.values()))).assign(y=names[y], site=groups, side="left")
     lazy = dd.from_pandas(table.rename(columns=str), npartitions=5)
-    Pd = {"one": lazy[["0", "1", "2"]], "two": lazy[["3", "4", "5"]]}
+    first, second = (dict(zip(columns, names, strict=True)) for columns in ("012", "345"))
+    Pd = {"one": lazy[list(first)].rename(columns=first), "two": lazy[list(second)].rename(columns=second)}
     params = {"objective": "worst_group"}
     with client.as_current():
         mix = td.RobustMixtureClassifier.from_probabilities(

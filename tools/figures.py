@@ -248,18 +248,6 @@ def of_tradeoff() -> Iterator[Claim]:
     rows |= {f"`mean_budget={b}`": b for b in ("0", "0.01", "0.02", "0.05")}
     for row, name in rows.items():
         yield Claim(page, f"| {row} | {{}} | {{}} |", tuple(map(share, credit[name])))
-    of_targets = {
-        "credit": "credit, missed defaulters ≤ .35",
-        "rare": "page blocks, a class of 2 %, missed ≤ .2",
-        "wine": "wine in three grades, each ≤ .45",
-    }
-    for case, runs in read("benchmarks/targets.json")["runs"].items():
-        for method in dict.fromkeys(run["method"] for run in runs):
-            of = [run for run in runs if run["method"] == method]
-            kept = sum(run["beyond"] <= 0 for run in of)
-            beyond, mean = (float(np.mean([run[what] for run in of])) for what in ("beyond", "mean"))
-            figures = (str(kept), signed(beyond).lstrip("+"), share(mean))
-            yield Claim(page, f"| {of_targets[case]}: {method} | {{}} | {{}} | {{}} |", figures)
     yield Claim(
         page,
         "the forest misses {} %; for {} points more error overall `mean_budget=0.02` misses {} %",

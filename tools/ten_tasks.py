@@ -74,12 +74,13 @@ TASKS = (
     Task(
         "Pick a budget",
         "Without targets the rule minimises the error of the worst class. `tradeoff` shows the cost; "
-        "`--pick` stores the model of one point, and trains nothing. With a file it also shows the errors of "
-        "`predict` there; a point picked by that file needs another one to be certified on.",
+        "`--pick` stores the model within a limit on the overall error, and trains nothing. With a file it "
+        "also shows the errors of `predict` there; a point picked by that file needs another one to be "
+        "certified on.",
         (
             "tailboost fit wines.csv --target grade --model m.model --quiet",
             "tailboost tradeoff m.model --out curve.png",
-            "tailboost tradeoff m.model --pick .1 --model cheaper.model",
+            "tailboost tradeoff m.model --pick .48 --model cheaper.model",
         ),
     ),
     Task(

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 pd = pytest.importorskip("pandas")
 
-from tailboost import registry
+from tailboost import RobustMixtureClassifier, registry
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.charts import MOST_SHOWN, method_styles
 from tailboost.report.comparison import joint_groups
@@ -251,6 +251,20 @@ class TestCompare:
         seed = first["settings"]["random_state"]
         again = compare(X, y, methods=[PLAIN], repeats=1, random_state=seed).document
         assert first["methods"][0]["repeats"][0]["error"] == again["methods"][0]["repeats"][0]["error"]
+
+    def test_budgets_count_from_the_most_accurate_candidate(self):
+        """A budget is no level of the overall error: a mixture whose error is above .1 has all of them."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(300, 2))
+        y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+        mix = registry.Method(
+            "mix", "Mix", "", lambda: RobustMixtureClassifier([("tree", DecisionTreeClassifier(max_depth=2))])
+        )
+        [record] = compare(X, y, methods=[mix], repeats=1, random_state=0).document["methods"][0]["repeats"]
+        budgets = [point["mean_budget"] for point in record["tradeoff"]]
+        assert budgets == sorted(budgets)
+        assert budgets[0] == 0.0
+        assert min(point["error"] for point in record["tradeoff"]) > 0.1
 
     def test_rows_of_a_person_stay_on_one_side(self, data):
         sides = []

@@ -175,7 +175,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
         ERM and the constants.
     estimator_weights_ : ndarray
-        Their shares: for a vote 1/T* on the first T* rounds.
+        Their shares: for a vote 1/T* on the first T* rounds; with ``validation="train"`` all rounds vote.
     {{rest}}
 
     Warns
