@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
-from tailboost import rates
 from tailboost.combiners.additive import Additive
 from tailboost.combiners.ensemble import AdditiveEnsemble, Ensemble, MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
@@ -38,7 +37,7 @@ __all__ = [
 
 def combiner_of(
     pool: Pool,
-    objective: Objective | rates.Objective,
+    objective: Any,
     grouping: Grouping,
     limits: Sequence[Limit] = (),
     mean_budget: float | None = None,
