@@ -107,8 +107,8 @@ def split(seed: int) -> dict[str, Any]:
     mixture = tb.RobustMixtureClassifier(random_state=seed).fit(X, y_fit)
     keep("RobustMixtureClassifier", start, mixture.predict(X_new))
     start = time.process_time()
-    within = mixture.reweight(mean_budget=BUDGET)
-    keep(f"the same fit, mean_budget={BUDGET}", start, within.predict(X_new))
+    within = mixture.reweight(error_budget=BUDGET)
+    keep(f"the same fit, error_budget={BUDGET}", start, within.predict(X_new))
 
     start = time.process_time()
     conformal = SplitConformalClassifier(FrozenEstimator(model), confidence_level=0.85, prefit=True)

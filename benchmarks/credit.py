@@ -65,7 +65,7 @@ def ours(seed: int) -> dict[str, Any]:
     mix = tb.RobustMixtureClassifier(random_state=seed, n_jobs=1).fit(X, y)
     seconds = time.process_time() - start
     for budget in BUDGETS:
-        chosen = mix if budget is None else mix.reweight(mean_budget=budget)
+        chosen = mix if budget is None else mix.reweight(error_budget=budget)
         found[f"{OURS}, {budget}"] = errors(chosen.predict(X_new), y_new)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "m.model"
@@ -111,7 +111,7 @@ def one_split(seed: int) -> dict[str, Any]:
         P = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
         P_new = clone(model).fit(X, y).predict_proba(X_new)
         for budget in BUDGETS:
-            weights = tune_class_weights(P, y, mean_budget=budget)[0]
+            weights = tune_class_weights(P, y, error_budget=budget)[0]
             found[f"{title}, tuned, {budget}"] = errors(adjusted_answers(P_new, weights), y_new)
     return beside(seed, {"errors": found, "seconds": {"XGBoost": of_xgboost, "tuned threshold": of_tuned}})
 

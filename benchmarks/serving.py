@@ -164,7 +164,7 @@ def table(name, n_rows):
     order = np.random.default_rng(SEED).permutation(len(y))
     fitted = order[: min(FITTED, len(y) // 2)]
     mix = tb.RobustMixtureClassifier(random_state=SEED).fit(X.iloc[fitted], y[fitted])
-    mixed = mix.reweight(mean_budget=0.02)
+    mixed = mix.reweight(error_budget=0.02)
     labels = mixed.predict(X)
     P = {
         each: model.predict_proba(X)

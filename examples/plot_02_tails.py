@@ -47,4 +47,4 @@ plt.show()
 
 # %%
 # The overview of the fit, on rows that its models were not fitted on:
-print(clf.guarantee_.verdict)
+print(clf.summary_.verdict)

@@ -24,7 +24,7 @@ print(curve)
 # %%
 # One point of overall error, or three, or ten: nothing is trained.
 for budget in (0.01, 0.03, 0.1):
-    chosen = clf.reweight(mean_budget=budget)
+    chosen = clf.reweight(error_budget=budget)
     predicted = chosen.predict(X_test)
     worst, mean = tb.metrics.worst_class_error(y_test, predicted), np.mean(predicted != y_test)
     print(f"budget {budget:.3f}: on test rows worst class {worst:.3f}, overall error {mean:.3f}")

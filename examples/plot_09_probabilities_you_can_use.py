@@ -20,12 +20,12 @@ from tailboost.datasets import load_credit_default
 
 X, y = load_credit_default(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, train_size=2000, test_size=2000, stratify=y, random_state=0)
-mix = tb.RobustMixtureClassifier(mean_budget=0.05, random_state=0).fit(X, y)
+mix = tb.RobustMixtureClassifier(error_budget=0.05, random_state=0).fit(X, y)
 
 # %%
 # The same probabilities, whatever the threshold: a budget moves the answers alone.
 P = mix.predict_proba(X_test)
-assert np.array_equal(P, mix.reweight(mean_budget=0.0).predict_proba(X_test))
+assert np.array_equal(P, mix.reweight(error_budget=0.0).predict_proba(X_test))
 print(
     f"log loss {log_loss(y_test, P):.3f}; answered 1: {np.mean(mix.predict(X_test) == mix.classes_[1]):.0%}"
 )

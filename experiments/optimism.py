@@ -62,7 +62,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
-        said, labels, shares = clf.guarantee_, clf.predict(test.X), label_shares(clf, test.X)
+        said, labels, shares = clf.summary_, clf.predict(test.X), label_shares(clf, test.X)
         found: dict[str, Any] = {"said": said.achieved}
         expected = max(metrics.expected_class_errors(test.y, shares).values())
         if isinstance(clf, AdaLPBoostClassifier):
@@ -80,7 +80,7 @@ def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
     """Return the error of each class on the rows of the choice, its interval, and the error on test rows."""
     predicted = metrics.class_errors(test.y, labels)
     found = []
-    for line in clf.guarantee_.units.of_rule("predict"):
+    for line in clf.summary_.units.of_rule("predict"):
         n_test = int((test.y == line.unit).sum())
         if n_test and not np.isnan(line.value):
             of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.unit]]
@@ -193,7 +193,7 @@ def _report(settings: Settings, found: Found) -> Report:
         table,
         "Of `unit_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict),
         targets,
-        "Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each),
+        "Optimism of `summary_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each),
     ]
     for title, who, words in INTERVALS:
         by_rows = _coverage([cell for of_set in found[title].values() for cell in of_set], who)

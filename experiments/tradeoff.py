@@ -45,7 +45,7 @@ GROUPS = {
     "COMPAS": ("sex", "race"),
 }
 #: What users ask ours for, by title: most of the mean error that may be paid for the worst class or cell.
-BUDGETS = {"mean_budget=0": 0.0, "mean_budget=0.02": 0.02, "mean_budget=0.05": 0.05, "no budget": 1.0}
+BUDGETS = {"error_budget=0": 0.0, "error_budget=0.02": 0.02, "error_budget=0.05": 0.05, "no budget": 1.0}
 SETS = (
     "wine (178 rows)", "glass", "ecoli", "german credit", "yeast", "wine, red", "digits",
     "image segmentation", "spambase", "page blocks", "COMPAS", "credit default", "adult", "bank",
@@ -167,7 +167,7 @@ def of_ours(
         def asked_for(budget: float) -> dict[str, Any]:
             budget = round(budget, 4)
             if budget not in at:
-                point = clf.reweight(mean_budget=budget)
+                point = clf.reweight(error_budget=budget)
                 wrong = np.asarray(point.predict(test.X)) != test.y
                 shares = label_shares(point, test.X)
                 own = shares[np.arange(len(test.y)), np.searchsorted(clf.classes_, test.y)]

@@ -82,13 +82,13 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
     return {
         "coin": 1 - 1 / n_classes,
         "error": round(float(wrong[0].mean()), 5),
-        "out of fold": round(clf.reweight(alpha=1.0).guarantee_.erm_value, 5),
+        "out of fold": round(clf.reweight(alpha=1.0).summary_.erm_value, 5),
         "fit_seconds": round(seconds, 4),
         "round_seconds": clf.trace_.seconds.round(4).tolist(),
         "erm": [round(cvar(wrong[0], a), 5) for a in ALPHAS],
         "average": [round(cvar(wrong.mean(axis=0), a), 5) for a in ALPHAS],
         # By α, then by round: the objective on the rows behind λ, and the CVaR on test.
-        "value": [[round(at.guarantee_.achieved, 6) for at in of] for of in zip(*stages, strict=True)],
+        "value": [[round(at.summary_.achieved, 6) for at in of] for of in zip(*stages, strict=True)],
         "cvar": [
             [round(cvar_zero_one_loss(test.y, at.predict_shares(test.X), a), 5) for at in of]
             for a, of in zip(ALPHAS, zip(*stages, strict=True), strict=True)

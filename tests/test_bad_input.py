@@ -269,7 +269,7 @@ def test_unfitted(name):
         lambda: list(clf.staged_predict_shares(X)),
         lambda: clf.reweight(alpha=0.1),
         lambda: clf.alpha_path([0.1]),
-        lambda: clf.guarantee_,
+        lambda: clf.summary_,
         lambda: clf.score(X, Y),
     ]
     for call in calls:

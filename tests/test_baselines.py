@@ -70,7 +70,7 @@ def test_two_classes_are_exact(seed, decimals):
 def test_two_classes_are_exact_within_a_budget(seed, budget):
     P, y = probabilities(seed)
     most = float(np.mean(P.argmax(axis=1) != y)) + budget
-    _, worst, mean = tune_class_weights(P, y, mean_budget=budget)
+    _, worst, mean = tune_class_weights(P, y, error_budget=budget)
     assert mean <= most + 1e-12
     assert worst == pytest.approx(by_brute_force(P, y, most)[0], abs=1e-12)
 
@@ -90,7 +90,7 @@ def test_three_classes_are_near_the_best_of_a_fine_grid(seed):
 def test_many_classes_keep_to_a_budget(budget):
     P, y = probabilities(1, n=300, K=4)
     plain_worst, plain_mean = errors(y, P.argmax(axis=1))
-    log_weights, worst, mean = tune_class_weights(P, y, mean_budget=budget)
+    log_weights, worst, mean = tune_class_weights(P, y, error_budget=budget)
     assert (worst, mean) == pytest.approx(errors(y, adjusted_answers(P, log_weights)), abs=1e-12)
     assert mean <= plain_mean + budget + 1e-12
     assert worst <= plain_worst
@@ -262,7 +262,7 @@ class TestComparison:
     ("params", "message"),
     [
         ({"objective": "cvar"}, "objective must be 'worst_class'"),
-        ({"mean_budget": -0.1}, "mean_budget"),
+        ({"error_budget": -0.1}, "error_budget"),
         ({"cv": 1}, "n_splits"),
     ],
 )

@@ -130,8 +130,8 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] + 0.8 * rng.normal(size=300) > 0).astype(int)
     clf = make("adalpboost", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
-    assert clf.guarantee_.is_coin_flip
-    assert "coin flip" in clf.guarantee_.verdict
+    assert clf.summary_.is_coin_flip
+    assert "coin flip" in clf.summary_.verdict
     np.testing.assert_allclose(clf.predict_shares(X), 0.5, atol=1e-9)
     best = clf.estimators_[clf.combiner_.pool.ledger.by_mean_loss()[0]]
     np.testing.assert_array_equal(clf.predict(X), best.predict(X))
@@ -283,7 +283,7 @@ def test_copies(name, learner):
                 other.reweight(alpha=0.2).estimator_weights_, clf.reweight(alpha=0.2).estimator_weights_
             )
         if name in MIXTURES:
-            assert other.guarantee_.details == clf.guarantee_.details
+            assert other.summary_.details == clf.summary_.details
     same(clf, clone(clf).fit(X, y), X)
 
 
@@ -418,7 +418,7 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
         np.testing.assert_array_equal(seen, stage)
     for t, kept in enumerate(recorder.kept, start=1):  # later rounds do not reach them
         assert len(kept.trace_) == kept.n_iter_ == t
-        assert everything(kept, X)["guarantee"] == kept.guarantee_.details
+        assert everything(kept, X)["guarantee"] == kept.summary_.details
     same(clf, make(name, TREE, **params).fit(X, y), X)
 
 
@@ -544,7 +544,7 @@ def everything(clf, X):
     seen = {"n_iter": clf.n_iter_, "rounds": len(clf.trace_), "members": len(clf.estimators_)}
     staged = clf.staged_predict_shares if hasattr(clf, "reweight") else clf.staged_predict_proba
     seen["stages"] = np.array(list(staged(X))).tolist()
-    seen["guarantee"] = clf.guarantee_.details
+    seen["guarantee"] = clf.summary_.details
     if hasattr(clf, "reweight"):
         seen["reweighted"] = clf.reweight(objective="worst_class").estimator_weights_.tolist()
     return seen
@@ -721,8 +721,8 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
     best = minimize_cvar_mixture(losses_of(clf, X_val, y_val), 0.4, weight)
     ours = cvar_zero_one_loss(y_val, clf.predict_shares(X_val), 0.4, sample_weight=weight)
     assert ours == pytest.approx(best.value, abs=1e-8)
-    assert clf.guarantee_.achieved == pytest.approx(best.value, abs=1e-8)
-    assert "50 rows of X_val" in clf.guarantee_.judged_on
+    assert clf.summary_.achieved == pytest.approx(best.value, abs=1e-8)
+    assert "50 rows of X_val" in clf.summary_.judged_on
 
 
 def doubted(errors, sizes):
@@ -746,7 +746,7 @@ def test_group_lambda_is_the_minimax_of_shrunk_group_errors():
     per_group = expected_group_errors(y, clf.predict_shares(X), groups)
     shrunk = doubted(np.array(list(per_group.values())), np.unique(groups, return_counts=True)[1])
     assert shrunk.max() == pytest.approx(best.value, abs=1e-5)
-    assert clf.guarantee_.achieved == pytest.approx(max(per_group.values()), abs=1e-8)
+    assert clf.summary_.achieved == pytest.approx(max(per_group.values()), abs=1e-8)
     assert clf.trace_.weights.shape == (5, 3)
     np.testing.assert_allclose(clf.trace_.weights[0], 1 / 3)
 
@@ -763,7 +763,7 @@ def test_reweight_on_the_losses_kept(name):
     for alpha, path in zip(alphas, clf.alpha_path(alphas), strict=True):
         tail = clf.reweight(alpha=alpha)
         fresh = minimize_cvar_mixture(wrong, alpha)
-        assert tail.guarantee_.achieved == pytest.approx(fresh.value, abs=1e-8)
+        assert tail.summary_.achieved == pytest.approx(fresh.value, abs=1e-8)
         assert cvar_zero_one_loss(y, tail.predict_shares(X), alpha) == pytest.approx(fresh.value, abs=1e-8)
         np.testing.assert_allclose(tail.estimator_weights_, fresh.mixture, atol=1e-7)
         np.testing.assert_allclose(path, fresh.mixture, atol=1e-7)
@@ -771,7 +771,7 @@ def test_reweight_on_the_losses_kept(name):
         assert all(a is b for a, b in zip(tail.estimators_, clf.estimators_, strict=True))
     worst = clf.reweight(objective="worst_class")
     errors = np.array([[w[y == k].mean() for k in range(3)] for w in wrong])
-    assert worst.guarantee_.achieved == pytest.approx(minimize_cvar_mixture(errors, 1 / 3).value, abs=1e-8)
+    assert worst.summary_.achieved == pytest.approx(minimize_cvar_mixture(errors, 1 / 3).value, abs=1e-8)
     assert clf.get_params() == before
     np.testing.assert_array_equal(clf.predict_shares(X), P)
 
@@ -803,7 +803,7 @@ def test_reweight_on_given_rows(name):
     np.testing.assert_array_equal(fair.groups_, np.unique(groups))
     np.testing.assert_array_equal(clf.predict_shares(X), P)
     again = fair.reweight(objective="worst_class")  # on the rows given last
-    assert "90 rows given to reweight" in again.guarantee_.judged_on
+    assert "90 rows given to reweight" in again.summary_.judged_on
 
 
 def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
@@ -811,9 +811,9 @@ def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
     clf = make(
         "adalpboost", TREE, n_estimators=5, n_iter_no_change=None, validation="train", random_state=0
     ).fit(X, y)
-    at = clf.guarantee_.beats_coin_flip_from
-    assert clf.reweight(alpha=at).guarantee_.achieved < 0.5
-    assert clf.reweight(alpha=at / 1.02).guarantee_.is_coin_flip
+    at = clf.summary_.beats_coin_flip_from
+    assert clf.reweight(alpha=at).summary_.achieved < 0.5
+    assert clf.reweight(alpha=at / 1.02).summary_.is_coin_flip
     assert at <= 2 * clf.trace_.weighted_loss[0] + 1e-2
 
 
@@ -828,7 +828,7 @@ def test_smallest_tables(name, K):
         clf = make(name, learner, n_estimators=3, random_state=0).fit(X, y)
         assert np.isfinite(clf.predict_shares(X)).all()
         if name in MIXTURES:
-            assert np.isfinite(clf.guarantee_.achieved)
+            assert np.isfinite(clf.summary_.achieved)
 
 
 @pytest.mark.parametrize("name", ["lpboost", "regularizedlpboost"])
@@ -902,7 +902,7 @@ def test_verdict_names_a_loaded_coin():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), rng.choice(3, size=600, p=[0.55, 0.4, 0.05])
     clf = tb.AdaLPBoostClassifier(tb.learners.HistTreeClassifier(max_depth=2), alpha=0.5, random_state=0)
-    found = clf.fit(X, y).guarantee_
+    found = clf.fit(X, y).summary_
     share = np.bincount(y) / 600
     at_once = [  # brute force over the simplex of mixtures of constants
         tb.metrics.cvar(1 - np.array([a, b, 1 - a - b]), 0.5, share)

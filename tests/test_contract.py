@@ -17,7 +17,7 @@ from tailboost.classifiers.curve import Curve
 from tailboost.thresholds import RateTable
 
 ATTRIBUTES = (
-    "bound_met_", "classes_", "gap_", "guarantee_", "limits_met_", "limits_probability_", "objective_",
+    "bound_met_", "classes_", "gap_", "summary_", "limits_met_", "limits_probability_", "objective_",
     "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
 )  # fmt: skip
 
@@ -46,7 +46,7 @@ PROBLEMS = {
     "nothing": {},
     "vacuous limit": {"objective": "worst_class", **VACUOUS},
     "max_error": {"max_error": 0.4},
-    "error budget": {"mean_budget": 0.02},
+    "error budget": {"error_budget": 0.02},
     "cvar": {"objective": "cvar", "alpha": 0.3},
     "drawn": {"randomized": True},
     "limit": {"limits": [rates.miss(1) <= 0.3]},
@@ -85,8 +85,8 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
     has = {name: getattr(found, name) for name in ATTRIBUTES}
     assert isinstance(has["rates_"], RateTable)
     assert str(has["rates_"])
-    assert str(has["guarantee_"])
-    assert has["guarantee_"].details
+    assert str(has["summary_"])
+    assert has["summary_"].details
     m = len(has["units_"])
     assert list(has["subgroup_errors_"]) == has["units_"]
     assert has["unit_errors_"].shape == (m,)
@@ -139,7 +139,7 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
 @pytest.mark.parametrize(
     "params",
     [
-        {}, {"mean_budget": 0.0}, {"mean_budget": 0.03}, {"max_error": 0.4},
+        {}, {"error_budget": 0.0}, {"error_budget": 0.03}, {"max_error": 0.4},
         {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]},
     ],
     ids=str,
@@ -213,7 +213,7 @@ def test_boosters_have_the_same_attributes_and_curve(kind, problem):
     has = {name: getattr(found, name) for name in ATTRIBUTES}
     assert isinstance(has["rates_"], RateTable)
     assert str(has["rates_"])
-    assert str(has["guarantee_"])
+    assert str(has["summary_"])
     assert list(has["subgroup_errors_"]) == has["units_"]
     np.testing.assert_array_equal(has["unit_errors_"], list(has["subgroup_errors_"].values()))
     assert has["limits_met_"] in ((True, False) if problem == "max_error" else (None,))

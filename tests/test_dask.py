@@ -220,7 +220,7 @@ def test_metrics_are_those_of_one_machine(model):
 
 ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # partitions, and in which order of the rows
 MIXTURES = {
-    "class": {"mean_budget": 0.02},
+    "class": {"error_budget": 0.02},
     "targets": {"max_error": {0: 0.4, None: 0.3}},
     "group": {"objective": "worst_group"},
     "cell": {"objective": "worst_cell"},
@@ -352,7 +352,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict_from(P), labels)
     np.testing.assert_array_equal(
-        again.reweight(mean_budget=0.01).predict_from(P), local.reweight(mean_budget=0.01).predict_from(P)
+        again.reweight(error_budget=0.01).predict_from(P), local.reweight(error_budget=0.01).predict_from(P)
     )
     with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
         mix.reweight(Pd, lazy["y"])

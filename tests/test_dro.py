@@ -204,7 +204,7 @@ def test_with_smoothing_no_radius_is_too_large(noisy, uncertainty):
             STUMP, n_estimators=8, radius=2.0, uncertainty=uncertainty, smoothing=0.2, random_state=0
         ).fit(X, y)
     assert clf.n_iter_ == 8
-    (bound,) = clf.guarantee_.observed
+    (bound,) = clf.summary_.observed
     assert bound.formula == "(F + σδ)/L(0)"
     truth = tb.robustness.worst_case_loss(clf, X, y, 2.0, uncertainty)
     assert bound.achieved == pytest.approx(truth, abs=1e-9)

@@ -99,7 +99,7 @@ def test_a_regressor_with_one_output_is_fitted_for_each_class(regressor):
     assert clf.decision_function(X) == pytest.approx(each.decision_function(X))
     assert clf.decision_function(X).sum(axis=1) == pytest.approx(np.zeros(150), abs=1e-12)
     assert clf.decision_function(X[:1]) == pytest.approx(clf.decision_function(X)[:1])
-    assert 0 <= clf.guarantee_.error <= 1
+    assert 0 <= clf.summary_.error <= 1
 
 
 def test_a_hypothesis_that_raises_every_true_score_is_not_the_last():

@@ -172,7 +172,7 @@ def test_noise_is_not_called_better_than_a_coin():
     for seed in range(25):
         rng = np.random.default_rng(seed)
         noise, y = rng.normal(size=(100, 4)), rng.integers(0, 2, 100)
-        found = tb.RobustMixtureClassifier(models(), random_state=0).fit(noise, y).guarantee_
+        found = tb.RobustMixtureClassifier(models(), random_state=0).fit(noise, y).summary_
         called += found.beats_coin
         if found.achieved < found.constants_value - 1e-7:
             assert claims(found) == (found.beats_coin, found.beats_coin)
@@ -185,7 +185,7 @@ def test_what_is_better_than_a_coin_is_shown_to_be():
         tb.WorstClassBoostClassifier(random_state=0),
         tb.AdaLPBoostClassifier(TREE, alpha=0.9, n_estimators=4, random_state=0),
     ):
-        found = clf.fit(X, Y).guarantee_
+        found = clf.fit(X, Y).summary_
         assert claims(found) == (True, True)
         assert found.achieved < found.upper < found.constants_value
         assert f"at most {found.upper:.4g} (95 %)" in found.verdict
@@ -193,14 +193,14 @@ def test_what_is_better_than_a_coin_is_shown_to_be():
 
 def test_rows_that_were_fitted_on_show_nothing():
     clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, validation="train", random_state=0).fit(X, Y)
-    assert claims(clf.guarantee_) == (False, False)
-    assert clf.guarantee_.upper is None
+    assert claims(clf.summary_) == (False, False)
+    assert clf.summary_.upper is None
 
 
 def test_additive_classifiers_speak_of_the_coin():
     noise, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 2
-    on_training = tb.AdaBoostClassifier(n_estimators=20).fit(noise, y).guarantee_
+    on_training = tb.AdaBoostClassifier(n_estimators=20).fit(noise, y).summary_
     assert "better than a coin: not shown by rows that were fitted on" in on_training.verdict
     held_out = tb.AdaBoostClassifier(n_estimators=5).fit(X, Y, X_val=FRESH[:800], y_val=LABELS[:800])
-    assert held_out.guarantee_.beats_coin
-    assert held_out.guarantee_.error < held_out.guarantee_.upper < 0.5
+    assert held_out.summary_.beats_coin
+    assert held_out.summary_.error < held_out.summary_.upper < 0.5

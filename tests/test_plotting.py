@@ -329,7 +329,7 @@ def test_trajectory_bad_input():
 
 def test_the_trade_off_and_its_neighbours(case):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, mean_budget=0.02, random_state=0)
+    clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, error_budget=0.02, random_state=0)
     clf.fit(case.X[:200], case.y[:200])
     X, y, weight = case.X[200:], case.y[200:], case.weight[200:]
     display = TradeOffDisplay.from_estimator(

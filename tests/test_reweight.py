@@ -53,9 +53,9 @@ def test_a_warning_where_rows_were_fitted_on():
     with pytest.warns(tb.ResubstitutionWarning, match="100% of the 600 rows given to reweight") as told:
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)
     assert told[0].filename == __file__
-    assert fair.guarantee_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
-    assert "100% of which equal rows that were fitted on" in fair.guarantee_.judged_on
-    assert fair.guarantee_.upper is None
+    assert fair.summary_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
+    assert "100% of which equal rows that were fitted on" in fair.summary_.judged_on
+    assert fair.summary_.upper is None
     half = np.r_[X[:100], FRESH[:100]], np.r_[Y[:100], LABELS[:100]]
     with pytest.warns(tb.ResubstitutionWarning, match="50%"):
         clf.reweight(*half, alpha=0.3)
@@ -99,7 +99,7 @@ def test_fingerprints_are_in_model_files(tmp_path):
     tb.save_model(clf, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     assert again.seen_share(np.r_[X, FRESH[:600]]) == 0.5
-    assert again.guarantee_.upper == clf.guarantee_.upper
+    assert again.summary_.upper == clf.summary_.upper
     with pytest.warns(tb.ResubstitutionWarning):
         again.reweight(X, Y, alpha=0.3)
 
@@ -134,7 +134,7 @@ def check_best(clf, wrong, groups):
     value = minimize_cvar_mixture(errors, 1 / len(names)).value
     # `select` gives 1e-3 of the largest error for 1 of the overall error.
     assert value - 1e-9 <= (clf.estimator_weights_ @ errors).max() <= value + 1e-3
-    assert clf.guarantee_.achieved == pytest.approx((clf.estimator_weights_ @ errors).max(), abs=1e-9)
+    assert clf.summary_.achieved == pytest.approx((clf.estimator_weights_ @ errors).max(), abs=1e-9)
 
 
 def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
@@ -149,7 +149,7 @@ def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
     # The groups kept first are as they were.
     again = fair.reweight(objective="worst_group", groups=G)
     np.testing.assert_array_equal(again.estimator_weights_, fair.estimator_weights_)
-    assert fair.guarantee_.achieved == pytest.approx(worst(fair, FRESH, LABELS, GROUPS), abs=0.1)
+    assert fair.summary_.achieved == pytest.approx(worst(fair, FRESH, LABELS, GROUPS), abs=0.1)
 
 
 def test_groups_for_a_held_out_part_and_for_a_validation_set():
@@ -214,20 +214,20 @@ def test_the_upper_end_of_a_cvar_is_above_that_of_new_rows():
 
 def test_the_upper_end_is_about_the_rule_that_is_returned():
     clf = fit(alpha=0.4).fit(X, Y)
-    said = clf.guarantee_
+    said = clf.summary_
     assert said.achieved < said.upper <= 1
     assert "estimate" not in said.to_dict()
     # Not by the order of the rows.
     order = np.random.default_rng(0).permutation(600)
-    assert fit(alpha=0.4).fit(X[order], Y[order]).guarantee_.upper == pytest.approx(said.upper, abs=1e-6)
+    assert fit(alpha=0.4).fit(X[order], Y[order]).summary_.upper == pytest.approx(said.upper, abs=1e-6)
     worst_group = clf.reweight(objective="worst_group", groups=G)
-    assert worst_group.guarantee_.upper > worst_group.guarantee_.achieved
+    assert worst_group.summary_.upper > worst_group.summary_.achieved
 
 
 def test_no_upper_end_for_rows_that_were_fitted_on():
-    assert fit(validation="train").fit(X, Y).guarantee_.upper is None
+    assert fit(validation="train").fit(X, Y).summary_.upper is None
     tiny = fit().fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
-    assert 0 <= tiny.guarantee_.upper <= 1
+    assert 0 <= tiny.summary_.upper <= 1
 
 
 # -- what scikit-learn's AdaBoost has ----------------------------------------------------------------------
@@ -321,9 +321,9 @@ class TestClassesAsGroups:
         return tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
 
     def test_units_are_called_classes(self, clf):
-        assert "largest error by class" in clf.guarantee_.details
+        assert "largest error by class" in clf.summary_.details
         grouped = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y, groups=G)
-        assert "largest error by group" in grouped.guarantee_.details
+        assert "largest error by group" in grouped.summary_.details
 
     def test_fresh_rows_need_no_groups(self, clf):
         own = clf.reweight(FRESH, LABELS)
@@ -336,6 +336,6 @@ class TestClassesAsGroups:
 
     def test_the_objective_of_a_reweighted_one_is_kept(self, clf):
         again = clf.reweight(alpha=0.5).reweight(FRESH, LABELS)
-        assert "CVaR at α = 0.5" in again.guarantee_.details
+        assert "CVaR at α = 0.5" in again.summary_.details
         other = clf.reweight(objective="worst_group", groups=G).reweight(FRESH, LABELS, groups=GROUPS)
-        assert "largest error by group" in other.guarantee_.details
+        assert "largest error by group" in other.summary_.details

@@ -554,7 +554,7 @@ def test_an_explicit_validation_set_of_images():
     two = clone(clf).fit(pictures, labels, X_val=dataset)
     np.testing.assert_array_equal(one.predict_proba(val), two.predict_proba(val))
     again = clone(clf).fit(pictures, labels).reweight(dataset)
-    assert again.guarantee_.achieved == one.guarantee_.achieved
+    assert again.summary_.achieved == one.summary_.achieved
 
 
 def test_a_data_frame_and_a_pipeline():

@@ -82,7 +82,7 @@ def test_points_are_optima_of_linear_programs(free):
         least = least_worst(free, point.limited)
         assert least - 1e-8 <= point.value <= least + TIE
         assert expected_rates(point.classifier) == pytest.approx((point.limited, point.value), abs=1e-8)
-    assert worst[-1] == pytest.approx(free.guarantee_.achieved, abs=1e-9)
+    assert worst[-1] == pytest.approx(free.summary_.achieved, abs=1e-9)
 
 
 @pytest.mark.parametrize("randomized", [True, False])
@@ -98,7 +98,7 @@ def test_no_point_is_dominated(free, randomized):
 def test_the_classifier_within_a_limit_is_that_of_the_budget(free, level):
     curve = free.tradeoff()
     limit = curve[0].limited + level
-    at, budgeted = curve.at(limit), free.reweight(mean_budget=level)
+    at, budgeted = curve.at(limit), free.reweight(error_budget=level)
     assert expected_rates(budgeted)[0] <= limit + 1e-9
     assert least_worst(free, limit) - 1e-8 <= expected_rates(budgeted)[1] <= least_worst(free, limit) + TIE
     assert expected_rates(at)[0] <= limit + 1e-9
@@ -106,18 +106,18 @@ def test_the_classifier_within_a_limit_is_that_of_the_budget(free, level):
 
 
 def test_the_budget_of_a_fit():
-    clf = tb.WorstClassBoostClassifier(BOOST, mean_budget=0.02, **SMALL).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(BOOST, error_budget=0.02, **SMALL).fit(X, Y)
     wrong, _ = losses_kept(clf)
-    budget = clf.guarantee_.budget
+    budget = clf.summary_.budget
     assert budget.least_mean == pytest.approx(wrong.mean(axis=1).min())
     assert budget.mean <= budget.least_mean + 0.02 + 1e-9
-    assert clone(clf).mean_budget == 0.02
-    assert clf.reweight(mean_budget=1).guarantee_.achieved < clf.guarantee_.achieved
+    assert clone(clf).error_budget == 0.02
+    assert clf.reweight(error_budget=1).summary_.achieved < clf.summary_.achieved
 
 
 def test_a_budget_of_0_is_no_more_error_than_the_most_accurate_member(free):
     wrong, _ = losses_kept(free)
-    assert expected_rates(free.reweight(mean_budget=0.0))[0] <= wrong.mean(axis=1).min() + 1e-9
+    assert expected_rates(free.reweight(error_budget=0.0))[0] <= wrong.mean(axis=1).min() + 1e-9
 
 
 def test_predicted_is_what_predict_of_each_point_does(free):
@@ -146,9 +146,9 @@ def test_weights_are_rows_said_twice(free):
 
 
 def test_groups():
-    clf = tb.GroupDROBoostClassifier(TREE, mean_budget=0.01, **SMALL).fit(X, Y, groups=G)
+    clf = tb.GroupDROBoostClassifier(TREE, error_budget=0.01, **SMALL).fit(X, Y, groups=G)
     curve = clf.tradeoff()
-    assert clf.guarantee_.budget.mean <= curve[0].limited + 0.01 + 1e-9
+    assert clf.summary_.budget.mean <= curve[0].limited + 0.01 + 1e-9
     fresh_groups = np.resize(G, len(FRESH))
     _, worst = curve.predicted(FRESH, LABELS, groups=fresh_groups)
     errors = group_errors(LABELS, curve[-1].classifier.predict(FRESH), fresh_groups)
@@ -202,7 +202,7 @@ def test_every_boosting_classifier_has_the_same_attributes_and_one_curve(clf):
     assert isinstance(clf.rates_, RateTable)
     assert clf.limits_met_ is None
     assert list(clf.subgroup_errors_) == [False, True]
-    assert clf.guarantee_.details
+    assert clf.summary_.details
     for pair in ((), (rates.miss(True), rates.error()), (None, rates.miss(True))):
         curve = clf.tradeoff(*pair)
         assert type(curve) is Curve
@@ -226,9 +226,9 @@ def test_rates_are_those_of_the_siblings_that_did_not_see_the_rows(free):
 
 
 def test_rows_given_to_reweight_are_the_rows_of_the_budget(free):
-    some = free.reweight(FRESH, LABELS, objective="worst_class", mean_budget=0.01)
+    some = free.reweight(FRESH, LABELS, objective="worst_class", error_budget=0.01)
     wrong = np.array([some.classes_[k] != LABELS for k in some.ensemble_.answers(FRESH)])
-    assert some.guarantee_.budget.least_mean == pytest.approx(wrong.mean(axis=1).min())
+    assert some.summary_.budget.least_mean == pytest.approx(wrong.mean(axis=1).min())
     assert (some.estimator_weights_ @ wrong).mean() <= wrong.mean(axis=1).min() + 0.01 + 1e-9
 
 
@@ -240,16 +240,16 @@ def test_it_prints_and_is_plain_data(free):
 
 
 def test_a_saved_model_keeps_its_budget(tmp_path, free):
-    clf = free.reweight(mean_budget=0.01)
+    clf = free.reweight(error_budget=0.01)
     tb.save_model(clf, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_allclose(again.tradeoff().values, clf.tradeoff().values)
-    assert again.mean_budget == 0.01
-    assert again.reweight().guarantee_.budget == clf.guarantee_.budget
+    assert again.error_budget == 0.01
+    assert again.reweight().summary_.budget == clf.summary_.budget
 
 
 def test_the_stages_of_a_fit_keep_the_budget():
-    clf = tb.WorstClassBoostClassifier(TREE, mean_budget=0.01, **SMALL).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(TREE, error_budget=0.01, **SMALL).fit(X, Y)
     *_, last = clf.staged_predict(FRESH)
     np.testing.assert_array_equal(last, clf.predict(FRESH))
 
@@ -277,16 +277,16 @@ def test_max_error_is_a_limit():
 
 
 def test_a_vote_and_an_even_mixture_cannot_keep_a_budget():
-    with pytest.raises(ValueError, match="mean_budget needs combine='mixture'"):
-        tb.WorstClassBoostClassifier(mean_budget=0.1, combine="vote").fit(X, Y)
-    with pytest.raises(ValueError, match="mean_budget needs combine='mixture'"):
-        tb.GroupDROBoostClassifier(mean_budget=0.1, combine="average").fit(X, Y)
+    with pytest.raises(ValueError, match="error_budget needs combine='mixture'"):
+        tb.WorstClassBoostClassifier(error_budget=0.1, combine="vote").fit(X, Y)
+    with pytest.raises(ValueError, match="error_budget needs combine='mixture'"):
+        tb.GroupDROBoostClassifier(error_budget=0.1, combine="average").fit(X, Y)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan, "much", True])
 def test_budgets_are_numbers_from_0_to_1(free, wrong):
-    with pytest.raises(ValueError, match="mean_budget must be"):
-        free.reweight(mean_budget=wrong)
+    with pytest.raises(ValueError, match="error_budget must be"):
+        free.reweight(error_budget=wrong)
 
 
 def test_the_curve_of_a_held_out_set_and_of_another_model():
@@ -298,7 +298,7 @@ def test_the_curve_of_a_held_out_set_and_of_another_model():
 @pytest.mark.parametrize("budget", [None, 0.02])
 def test_a_single_member_by_brute_force(budget):
     """No other member within the budget has a smaller largest error, and `predict` answers as it does."""
-    clf = tb.WorstClassBoostClassifier(BOOST, randomized=False, mean_budget=budget, **SMALL).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(BOOST, randomized=False, error_budget=budget, **SMALL).fit(X, Y)
     wrong, y = losses_kept(clf)
     assert np.count_nonzero(clf.estimator_weights_) == 1
     chosen = int(clf.estimator_weights_.argmax())
@@ -311,7 +311,7 @@ def test_a_single_member_by_brute_force(budget):
     assert inside[chosen]
     assert worst[chosen] + TIE * means[chosen] == pytest.approx((worst + TIE * means)[inside].min())
     tail = clf.reweight(objective="cvar", alpha=0.3)
-    shared = tb.WorstClassBoostClassifier(BOOST, mean_budget=budget, **SMALL).fit(X, Y)
+    shared = tb.WorstClassBoostClassifier(BOOST, error_budget=budget, **SMALL).fit(X, Y)
     expected = shared.reweight(objective="cvar", alpha=0.3).estimator_weights_
     assert np.array_equal(tail.estimator_weights_, expected)  # for a tail members share
     assert shared.gap_ < 1e-6

@@ -185,7 +185,7 @@ def test_every_form_of_a_table_is_the_same():
     for other in fits[1:]:
         np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
     assert fits[0].trace_.weights.shape[1] == 7
-    ledger, value = fits[0].combiner_.pool.ledger, fits[0].guarantee_.achieved
+    ledger, value = fits[0].combiner_.pool.ledger, fits[0].summary_.achieved
     losses = fits[0].estimator_weights_ @ ledger.pool().toarray()
     assert value == pytest.approx(max(losses[as_text[c] == v].mean() for c, v in names))
 
@@ -240,7 +240,7 @@ def test_validation_rows_and_reweight_take_tables():
     other = clf.reweight(X[400:], y[400:], objective="worst_group", groups={"r": table["race"][400:]})
     assert other.groups_.tolist() == [("r", "a"), ("r", "b"), ("r", "c")]
     own = clf.reweight(X[400:], y[400:], groups=table[400:])
-    assert own.guarantee_.achieved == pytest.approx(clf.guarantee_.achieved)
+    assert own.summary_.achieved == pytest.approx(clf.summary_.achieved)
 
 
 def test_bad_tables_are_named():
@@ -373,7 +373,7 @@ def test_what_group_dro_over_groups_is_asked_after_every_round(tmp_path):
         np.testing.assert_array_equal(other.predict_proba(X), whole.predict_proba(X))
     curve = whole.tradeoff()
     assert (np.diff(curve.values.value) < 0).all()
-    assert whole.reweight(mean_budget=0.0).mean_budget == 0.0
+    assert whole.reweight(error_budget=0.0).error_budget == 0.0
 
 
 def test_groups_of_one_class_and_a_single_group():

@@ -37,7 +37,7 @@ BOOSTED = {
         False,
     ),
     "published": (tb.WorstClassBoostClassifier(n_estimators=3, gamma=0.1), False),
-    "group DRO": (tb.GroupDROBoostClassifier(n_estimators=3, mean_budget=0.01), True),
+    "group DRO": (tb.GroupDROBoostClassifier(n_estimators=3, error_budget=0.01), True),
     "group DRO, classes": (tb.GroupDROBoostClassifier(n_estimators=3, combine="average"), False),
 }
 

@@ -133,7 +133,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     errors = np.array([[np.mean(m.predict(X)[y == k] != k) for k in range(5)] for m in clf.estimators_])
     np.testing.assert_allclose(np.mean(errors >= 0.6, axis=0), losses / T)
     assert np.mean(errors >= 0.6, axis=0).max() <= 0.5 - gamma / 2
-    (promise,) = clf.guarantee_.promised
+    (promise,) = clf.summary_.promised
     assert promise.bound <= 0.5
     assert losses.max() / T <= promise.bound
 
@@ -187,7 +187,7 @@ def test_the_value_of_the_mixture_is_its_bound():
     assert clf.bound_met_
     assert clf.limits_met_ is True
     np.testing.assert_allclose(clf.expected_unit_errors_, [0.4, 0.0])
-    assert clf.guarantee_.achieved == pytest.approx(0.2)  # the overall error is minimised within the limits
+    assert clf.summary_.achieved == pytest.approx(0.2)  # the overall error is minimised within the limits
 
 
 def minimax(errors):
@@ -219,7 +219,7 @@ def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
         clf = play_script(voters, y, combine="mixture", **game)
         value = minimax(np.vstack([errors[1:], errors[:1]]))
         assert value - 1e-9 <= clf.expected_unit_errors_.max() <= value + TIE
-        assert clf.guarantee_.achieved == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
+        assert clf.summary_.achieved == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
         vote = play_script(voters[1:], y, combine="vote", **game)
         every = [result[0] for result in vote.combiner_.results]
         weak = errors[1:].max(axis=0).max() < 0.6
@@ -244,7 +244,7 @@ def test_unequal_targets_shift_the_mixture():
     assert clf.bound_met_randomized_
     assert not clf.bound_met_  # predict answers one class
     np.testing.assert_allclose(clf.max_error_, [0.3, 0.7])
-    assert clf.guarantee_.objective == "error"
+    assert clf.summary_.objective == "error"
     with pytest.warns(
         BoundNotMetWarning, match=r"class \d \(1, allowed 0\.[24]\); predict answers \d to all"
     ):
@@ -278,7 +278,7 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
     np.testing.assert_allclose(clf.unit_errors_, list(predicted.values()), atol=1e-9)
     np.testing.assert_allclose(clf.expected_unit_errors_, list(expected.values()), atol=1e-9)
     promised = clf.unit_errors_
-    coin = clf.guarantee_.constants_value if max_error == "auto" else np.inf  # which may keep what is stated
+    coin = clf.summary_.constants_value if max_error == "auto" else np.inf  # which may keep what is stated
     useless = promised.max() >= coin - 1e-9 or len(np.unique(clf.predict(X))) == 1
     assert clf.bound_met_ == (np.all(promised <= clf.max_error_ + 1e-9) and not useless)
     assert clf.bound_met_randomized_ == np.all(clf.expected_unit_errors_ <= clf.max_error_ + 1e-9)
@@ -426,7 +426,7 @@ def test_a_class_absent_from_the_validation_set():
     assert np.isnan(clf.unit_errors_).tolist() == [False, True, False]
     sizes = np.bincount(y_val[seen], minlength=3)[[0, 2]]
     overall = sizes @ np.delete(clf.expected_unit_errors_, 1) / sizes.sum()
-    assert clf.guarantee_.achieved == pytest.approx(overall)
+    assert clf.summary_.achieved == pytest.approx(overall)
 
 
 # -- groups and cells --------------------------------------------------------------------------------------
@@ -610,7 +610,7 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
     wrong = np.mean([m.predict(X) != y for m in clf.estimators_], axis=0)
     assert wrong.max() <= 0.5 - 0.2 / 2
     assert clf.score(X, y) == 1.0
-    (promise,) = clf.guarantee_.promised
+    (promise,) = clf.summary_.promised
     assert wrong.max() <= promise.bound <= 0.5
 
 

@@ -147,14 +147,16 @@ def record() -> None:
             "rows": len(wine["y_test"]),
             "forest": _errors(wine["forests"]["forest"], wine["X_test"], wine["y_test"]),
             **{
-                str(budget): _errors(wine["clf"].reweight(mean_budget=budget), wine["X_test"], wine["y_test"])
+                str(budget): _errors(
+                    wine["clf"].reweight(error_budget=budget), wine["X_test"], wine["y_test"]
+                )
                 for budget in (0.03, 0.1)
             },
         },
         "credit default": {
             "forest": _errors(credit["forest"], credit["X_new"], credit["y_new"]),
             **{
-                name: _errors(credit["clf"].reweight(mean_budget=budget), credit["X_new"], credit["y_new"])
+                name: _errors(credit["clf"].reweight(error_budget=budget), credit["X_new"], credit["y_new"])
                 for name, budget in budgets.items()
             },
         },
@@ -199,9 +201,9 @@ def of_readme() -> Iterator[Claim]:
     forest, own = "XGBoost and a forest averaged, tuned", "our two models averaged, tuned"
     rows = {
         "XGBoost": "XGBoost",
-        "ours, `mean_budget=0`": "ours, 0.0",
+        "ours, `error_budget=0`": "ours, 0.0",
         "XGBoost + forest averaged, tuned, budget 0": f"{forest}, 0.0",
-        "**ours, `mean_budget=0.02`**": "ours, 0.02",
+        "**ours, `error_budget=0.02`**": "ours, 0.02",
         "our trees and forest averaged evenly, tuned, budget .02": f"{own}, 0.02",
         "XGBoost + forest averaged, tuned, budget .02": f"{forest}, 0.02",
         "**ours, no budget**": "ours, None",
@@ -231,7 +233,7 @@ def of_coming_from() -> Iterator[Claim]:
         "imbalanced-learn: `BalancedRandomForestClassifier`": ("BalancedRandomForestClassifier", errors),
         "imbalanced-learn: `EasyEnsembleClassifier`": ("EasyEnsembleClassifier", errors),
         "`RobustMixtureClassifier()`": ("RobustMixtureClassifier", errors),
-        "the same fit, `mean_budget=0.03`": ("the same fit, mean_budget=0.03", errors),
+        "the same fit, `error_budget=0.03`": ("the same fit, error_budget=0.03", errors),
         "MAPIE: `SplitConformalClassifier`": ("SplitConformalClassifier", passed),
         "`tune`, the share that MAPIE defers": ("tune, deferred", passed),
     }
@@ -245,12 +247,12 @@ def of_tradeoff() -> Iterator[Claim]:
     """Yield what the page on the trade-off says."""
     page, credit = "docs/tradeoff.md", read("docs/figures.json")["credit default"]
     rows = {"forest": "forest", "no budget": "none"}
-    rows |= {f"`mean_budget={b}`": b for b in ("0", "0.01", "0.02", "0.05")}
+    rows |= {f"`error_budget={b}`": b for b in ("0", "0.01", "0.02", "0.05")}
     for row, name in rows.items():
         yield Claim(page, f"| {row} | {{}} | {{}} |", tuple(map(share, credit[name])))
     yield Claim(
         page,
-        "the forest misses {} %; for {} points more error overall `mean_budget=0.02` misses {} %",
+        "the forest misses {} %; for {} points more error overall `error_budget=0.02` misses {} %",
         (
             percent(credit["forest"][1]),
             f"{100 * (credit['0.02'][0] - credit['forest'][0]):.1f}",
@@ -353,13 +355,13 @@ def _of_other_tables() -> Iterator[Claim]:
             figures = tuple(_ratio(own[name][0]) for name in rates)
             yield Claim(page, f"| {case}: {point} |" + " {} |" * len(rates), figures)
     for table, of in read("results/field-subgroups.json")["tables"].items():
-        for who in ("XGBoost", "ours, mean_budget=0", "ours, mean_budget=0.01"):
+        for who in ("XGBoost", "ours, error_budget=0", "ours, error_budget=0.01"):
             figures = tuple(share(of[who][what][0]) for what in ("overall", "worst group"))
             yield Claim(page, f"| {table} | {who} | {{}} | {{}} |", figures)
         for words in ("published, defaults", "published, tuned"):
             yield Claim(page, f"| {table} | {words} | {{}} | {{}} |", tuple(share(x) for x in of[words]))
     found = read("results/field-classes.json")
-    names = ("ours, no budget", "theirs for the worst class", "ours, mean_budget=0", "theirs for the mean")
+    names = ("ours, no budget", "theirs for the worst class", "ours, error_budget=0", "theirs for the mean")
     for table, of in found["tables"].items():
         figures = (*(share(x) for name in names for x in of[name][::-1]), *map(signed, _known(of["regret"])))
         regret = " {} |" if _known(of["regret"]) else " – |"
@@ -395,7 +397,7 @@ def _of_losses() -> Iterator[Claim]:
         rows.append(
             (
                 f"{table}: accuracy in the worst group, published defaults",
-                share(of["ours, mean_budget=0"]["worst group"][0]),
+                share(of["ours, error_budget=0"]["worst group"][0]),
                 share(of["published, defaults"][1]),
             )
         )
@@ -415,7 +417,7 @@ def _of_losses() -> Iterator[Claim]:
             share(trees),
         )
     )
-    law = cases["law students"]["worst cell, mean_budget=0"]
+    law = cases["law students"]["worst cell, error_budget=0"]
     rows.append(("law students: accuracy, published logistic regression", share(law["accuracy"][0]), ".907"))
     for table, of in classes.items():
         own, chosen = (of[name][1] for name in ("ours, no budget", "theirs for the worst class"))

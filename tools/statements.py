@@ -101,7 +101,7 @@ def outliers() -> Outcome:
             DecisionTreeClassifier(max_depth=2), alpha=0.5, outlier_fraction=0.25, validation="train",
             include_constants=False, random_state=0, n_iter_no_change=None, **more,
         ).fit(X, y)  # fmt: skip
-        found, truth = clf.guarantee_, cvar(expected_losses(clf, X, y), 0.5)
+        found, truth = clf.summary_, cvar(expected_losses(clf, X, y), 0.5)
         said.append(f"{found.achieved:.3f} without {found.dropped:.2f}, {found.achieved_on_all:.3f} on all")
         holds &= abs(found.achieved_on_all - truth) < 1e-6 and found.dropped > 0
         holds &= f"{found.achieved_on_all:.4g}" in found.verdict
@@ -120,7 +120,7 @@ def light_weights() -> Outcome:
                     DecisionTreeClassifier(max_depth=3), n_estimators=T, eta="theory", random_state=0
                 ).fit(X, y, sample_weight=np.full(400, weight))
                 fits += 1
-                bounds = [b.bound for b in clf.guarantee_.promised if b.bound is not None]
+                bounds = [b.bound for b in clf.summary_.promised if b.bound is not None]
                 false += expected_losses(clf, X, y).max() > min(bounds, default=1.0) + SMALL
     X, y = blobs(300, 4, 2, 1.5, 0.05, 0)
     for total in (300.0, 1.0, 0.5):
@@ -147,10 +147,10 @@ def resubstitution() -> Outcome:
     kept = clf.reweight(objective="worst_group", groups=group[seen])
     truth = worst(expected_losses(kept, X[fresh], y[fresh]), group[fresh])
     said = (
-        f"on rows fitted on {again.guarantee_.achieved:.3f}{', with a warning' if warned else ''}; by losses "
-        f"out of fold {kept.guarantee_.achieved:.3f}, fresh rows {truth:.3f}"
+        f"on rows fitted on {again.summary_.achieved:.3f}{', with a warning' if warned else ''}; by losses "
+        f"out of fold {kept.summary_.achieved:.3f}, fresh rows {truth:.3f}"
     )
-    return Outcome(said, warned and abs(kept.guarantee_.achieved - truth) < 0.05)
+    return Outcome(said, warned and abs(kept.summary_.achieved - truth) < 0.05)
 
 
 def verdicts() -> Outcome:
@@ -162,7 +162,7 @@ def verdicts() -> Outcome:
         X = np.c_[rng.normal(size=(600, 4)), group]
         y = (rng.random(600) < 1 / (1 + np.exp(1.8 - X[:, 1] - 2 * X[:, 0] * (1 - group)))).astype(int)
         clf = tb.GroupDROBoostClassifier(random_state=0, n_estimators=10).fit(X, y, groups=group)
-        found, truth = clf.guarantee_, of_constants(y, group)
+        found, truth = clf.summary_, of_constants(y, group)
         worst_difference = max(worst_difference, abs(found.constants_value - truth))
         bad += "true mixture" in found.verdict and found.achieved >= truth - 1e-7
     X, y = blobs(600, 3, 3, 1.0, 0.1, 5)
@@ -171,7 +171,7 @@ def verdicts() -> Outcome:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the targets are out of reach, and the fit says so
-        said = aimed.fit(X, y).guarantee_
+        said = aimed.fit(X, y).summary_
     overall = np.bincount(y) / len(y) @ aimed.expected_unit_errors_
     same_scale = abs(said.achieved - overall) < 1e-7 and abs(said.coin_flip_value - 2 / 3) < 1e-7
     return Outcome(
@@ -293,8 +293,8 @@ def optimism() -> Outcome:
                 DecisionTreeClassifier(max_depth=3), class_loss="error", n_estimators=8, random_state=0
             ).fit(X[:300], y[:300])
         truth = worst(expected_losses(clf, X[300:], y[300:]), y[300:])
-        over.append(truth - clf.guarantee_.achieved)
-        above += truth > (1.0 if clf.guarantee_.upper is None else clf.guarantee_.upper)
+        over.append(truth - clf.summary_.achieved)
+        above += truth > (1.0 if clf.summary_.upper is None else clf.summary_.upper)
     said = f"fresh rows {np.mean(over):+.3f} over the value achieved, above its upper end in {above} of 10"
     return Outcome(said, above <= 2)
 

@@ -131,7 +131,7 @@ mine = [
     ("forest", RandomForestClassifier(random_state=0)),
     ("logistic", make_pipeline(StandardScaler(), LogisticRegression())),
 ]
-mix = tb.RobustMixtureClassifier(mine, mean_budget=0.02, random_state=0)
+mix = tb.RobustMixtureClassifier(mine, error_budget=0.02, random_state=0)
 mix.fit(wines.drop(columns="grade"), wines["grade"])
 forest = RandomForestClassifier(random_state=0).fit(wines.drop(columns="grade"), wines["grade"])
 for name, model in (("forest", forest), ("mixture", mix)):

@@ -166,11 +166,11 @@ def _summary(splits: list[Measured]) -> dict[str, Any]:
         by_worst.append(min(points, key=lambda p: p["out of fold"][::-1])["test"])
         by_mean.append(min(points, key=lambda p: p["out of fold"])["test"])
     asked = {
-        title: [run["asked"][title]["predict"] for run in runs] for title in ("no budget", "mean_budget=0")
+        title: [run["asked"][title]["predict"] for run in runs] for title in ("no budget", "error_budget=0")
     }
     means = {
         "ours, no budget": asked["no budget"], "theirs for the worst class": by_worst,
-        "ours, mean_budget=0": asked["mean_budget=0"], "theirs for the mean": by_mean,
+        "ours, error_budget=0": asked["error_budget=0"], "theirs for the mean": by_mean,
     }  # fmt: skip
     theirs = [sum(p["fit_seconds"] for p in one.theirs.values()) for one in splits]
     return {
@@ -196,7 +196,7 @@ def _text(sides: dict[str, Any], tables: dict[str, Any]) -> str:
     header = ["points of theirs", "regret", "95 %, bootstrap over tables", "unscaled", "95 %"]
     but = f"“But {len(MISSED)}” leaves out where a default model was found missing: {'; '.join(MISSED)}."
     parts = [f"Regret over preferences: below 0 ours costs less. {but}\n\n" + markdown(header, body)]
-    names = ("ours, no budget", "theirs for the worst class", "ours, mean_budget=0", "theirs for the mean")
+    names = ("ours, no budget", "theirs for the worst class", "ours, error_budget=0", "theirs for the mean")
     # Tables without a unit come last.
     worst_first = sorted(tables.items(), key=lambda item: -np.nan_to_num(item[1]["regret"][0], nan=-np.inf))
     body = [

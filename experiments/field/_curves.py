@@ -119,8 +119,8 @@ def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]
     yield "trees, class weights tuned", measured(adjusted_answers(Q, tune_class_weights(P, train.y)[0]))
     for by, budget in ((by, budget) for by in ("class", "cell") for budget in (0.0, 0.02, 0.05, None)):
         goal = rates.largest(rates.error(by=by))
-        found, seconds = _chosen(mix, objective=goal, limits=[], mean_budget=budget)
-        words = "no budget" if budget is None else f"mean_budget={budget:g}"
+        found, seconds = _chosen(mix, objective=goal, limits=[], error_budget=budget)
+        words = "no budget" if budget is None else f"error_budget={budget:g}"
         yield (
             f"ours, worst {by}, {words}",
             measured(np.asarray(found.predict(test.X))) | {"seconds": seconds},
@@ -160,8 +160,8 @@ def law(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]]:
 
     for budget in (0.0, 0.01, 0.02, 0.05, 0.1):
         goal = rates.largest(rates.error(by="cell"))
-        found, seconds = _chosen(mix, objective=goal, limits=[], mean_budget=budget)
-        yield f"worst cell, mean_budget={budget:g}", measured(found.predict(test.X)) | {"seconds": seconds}
+        found, seconds = _chosen(mix, objective=goal, limits=[], error_budget=budget)
+        yield f"worst cell, error_budget={budget:g}", measured(found.predict(test.X)) | {"seconds": seconds}
 
 
 CASES: dict[str, tuple[str, Callable[[Table, Table, int], Iterator[tuple[str, Found]]]]] = {

@@ -108,7 +108,7 @@ class Ours:
             return {
                 "objective": rates.largest(rates.error(by="cell")),
                 "limits": [],
-                "mean_budget": goal.level,
+                "error_budget": goal.level,
             }
         odds = [rates.gap(of(1, by=column)) <= goal.level for of in (rates.miss, rates.false_alarm)]
         limits = {

@@ -74,12 +74,12 @@ def _cell(settings: Settings, name: str, seed: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.process_time()
-        mix = tb.RobustMixtureClassifier(objective="worst_group", mean_budget=0.0, random_state=seed)
+        mix = tb.RobustMixtureClassifier(objective="worst_group", error_budget=0.0, random_state=seed)
         mix.fit(X, train.y, groups=four)
         seconds = time.process_time() - began
         for title, one in (
-            ("ours, mean_budget=0", mix),
-            ("ours, mean_budget=0.01", mix.reweight(mean_budget=0.01)),
+            ("ours, error_budget=0", mix),
+            ("ours, error_budget=0.01", mix.reweight(error_budget=0.01)),
         ):
             found[title] = _measured(one.predict(T), test.y, ahead) | {"seconds": seconds}
     return found
@@ -119,7 +119,7 @@ def play(settings: Settings, name: str) -> Report:
 def _text(found: Mapping[str, Mapping[str, Any]]) -> str:
     body = []
     for title, of in found.items():
-        for who in ("XGBoost", "ours, mean_budget=0", "ours, mean_budget=0.01"):
+        for who in ("XGBoost", "ours, error_budget=0", "ours, error_budget=0.01"):
             numbers = [
                 f"{of[who][what][0]:.3f} ± {of[who][what][1]:.3f}" for what in ("overall", "worst group")
             ]

@@ -41,7 +41,7 @@ def test_a_preset_is_its_implementation(preset, implementation, params):
     two = implementation(**params | shared).fit(X, y)
     np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
     np.testing.assert_array_equal(one.predict_shares(X), two.predict_shares(X))
-    assert str(one.guarantee_) == str(two.guarantee_)
+    assert str(one.summary_) == str(two.summary_)
 
 
 def test_a_constructor_takes_what_its_class_declares():

@@ -82,7 +82,7 @@ class TestFitAndPredict:
         fitted = load_model(model)
         assert fitted[-1].get_params()["alpha"] == 0.7
         assert fitted[-1].get_params()["eta"] == "theory"
-        assert result.stdout.splitlines()[-1] == fitted[-1].guarantee_.headline
+        assert result.stdout.splitlines()[-1] == fitted[-1].summary_.headline
 
         result = call("predict", model, csv, "--out", preds)
         assert result.exit_code == 0, result.output
@@ -700,7 +700,7 @@ class TestMessages:
         def broken(self):
             raise ZeroDivisionError("division by zero")
 
-        monkeypatch.setattr(AdaLPBoostClassifier, "guarantee_", property(broken))
+        monkeypatch.setattr(AdaLPBoostClassifier, "summary_", property(broken))
         model = tmp_path / "m.model"
         result = call(
             "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,

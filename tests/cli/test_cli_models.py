@@ -182,12 +182,12 @@ class TestFitOptions:
         path = tmp_path / "g.model"
         result = done(
             "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
-            "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--mean-budget", ".05",
+            "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--error-budget", ".05",
             "--method", "worstclassboost-groups", "--set", "n_estimators=2", "--model", path,
         )  # fmt: skip
         clf = load_model(path)[-1]
         assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
-        assert clf.mean_budget == 0.05
+        assert clf.error_budget == 0.05
         for name in ("city=Oslo", "city=Rome", "w=1", "w=2", "w=3"):
             assert re.search(rf"error by group +{name.replace('=', ' / ')} .*≤ 0\.[34] ", result.stdout)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
@@ -199,8 +199,8 @@ class TestFitOptions:
         ("more", "says"),
         [
             (["--max-error", "yes=.2,no"], "NAME=ERROR"),
-            (["--mean-budget", ".1", "--method", "forest"], "forest has no mean_budget"),
-            (["--mean-budget", "2", "--drop", "born"], "--mean-budget"),
+            (["--error-budget", ".1", "--method", "forest"], "forest has no error_budget"),
+            (["--error-budget", "2", "--drop", "born"], "--error-budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),
             (["--max-error", "yes=.2,yes=.3"], "stands twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
@@ -420,7 +420,7 @@ class TestCalibrate:
         found = load_model(out)[-1]
         assert found.certificate_.to_dict() == truth.certificate_.to_dict()
         assert str(truth.certificate_) in said
-        assert found.mean_budget == truth.mean_budget
+        assert found.error_budget == truth.error_budget
 
     def test_nothing_is_written_where_nothing_is_certified(self, model, fresh, tmp_path):
         out = tmp_path / "c.model"
@@ -474,12 +474,12 @@ class TestInspect:
         assert document["columns"][2]["categories"] == 2
         assert document["trained_on"]["rows"] == 200
         assert document["versions"]["numpy"] == np.__version__
-        assert document["guarantee"] == load_model(model)[-1].guarantee_.details
+        assert document["guarantee"] == load_model(model)[-1].summary_.details
         short, text = (done("inspect", model, *more).stdout for more in ([], ["--details"]))
         for words in ("200 rows of people.csv", "outcome", "yes (", "born, person, w", "max_error="):
             assert words in short
             assert words in text
-        guarantee = load_model(model)[-1].guarantee_
+        guarantee = load_model(model)[-1].summary_
         assert guarantee.headline in short
         assert not set("ληγ") & set(short)
         for words in ("noise", "symbols: T = "):
@@ -994,7 +994,7 @@ class TestWhatAFileMayHold:
 def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
     result = call(
         "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.model",
-        "--mean-budget", written, "--set", 'estimators=[("one", "tree")]',
+        "--error-budget", written, "--set", 'estimators=[("one", "tree")]',
     )  # fmt: skip
     if written == "130%":
         assert result.exit_code == 2

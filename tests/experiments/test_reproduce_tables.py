@@ -103,7 +103,7 @@ def test_rounds_one_by_one_are_the_rounds_of_one_fit():
     ).fit(rows.train.X, rows.train.y)  # fmt: skip
     at = fitted.reweight(alpha=0.3)
     j = trials.ALPHAS.index(0.3)
-    assert cell["value"][j][-1] == pytest.approx(at.guarantee_.achieved, abs=1e-6)
+    assert cell["value"][j][-1] == pytest.approx(at.summary_.achieved, abs=1e-6)
     assert cell["error"] == pytest.approx(
         np.mean(fitted.estimators_[0].predict(rows.test.X) != rows.test.y), abs=1e-5
     )

@@ -52,8 +52,8 @@ class StandIn:
         assert (groups is None) == (self.kind == "classes")
         return SimpleNamespace(limited=np.array([0.25, 0.3]), value=np.array([0.6, 0.5]))
 
-    def reweight(self, mean_budget):
-        self.asked.append(mean_budget)
+    def reweight(self, error_budget):
+        self.asked.append(error_budget)
         return self
 
     def predict(self, X):
@@ -100,7 +100,7 @@ def test_it_runs_resumes_and_reports(tmp_path, toys):
     assert of_classes == [0.0, 1.0]
     assert worst == 1.0
     assert 0.3 < mean < 0.7
-    assert len(points["Stand-in, mean_budget=0.02"][0]) == 4
+    assert len(points["Stand-in, error_budget=0.02"][0]) == 4
     assert len(found["points"]["three, classes"]["always 0"][0]) == 2
     assert 0 <= found["twin"]["Stand-in"]["0.7"] <= found["twin"]["Stand-in"]["0.9"] <= 1
 
@@ -160,7 +160,7 @@ def test_the_point_is_that_of_the_out_of_fold_mean():
     found = tradeoff.of_ours(bench, "classes", StandIn, theirs)
     # Within the curve, each once; then what users ask for.
     assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1, 0.02, 0.05, 1.0])
-    assert found["asked"]["mean_budget=0.02"]["out of fold"] == pytest.approx([0.22, 0.48])
+    assert found["asked"]["error_budget=0.02"]["out of fold"] == pytest.approx([0.22, 0.48])
     assert found["asked"]["no budget"]["out of fold"] == pytest.approx([0.3, 0.4])
     assert found["curve"] == {"out of fold": [[0.2, 0.5], [0.3, 0.4]], "test": [[0.25, 0.6], [0.3, 0.5]]}
     assert found["sizes"] == np.bincount(bench.rows.test.y).tolist()

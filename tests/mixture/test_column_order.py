@@ -58,7 +58,7 @@ def test_swapped_columns_are_asked_about(share):
     with pytest.warns(UserWarning, match=r"'net'.* with \['good', 'bad'\]: is `classes=` right\?"):
         mix = mixed(P, labels)
     with pytest.warns(UserWarning, match="is `classes=` right"):
-        mix.reweight({"net": P}, labels, mean_budget=0.1)
+        mix.reweight({"net": P}, labels, error_budget=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mixed(P, labels, classes=["good", "bad"])

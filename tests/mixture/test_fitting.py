@@ -162,7 +162,7 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys):
 def test_class_weights_are_weights_of_rows_in_the_fits():
     X, y = noisy(7, n=150, K=3)
     weight = np.array([1.0, 4.0, 0.5])
-    given = {"random_state": 0, "mean_budget": 0.02}
+    given = {"random_state": 0, "error_budget": 0.02}
     by_class = RobustMixtureClassifier(
         [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
     ).fit(X, y)

@@ -231,7 +231,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     for rows in (slice(0, 600), slice(600, 900)):
         with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"):
             mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
-        assert "100% of which equal rows that a frozen model was made on" in str(mix.guarantee_)
+        assert "100% of which equal rows that a frozen model was made on" in str(mix.summary_)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)
         mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
@@ -252,7 +252,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
 def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
     mix = tb.tune(model, X[:600], y[:600])  # nobody knows
-    assert "which you state that the models were not fitted on" in str(mix.guarantee_.details)
+    assert "which you state that the models were not fitted on" in str(mix.summary_.details)
     assert not mix.seen_rows_.complete
     assert any("is for you to see to" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 

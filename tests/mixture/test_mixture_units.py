@@ -54,7 +54,7 @@ def test_a_rate_is_chosen_as_its_name(unit):
     )
     assert stated.members_ == named.members_
     assert str(stated.rates_) == str(named.rates_)
-    assert stated.guarantee_.details == named.guarantee_.details
+    assert stated.summary_.details == named.summary_.details
     assert stated.subgroup_errors_ == named.subgroup_errors_
     assert stated.limits_met_ == named.limits_met_
 
@@ -80,8 +80,8 @@ def test_a_row_is_answered_alike_alone_in_threads_and_from_a_file(blind, tmp_pat
     loaded = tb.load_model(tmp_path / "m.model")
     for again in (loaded, pickle.loads(pickle.dumps(blind))):
         assert np.array_equal(again.predict(FRESH[:200]), answers)
-        cheaper = again.reweight(mean_budget=0.0)
-        assert np.array_equal(cheaper.estimator_weights_, blind.reweight(mean_budget=0.0).estimator_weights_)
+        cheaper = again.reweight(error_budget=0.0)
+        assert np.array_equal(cheaper.estimator_weights_, blind.reweight(error_budget=0.0).estimator_weights_)
 
 
 def frequencies(rng, n):
@@ -102,7 +102,7 @@ def test_told_groups_know_how_frequent_classes_are_there():
     for seed in range(3):
         p, y, group = frequencies(np.random.default_rng(seed), 4000)
         told = RobustMixtureClassifier.from_probabilities(
-            {"p": p}, y, groups=group, objective="worst_cell", by_group=True, mean_budget=0.0
+            {"p": p}, y, groups=group, objective="worst_cell", by_group=True, error_budget=0.0
         )
         error = np.mean(told.predict_from({"p": fresh}, groups=of) != truth)
         assert error < best / len(truth) + 0.005 < np.mean((fresh > 0.5) != truth) - 0.005

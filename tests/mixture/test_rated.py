@@ -294,7 +294,7 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     assert loaded.limits == mix.limits
     assert loaded.objective == mix.objective
     assert str(loaded.rates_) == str(mix.rates_)
-    assert loaded.reweight(mean_budget=0.1).limits_met_
+    assert loaded.reweight(error_budget=0.1).limits_met_
     assert "largest(miss('yes'" in repr(mix)
 
 
@@ -441,9 +441,9 @@ def test_small_budgets_are_used_where_cells_are_many():
     )
     model = LogisticRegression().fit(features[:1000], y[:1000])
     own = slice(1000, None)
-    given = {"groups": {"group": group[own]}, "objective": "worst_cell", "mean_budget": 0.0}
+    given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}
     mix = tb.tune(model, features[own], y[own], **given)
-    worst = [mix.reweight(mean_budget=b).unit_errors_.max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    worst = [mix.reweight(error_budget=b).unit_errors_.max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
     assert (np.diff(worst) <= 0).all()
     assert worst[2] < worst[0] - 0.02
     assert worst[4] < worst[0] - 0.1

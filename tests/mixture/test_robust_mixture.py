@@ -95,7 +95,7 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
     """Against a generic solver over all candidates; no single one is better."""
     _, y, P, _ = printed(seed, K=4)
     drawn, alone = (
-        RobustMixtureClassifier.from_probabilities(P, y, mean_budget=budget, randomized=randomized)
+        RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget, randomized=randomized)
         for randomized in (True, False)
     )
     found = drawn._choice
@@ -114,7 +114,7 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
     assert drawn._choice.selection.value == pytest.approx(solved.x[-1], abs=1e-4)
     assert drawn.unit_errors_.max() == pytest.approx(drawn._choice.selection.value, abs=1e-9)
     assert alone._choice.selection.value >= solved.x[-1] - 1e-9
-    assert drawn.guarantee_.achieved == pytest.approx(drawn.unit_errors_.max())
+    assert drawn.summary_.achieved == pytest.approx(drawn.unit_errors_.max())
     if budget is not None:
         assert drawn.rates_.lines[-1].value <= limit[0] + 1e-6
 
@@ -124,7 +124,7 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
 def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
     _, y, P, _ = printed(seed, K=4)
-    mix = RobustMixtureClassifier.from_probabilities(P, y, mean_budget=budget)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
     pool, table = mix._choice.pool, mix._judged.table
     answers = [mix._rated.member(member).predict_table(table) for member in pool.members]
     worst = np.array([max(class_errors(y, k)) for k in answers])
@@ -143,13 +143,11 @@ def test_candidates_share_where_a_draw_is_asked_for():
     alone = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_shares_from(P).max(axis=1), np.ones(len(y)))
-    assert "not about predict" not in alone.guarantee_.details
-    assert (
-        alone.reweight(alpha=0.3).guarantee_.achieved < 1
-    )  # one candidate's CVaR would be its mean / α, or 1
+    assert "not about predict" not in alone.summary_.details
+    assert alone.reweight(alpha=0.3).summary_.achieved < 1  # one candidate's CVaR would be its mean / α, or 1
     shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True)
     assert np.count_nonzero(shared.estimator_weights_) > 1
-    assert "not about predict" in shared.guarantee_.details
+    assert "not about predict" in shared.summary_.details
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -171,7 +169,7 @@ def test_the_curve_is_the_front_of_all_candidates(seed):
     for point in curve:
         at = curve.at(point.limited)
         assert np.array_equal(at.predict_from(P), point.classifier.predict_from(P))
-        budget = mix.reweight(mean_budget=max(point.limited - limited[0], 0.0) + 1e-9)
+        budget = mix.reweight(error_budget=max(point.limited - limited[0], 0.0) + 1e-9)
         assert np.array_equal(at.predict_from(P), budget.predict_from(P))
     shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True).tradeoff()
     assert (np.diff(shared.values.value) < 0).all()
@@ -186,11 +184,11 @@ def test_one_candidate_alone_has_no_tail():
 def test_another_budget_is_that_of_a_fresh_fit():
     _, y, P, _ = printed(1)
     mix = RobustMixtureClassifier.from_probabilities(P, y)
-    other = mix.reweight(mean_budget=0.01)
-    fresh = RobustMixtureClassifier.from_probabilities(P, y, mean_budget=0.01)
+    other = mix.reweight(error_budget=0.01)
+    fresh = RobustMixtureClassifier.from_probabilities(P, y, error_budget=0.01)
     assert np.array_equal(other.predict_from(P), fresh.predict_from(P))
     assert str(other.rates_) == str(fresh.rates_)
-    assert mix.mean_budget is None
+    assert mix.error_budget is None
 
 
 def test_no_worse_than_any_threshold_of_two_classes():
@@ -200,7 +198,7 @@ def test_no_worse_than_any_threshold_of_two_classes():
     worst = min(
         max(class_errors(y, (p[:, 1] >= t).astype(int))) for p in P.values() for t in np.unique(p[:, 1])
     )
-    assert mix.guarantee_.achieved <= worst + 0.01
+    assert mix.summary_.achieved <= worst + 0.01
 
 
 def test_a_rare_class_is_not_forgotten():
@@ -223,10 +221,10 @@ def models():
 def test_budget_and_curve():
     mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     curve = mix.tradeoff()
-    assert curve[-1].value == pytest.approx(mix.guarantee_.achieved, abs=1e-9)
-    cheap = mix.reweight(mean_budget=0.0)
+    assert curve[-1].value == pytest.approx(mix.summary_.achieved, abs=1e-9)
+    cheap = mix.reweight(error_budget=0.0)
     assert np.array_equal(curve.at(curve[0].limited).predict(X[TEST]), cheap.predict(X[TEST]))
-    assert mix.mean_budget is None
+    assert mix.error_budget is None
     assert cheap.rates_.lines[-1].value == pytest.approx(curve[0].limited)
     points = curve.predicted(X[TEST], Y[TEST])
     assert points.limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
@@ -422,13 +420,13 @@ def test_rows_that_were_fitted_on_are_noticed():
         mix.reweight(X[TRAIN], Y[TRAIN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).guarantee_.judged_on
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.judged_on
 
 
 def test_a_held_out_fraction():
     mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
-    assert "held-out" in mix.guarantee_.judged_on
+    assert "held-out" in mix.summary_.judged_on
 
 
 def test_one_row_is_as_in_a_batch():
@@ -447,8 +445,8 @@ def test_saved_and_loaded(tmp_path, aim):
         assert np.array_equal(again.predict_shares(X[TEST]), mix.predict_shares(X[TEST]))
         assert again.max_error == mix.max_error
         assert np.array_equal(
-            again.reweight(mean_budget=0.0).estimator_weights_,
-            mix.reweight(mean_budget=0.0).estimator_weights_,
+            again.reweight(error_budget=0.0).estimator_weights_,
+            mix.reweight(error_budget=0.0).estimator_weights_,
         )
 
 
@@ -460,7 +458,7 @@ def test_weights_count_rows():
     by_rows = RobustMixtureClassifier.from_probabilities(
         {name: p[repeated] for name, p in P.items()}, y[repeated], classes=by_weight.classes_
     )
-    assert by_weight.guarantee_.achieved == pytest.approx(by_rows.guarantee_.achieved, abs=1e-9)
+    assert by_weight.summary_.achieved == pytest.approx(by_rows.summary_.achieved, abs=1e-9)
     assert np.array_equal(by_weight.predict_from(P), by_rows.predict_from(P))
 
 
@@ -475,7 +473,7 @@ def test_exact_zeros_and_ones():
     P, y = {"a": np.eye(3)[[0, 1, 2, 0, 1, 2]]}, np.array([0, 1, 2, 1, 2, 0])
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.isfinite(mix.predict_shares_from(P)).all()
-    assert 0 <= mix.guarantee_.achieved <= 1
+    assert 0 <= mix.summary_.achieved <= 1
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -490,8 +488,8 @@ def test_columns_named_by_labels_may_stand_in_any_order(library):
     np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
     np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
     np.testing.assert_array_equal(
-        mix.reweight(named, classes[y], mean_budget=0.1).predict_from(P),
-        plain.reweight(P, classes[y], mean_budget=0.1).predict_from(P),
+        mix.reweight(named, classes[y], error_budget=0.1).predict_from(P),
+        plain.reweight(P, classes[y], error_budget=0.1).predict_from(P),
     )
     with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
         mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
@@ -531,7 +529,7 @@ def test_a_target_that_is_missed_is_named_for_probabilities_too():
         ({"objective": "worst_group"}, "needs groups"),
         ({"objective": "cvar"}, "needs alpha"),
         ({"alpha": 0.2}, "has no meaning"),
-        ({"mean_budget": -1.0}, "mean_budget"),
+        ({"error_budget": -1.0}, "error_budget"),
         ({"groups": [1, 2]}, "groups"),
         ({"max_error": {"z": 0.1}}, "no unit is called 'z'"),
     ],
@@ -630,7 +628,7 @@ def test_a_known_group_helps_on_fresh_rows():
     points = told.tradeoff().predicted(Q, z, groups=fresh)
     assert points.value[-1] == pytest.approx(worst)
     assert points.limited[-1] == pytest.approx(np.mean(answers != z))
-    cheaper = told.reweight(mean_budget=0.0).predict_from(Q, groups=fresh)
+    cheaper = told.reweight(error_budget=0.0).predict_from(Q, groups=fresh)
     assert np.mean(cheaper != z) < np.mean(answers != z) + 0.02
 
 
@@ -950,10 +948,10 @@ class TestFrozenAlone:
     def test_words(self):
         mix = self.mix()
         assert mix.validation_ == "frozen"
-        assert "out-of-fold" not in mix.guarantee_.details
+        assert "out-of-fold" not in mix.summary_.details
         assert (
             "the 284 rows given to fit, which you state that the models were not fitted on"
-            in mix.guarantee_.details
+            in mix.summary_.details
         )
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):

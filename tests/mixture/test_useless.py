@@ -51,7 +51,7 @@ def test_a_rule_that_is_no_better_than_a_guess_is_useless():
 @pytest.mark.parametrize(
     "params",
     [
-        {}, {"limits": [rates.miss(1) <= 0.3]}, {"mean_budget": 0.0}, {"max_error": {1: 0.3, None: 1.0}},
+        {}, {"limits": [rates.miss(1) <= 0.3]}, {"error_budget": 0.0}, {"max_error": {1: 0.3, None: 1.0}},
         {"objective": "worst_class", "limits": [rates.error() <= 1.0]},
     ],
     ids=str,

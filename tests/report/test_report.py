@@ -57,13 +57,13 @@ class Mixture(ClassifierMixin, BaseEstimator):
         type(self).fits += 1
         type(self).seen_groups = groups
         self.classes_ = np.unique(y)
-        self.guarantee_ = Guarantee(self.alpha)
+        self.summary_ = Guarantee(self.alpha)
         return self
 
     def reweight(self, *, alpha):
         type(self).reweights += 1
         other = copy.copy(self)
-        other.alpha, other.guarantee_ = alpha, Guarantee(alpha)
+        other.alpha, other.summary_ = alpha, Guarantee(alpha)
         return other
 
     def predict(self, X):
@@ -261,7 +261,7 @@ class TestCompare:
             "mix", "Mix", "", lambda: RobustMixtureClassifier([("tree", DecisionTreeClassifier(max_depth=2))])
         )
         [record] = compare(X, y, methods=[mix], repeats=1, random_state=0).document["methods"][0]["repeats"]
-        budgets = [point["mean_budget"] for point in record["tradeoff"]]
+        budgets = [point["error_budget"] for point in record["tradeoff"]]
         assert budgets == sorted(budgets)
         assert budgets[0] == 0.0
         assert min(point["error"] for point in record["tradeoff"]) > 0.1
@@ -779,7 +779,7 @@ class TestVerdict:
             moved = 0.001 * record["repeat"]
             record["tradeoff"] = [
                 {
-                    "mean_budget": budget,
+                    "error_budget": budget,
                     "error": error + moved,
                     "worst_class_error": worst + moved,
                     "class_errors": {"a": worst, "b": 0.1},
@@ -1042,7 +1042,7 @@ class TestHTML:
         assert 'class="curve"' not in render(document)
         for k, record in enumerate(document["methods"][0]["repeats"]):
             record["tradeoff"] = [
-                {"mean_budget": b, "error": 0.2 + b + 0.01 * k, "worst_class_error": 0.5 - b}
+                {"error_budget": b, "error": 0.2 + b + 0.01 * k, "worst_class_error": 0.5 - b}
                 for b in (0.0, 0.1, 0.2)
             ]
         points = [record["tradeoff"] for record in document["methods"][0]["repeats"]]

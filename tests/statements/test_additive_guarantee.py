@@ -71,7 +71,7 @@ class TestErrors:
         else:
             clf.fit(X, y, sample_weight=weight)
             judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.given.index
-        found = clf.guarantee_
+        found = clf.summary_
         wrong = clf.predict(X[judged]) != y[judged]
         w = weight[judged]
         assert found.error == pytest.approx(np.average(wrong, weights=w), abs=1e-12)
@@ -95,25 +95,25 @@ class TestErrors:
         X, y = table(1, K=K)
         stump = DecisionTreeClassifier(max_depth=1, max_features=1, random_state=0)
         clf = tb.VadaBoostClassifier(stump, n_estimators=2, random_state=0).fit(X, y)
-        assert clf.guarantee_.error == np.mean(clf.predict(X) != y)
+        assert clf.summary_.error == np.mean(clf.predict(X) != y)
 
     def test_rows_of_X_val_that_were_fitted_on_are_told(self):
         X, y = table(0)
         clf = tb.AdaBoostClassifier(TREE, n_estimators=5).fit(X, y, X_val=X[:80], y_val=y[:80])
-        assert clf.guarantee_.fitted
-        assert "says little" in clf.guarantee_.verdict
+        assert clf.summary_.fitted
+        assert "says little" in clf.summary_.verdict
         apart = tb.AdaBoostClassifier(TREE, n_estimators=5).fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
-        assert not apart.guarantee_.fitted
-        assert "no part in the fit" in apart.guarantee_.verdict
+        assert not apart.summary_.fitted
+        assert "no part in the fit" in apart.summary_.verdict
 
     @pytest.mark.parametrize("name", [n for n in ADDITIVE if n != "ebboost"])
     def test_a_class_without_a_judged_row_has_no_error(self, name):
         X, y = table(5, K=3)
         judged = np.flatnonzero(y != "c")[:20]
         clf = make(name, TREE, n_estimators=5).fit(X, y, X_val=X[judged] + 100, y_val=y[judged])
-        errors = {line.unit: line.value for line in clf.guarantee_.units}
+        errors = {line.unit: line.value for line in clf.summary_.units}
         assert np.isnan(errors["c"])
-        json.dumps(clf.guarantee_.to_dict(), allow_nan=False)
+        json.dumps(clf.summary_.to_dict(), allow_nan=False)
 
 
 class TestBounds:
@@ -130,7 +130,7 @@ class TestBounds:
             train = slice(120) if rows == "X_val" else slice(None)
             clf.fit(X[train], y[train], **given)
             error = float(np.mean(clf.predict(X[train]) != y[train]))
-            for bound in (*clf.guarantee_.promised, *clf.guarantee_.observed):
+            for bound in (*clf.summary_.promised, *clf.summary_.observed):
                 if bound.bound is None:
                     continue
                 checked += not bound.empty
@@ -148,14 +148,14 @@ class TestBounds:
         clf = tb.DROBoostClassifier(
             learner, radius=radius, uncertainty=uncertainty, loss=loss, n_estimators=8, random_state=0
         ).fit(X, y)
-        (bound,) = clf.guarantee_.observed
+        (bound,) = clf.summary_.observed
         truth = worst_case_loss(clf, X, y, radius, uncertainty, "zero_one")
         assert bound.achieved == pytest.approx(truth, abs=1e-9)
         assert truth <= bound.bound
 
     @pytest.mark.parametrize("name", [n for n in ADDITIVE if n != "ebboost"])
     def test_are_not_given_for_more_classes(self, name):
-        found = fitted(name, K=3)[0].guarantee_
+        found = fitted(name, K=3)[0].summary_
         assert all(b.bound is None and b.note for b in (*found.promised, *found.observed))
 
     def test_why_not_for_more_classes(self):
@@ -168,13 +168,13 @@ class TestBounds:
     def test_of_adaboost_are_the_products_of_the_textbook(self):
         clf = fitted("adaboost", 1)[0]
         errors = clf.trace_.weighted_loss
-        (published,), (observed,) = clf.guarantee_.promised, clf.guarantee_.observed
+        (published,), (observed,) = clf.summary_.promised, clf.summary_.observed
         assert observed.bound == pytest.approx(np.prod(2 * np.sqrt(errors * (1 - errors))), rel=1e-9)
         assert published.bound == pytest.approx(
             np.exp(-2 * len(errors) * (0.5 - errors.max()) ** 2), rel=1e-9
         )
         assert observed.bound <= published.bound
-        slow = fitted("adaboost", 1, learning_rate=0.3)[0].guarantee_
+        slow = fitted("adaboost", 1, learning_rate=0.3)[0].summary_
         assert slow.promised[0].bound is None
 
     def test_a_last_hypothesis_without_a_step_is_not_counted(self):
@@ -182,7 +182,7 @@ class TestBounds:
         clf = tb.AdaBoostClassifier(GoodThenOpposite(max_depth=2), n_estimators=5).fit(X, y)
         first, second = clf.trace_.weighted_loss
         assert second > 0.5
-        found = clf.guarantee_
+        found = clf.summary_
         assert found.promised[0].bound == pytest.approx(np.exp(-2 * (0.5 - first) ** 2), rel=1e-12)
         assert found.observed[0].bound == pytest.approx(2 * np.sqrt(first * (1 - first)), rel=1e-9)
 
@@ -191,20 +191,20 @@ class TestBounds:
         clf, X, y = fitted(name, 4, variance_weight=0.7)
         loss = np.exp(-clf.margins(X, y))
         cost = loss.mean() ** 2 + 0.7 * loss.var()
-        assert clf.guarantee_.achieved == pytest.approx(cost, rel=1e-9)
-        assert clf.guarantee_.observed[0].bound == pytest.approx(np.sqrt(cost), rel=1e-9)
+        assert clf.summary_.achieved == pytest.approx(cost, rel=1e-9)
+        assert clf.summary_.observed[0].bound == pytest.approx(np.sqrt(cost), rel=1e-9)
 
     def test_of_soft_margins_are_the_programs(self):
         clf, X, y = fitted("softmarginboost", 4, loss="quadratic")
         slack = np.maximum(0, 1 - clf.margins(X, y))
         a = clf.estimator_weights_
-        assert clf.guarantee_.achieved == pytest.approx(a @ a + clf.C_ * slack.sum(), rel=1e-5)
-        assert clf.guarantee_.observed[0].bound == pytest.approx(slack.mean(), rel=1e-4)
+        assert clf.summary_.achieved == pytest.approx(a @ a + clf.C_ * slack.sum(), rel=1e-5)
+        assert clf.summary_.observed[0].bound == pytest.approx(slack.mean(), rel=1e-4)
         clf, X, y = fitted("softmarginboost", 4, loss="linear")
         alpha = 1 / (clf.C_ * len(y))
         worst = -tb.metrics.cvar(-clf.margins(X, y), alpha)
-        assert clf.guarantee_.achieved == pytest.approx(worst, abs=1e-8)
-        assert clf.guarantee_.gap <= 1e-8
+        assert clf.summary_.achieved == pytest.approx(worst, abs=1e-8)
+        assert clf.summary_.gap <= 1e-8
 
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_of_the_prefix_that_is_kept(self, name):
@@ -212,14 +212,14 @@ class TestBounds:
         clf = make(name, TREE, n_estimators=40, n_iter_no_change=5, random_state=0).fit(X, y)
         best = int(clf.trace_.value.argmin())
         if name != "softmarginboost":
-            assert clf.guarantee_.achieved == pytest.approx(np.exp(clf.log_costs_[best]), rel=1e-12)
+            assert clf.summary_.achieved == pytest.approx(np.exp(clf.log_costs_[best]), rel=1e-12)
 
 
 class TestWords:
     def test_the_constant_alone(self):
         X, y = table(0)
         clf = tb.AdaBoostClassifier(Flipped(), n_estimators=5).fit(X, y)
-        found = clf.guarantee_
+        found = clf.summary_
         assert found.only == found.constant
         assert (found.achieved, found.promised, found.observed) == (None, (), ())
         assert found.error == found.constant_error == np.mean(y != found.constant)
@@ -231,13 +231,13 @@ class TestWords:
         y = (np.random.default_rng(1).random(200) < 0.15).astype(int)
         clf = tb.AdaBoostClassifier(DecisionTreeClassifier(), n_estimators=3)
         clf.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:])
-        assert clf.guarantee_.error >= clf.guarantee_.constant_error
-        assert "no less than always answering 0" in clf.guarantee_.verdict
+        assert clf.summary_.error >= clf.summary_.constant_error
+        assert "no less than always answering 0" in clf.summary_.verdict
 
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_every_face(self, name):
         clf, _, _ = fitted(name)
-        found = clf.guarantee_
+        found = clf.summary_
         text = str(found)
         assert text.startswith("error of each class, measured on the 160 training rows:")
         assert found.verdict in text
@@ -254,20 +254,20 @@ class TestKept:
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_with_the_model(self, name, tmp_path):
         clf, _, _ = fitted(name, n_iter_no_change=4)
-        said = clf.guarantee_.details
-        assert pickle.loads(pickle.dumps(clf)).guarantee_.details == said
+        said = clf.summary_.details
+        assert pickle.loads(pickle.dumps(clf)).summary_.details == said
         tb.save_model(clf, tmp_path / "m.model")
-        assert tb.load_model(tmp_path / "m.model").guarantee_.details == said
+        assert tb.load_model(tmp_path / "m.model").summary_.details == said
 
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_follows_added_rounds(self, name):
         X, y = table(2)
         clf = make(name, TREE, n_estimators=2, random_state=0, warm_start=True).fit(X, y)
-        assert clf.guarantee_.error == np.mean(clf.predict(X) != y)
+        assert clf.summary_.error == np.mean(clf.predict(X) != y)
         clf.set_params(n_estimators=12).fit(X, y)
         whole = make(name, TREE, n_estimators=12, random_state=0).fit(X, y)
-        assert clf.guarantee_.details == whole.guarantee_.details
-        assert clf.guarantee_.error == np.mean(clf.predict(X) != y)
+        assert clf.summary_.details == whole.summary_.details
+        assert clf.summary_.error == np.mean(clf.predict(X) != y)
 
     @pytest.mark.parametrize("best_prefix", [False, True])
     def test_a_round_that_is_undone_leaves_no_trace(self, best_prefix):
@@ -297,10 +297,10 @@ def test_the_command_line_says_it(tmp_path):
     result = call.invoke(app, ["fit", str(tmp_path / "t.csv"), *settings])
     assert result.exit_code == 0, result.output
     clf = tb.load_model(model)[-1]
-    assert clf.guarantee_.verdict in " ".join(result.output.split("\n"))
+    assert clf.summary_.verdict in " ".join(result.output.split("\n"))
     shown = call.invoke(app, ["inspect", model])
     assert shown.exit_code == 0, shown.output
-    assert clf.guarantee_.verdict in " ".join(shown.output.split("\n"))
+    assert clf.summary_.verdict in " ".join(shown.output.split("\n"))
 
 
 def test_a_comparison_records_it():

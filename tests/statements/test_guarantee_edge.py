@@ -41,7 +41,7 @@ def bounds_of(guarantee):
 def test_one_group_is_its_own_bound(make, group):
     """After every such fit the guarantee can be read, written, and is true."""
     X, y = noisy(0, n=90)
-    guarantee = make(random_state=0).fit(X, y, groups=np.full(len(y), group)).guarantee_
+    guarantee = make(random_state=0).fit(X, y, groups=np.full(len(y), group)).summary_
     assert str(guarantee)
     assert json.dumps(guarantee.to_dict())
     for bound in guarantee.observed:
@@ -53,10 +53,10 @@ def test_one_group_adds_no_regret():
     X, y = noisy(0, n=90)
     clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, eta="theory", random_state=0)
     clf.fit(X, y, groups=np.zeros(len(y)))
-    (observed,) = clf.guarantee_.observed
+    (observed,) = clf.summary_.observed
     assert observed.bound == pytest.approx(clf.trace_.weighted_loss.mean())
     assert observed.achieved == pytest.approx(observed.bound)
-    (promised,) = clf.guarantee_.promised
+    (promised,) = clf.summary_.promised
     assert promised.bound == pytest.approx(clf.trace_.weighted_loss.max())  # g: log n = 0
 
 
@@ -76,7 +76,7 @@ def test_one_group_adds_no_regret():
 )
 def test_weights_of_any_scale_promise_nothing_false(clf, weight):
     X, y = noisy(0, n=90)
-    guarantee = clf.fit(X, y, sample_weight=np.full(len(y), weight)).guarantee_
+    guarantee = clf.fit(X, y, sample_weight=np.full(len(y), weight)).summary_
     assert str(guarantee)
     for bound in bounds_of(guarantee):
         assert bound.bound is not None or bound.note
@@ -101,7 +101,7 @@ def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
     assert clf.n_iter_ == math.ceil(2 * math.log(300) / 0.3**2)
     share = clf.predict_shares(X)[np.arange(300), y]
     assert share.min() > 0.5
-    (promise,) = clf.guarantee_.promised
+    (promise,) = clf.summary_.promised
     assert 1 - share.min() <= promise.bound + 1e-12
 
 
@@ -122,7 +122,7 @@ def test_the_programs_mixture_has_a_bound_of_its_own(seed):
         validation=("train", "cv")[seed % 2],
         include_constants=bool(seed % 5), n_iter_no_change=(None, 1)[seed // 6], random_state=0,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
-    for found, level in ((clf.guarantee_, alpha), (clf.reweight(alpha=0.5).guarantee_, 0.5)):
+    for found, level in ((clf.summary_, alpha), (clf.reweight(alpha=0.5).summary_, 0.5)):
         (even, own) = (b for b in found.observed if b.name.startswith("CVaR"))
         assert "λ" in own.name
         assert own.achieved == pytest.approx(found.achieved)
@@ -144,11 +144,11 @@ def test_the_programs_mixture_has_no_bound_on_other_rows():
     X_val, y_val = noisy(1, n=90)
     held = tb.AdaLPBoostClassifier(TREE, n_estimators=3, eta="theory", n_iter_no_change=None, random_state=0)
     for clf in (clone(held).fit(X, y, X_val=X_val, y_val=y_val), held.fit(X, y).reweight(X_val, y_val)):
-        found = [b for b in bounds_of(clf.guarantee_) if "λ" in b.name]
+        found = [b for b in bounds_of(clf.summary_) if "λ" in b.name]
         assert len(found) == 2
         assert all(b.bound is None and "other losses" in b.note for b in found)
     fair = held.fit(X, y).reweight(X_val, y_val, objective="worst_class")
-    assert not [b for b in bounds_of(fair.guarantee_) if "λ" in b.name]
+    assert not [b for b in bounds_of(fair.summary_) if "λ" in b.name]
 
 
 class Adversary(ClassifierMixin, BaseEstimator):
@@ -188,7 +188,7 @@ def test_no_promise_is_false_for_light_or_uneven_weights():
                 Adversary(rng.choice([0.05, 0.2, 0.4])), n_estimators=T, eta="theory", random_state=0
             ).fit(X, y, sample_weight=w * mean / w.mean())
             largest = (1 - clf.predict_shares(X)[np.arange(n), y]).max()
-            (promise,) = clf.guarantee_.promised
+            (promise,) = clf.summary_.promised
             false += largest > promise.bound + 1e-9
     assert false == 0
 
@@ -214,7 +214,7 @@ def test_outliers_left_out_are_named_and_counted(make):
         DecisionTreeClassifier(max_depth=2), alpha=0.5, outlier_fraction=0.25, validation="train",
         include_constants=False, random_state=0,
     ).fit(X, y)  # fmt: skip
-    found = clf.guarantee_
+    found = clf.summary_
     loss = np.sort(1 - clf.predict_shares(X)[np.arange(400), y])
     assert found.achieved_on_all == pytest.approx(loss[200:].mean(), abs=1e-9)
     assert found.achieved < found.achieved_on_all - 0.1
@@ -225,7 +225,7 @@ def test_outliers_left_out_are_named_and_counted(make):
         assert bound.bound is None
         assert "outliers" in bound.note
     # Nothing is left out of the errors of classes.
-    classes = clf.reweight(objective="worst_class").guarantee_
+    classes = clf.reweight(objective="worst_class").summary_
     assert classes.dropped == 0
     assert classes.achieved_on_all == classes.achieved
 
@@ -257,7 +257,7 @@ def test_best_mixture_of_constants_over_groups():
         group, X = rng.integers(0, 3, n), rng.normal(size=(n, 3))
         y = np.minimum(rng.geometric(0.3 + 0.2 * group / 2, n) - 1, K - 1)
         clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=group)
-        found = clf.guarantee_
+        found = clf.summary_
         assert found.constants_value == pytest.approx(best_constants(y, group), abs=1e-7)
         # The constants are in the pool; 1e-3 of the largest error is given for 1 of the overall error.
         assert found.achieved <= found.constants_value + 1e-3
@@ -284,7 +284,7 @@ def test_a_constant_alone_is_called_one():
     y = (rng.random(400) < 0.2).astype(int)
     labels = np.array(["no", "yes"])[y]
     clf = tb.GroupDROBoostClassifier(DummyClassifier(), n_estimators=2, random_state=0)
-    found = clf.fit(X, labels, groups=group).guarantee_
+    found = clf.fit(X, labels, groups=group).summary_
     assert found.ignores_features
     assert "ignores the features" in found.verdict
     assert "true mixture" not in found.verdict
@@ -293,8 +293,8 @@ def test_a_constant_alone_is_called_one():
 def test_one_member_alone_is_named():
     X, y = noisy(1, n=150, K=2)
     clf = tb.AverageBoostClassifier(DecisionTreeClassifier(), n_estimators=1, random_state=0).fit(X, y)
-    assert clf.guarantee_.only == "plain ERM"
-    assert "λ is plain ERM alone" in clf.guarantee_.verdict
+    assert clf.summary_.only == "plain ERM"
+    assert "λ is plain ERM alone" in clf.summary_.verdict
 
 
 class Fades(ClassifierMixin, BaseEstimator):
@@ -321,7 +321,7 @@ def test_an_even_mixture_may_be_worse_than_its_first_member():
         include_constants=False,
         random_state=0,
     ).fit(row[:, None], row // 2 % 2, groups=row % 2)
-    found = clf.guarantee_
+    found = clf.summary_
     assert (found.erm_value, found.achieved) == pytest.approx((0.2, (0.2 + 3 * 0.4) / 4))
     assert "worse than the balanced model of round 1 alone" in found.verdict
 
@@ -331,7 +331,7 @@ def test_what_is_allowed_is_on_both_sides():
     clf = tb.WorstClassBoostClassifier(
         TREE, max_error={0: 0.1, None: 0.8}, class_loss="error", random_state=0, n_estimators=5
     ).fit(X, y)
-    found = clf.guarantee_
+    found = clf.summary_
     allowed = np.array([0.1, 0.8, 0.8])
     share = np.bincount(y) / len(y)
     assert found.achieved == pytest.approx(share @ clf.expected_unit_errors_, abs=1e-9)  # the overall error
@@ -346,7 +346,7 @@ def test_what_is_allowed_is_on_both_sides():
     even = tb.WorstClassBoostClassifier(
         TREE, max_error=0.5, class_loss="error", random_state=0, n_estimators=3
     )
-    (measured,) = [b for b in even.fit(X, y).guarantee_.observed if "predict" in b.name]
+    (measured,) = [b for b in even.fit(X, y).summary_.observed if "predict" in b.name]
     assert measured.achieved == pytest.approx(even.unit_errors_.max())
 
 
@@ -365,9 +365,9 @@ def test_an_error_equal_to_the_target(class_loss, met):
         ).fit(X, y, X_val=X_val, y_val=y)  # fmt: skip
     assert clf.unit_errors_.max() == pytest.approx(0.1)
     assert clf.bound_met_ is met
-    (target,) = [b for b in clf.guarantee_.observed if b.formula == "max_error"]
+    (target,) = [b for b in clf.summary_.observed if b.formula == "max_error"]
     assert target.strict is (class_loss == "indicator")
-    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in clf.guarantee_.details
+    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in clf.summary_.details
 
 
 # -- symbols -------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_an_error_equal_to_the_target(class_loss, met):
 )
 def test_every_symbol_printed_is_explained(clf):
     X, y = noisy(3, n=120, K=3)
-    found = clf.set_params(random_state=0).fit(X, y).guarantee_
+    found = clf.set_params(random_state=0).fit(X, y).summary_
     text = [found.verdict, found.objective, *found.symbols.values()]
     text += [part for b in bounds_of(found) for part in (b.name, b.formula, b.note)]
     for words in text:

@@ -34,7 +34,7 @@ def worst_class(data):
 
 def test_lines_are_the_fitted_errors(data, worst_class):
     _, y, _ = data
-    table = worst_class.guarantee_.units
+    table = worst_class.summary_.units
     assert table.kind == "class"
     allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
     for rule, errors in (
@@ -50,25 +50,25 @@ def test_lines_are_the_fitted_errors(data, worst_class):
 
 
 def test_the_table_is_printed_first(worst_class):
-    text = worst_class.guarantee_.details
+    text = worst_class.summary_.details
     head, titles, *lines = text.splitlines()
     assert head.startswith("error of each class, measured on")
     assert titles.split("  ")[0] == "class"
     for name, line in zip(worst_class.units_, lines, strict=False):
         assert line.startswith(name)
-    assert text.index(worst_class.guarantee_.verdict) > text.index(lines[2])
+    assert text.index(worst_class.summary_.verdict) > text.index(lines[2])
 
 
 def test_html_is_escaped_and_whole(worst_class):
-    html = worst_class.guarantee_._repr_html_()
+    html = worst_class.summary_._repr_html_()
     assert "<c>" not in html
     assert "&lt;c&gt;" in html
     assert html.count("<table>") == html.count("</table>") == 1
-    assert worst_class.guarantee_.verdict.replace("<", "&lt;") in html.replace("&#x27;", "'")
+    assert worst_class.summary_.verdict.replace("<", "&lt;") in html.replace("&#x27;", "'")
 
 
 def test_dict_is_json(worst_class):
-    found = json.loads(json.dumps(worst_class.guarantee_.to_dict()))
+    found = json.loads(json.dumps(worst_class.summary_.to_dict()))
     units = [line["unit"] for line in found["units"]["lines"] if line["rule"] == "predict"]
     assert units == worst_class.units_
 
@@ -76,26 +76,26 @@ def test_dict_is_json(worst_class):
 def test_groups_and_cells(data):
     X, y, groups = data
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
-    table = dro.guarantee_.units
+    table = dro.summary_.units
     for line in table:  # effective numbers: rows of equal lots count once
         assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
     drawn = [line.value for line in table if line.rule == "randomised"]
-    assert max(drawn) == pytest.approx(dro.guarantee_.achieved)
+    assert max(drawn) == pytest.approx(dro.summary_.achieved)
     assert [line.value for line in table if line.rule == "predict"] == dro.unit_errors_.tolist()
     cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
         X, y, groups=groups
     )
-    rows = {line.unit: line.rows for line in cells.guarantee_.units}
+    rows = {line.unit: line.rows for line in cells.summary_.units}
     assert rows[("a", "u")] == pytest.approx(((y == "a") & (groups == "u")).sum(), rel=0.01)
-    json.dumps(cells.guarantee_.to_dict())
+    json.dumps(cells.summary_.to_dict())
 
 
 def test_no_table_where_the_objective_is_about_rows(data, worst_class):
     X, y, groups = data
-    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).guarantee_.units is None
+    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).summary_.units is None
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=groups)
-    assert dro.reweight(alpha=0.3).guarantee_.units is None  # about rows
-    assert dro.reweight(objective="worst_class").guarantee_.units.kind == "class"
+    assert dro.reweight(alpha=0.3).summary_.units is None  # about rows
+    assert dro.reweight(objective="worst_class").summary_.units.kind == "class"
 
 
 def test_of_many_units_the_worst_are_shown():
@@ -151,7 +151,7 @@ def test_an_unknown_class_is_named(data):
 
 def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     """The numbers of the last sentence are those of the table; symbols are in the details alone."""
-    said = worst_class.guarantee_
+    said = worst_class.summary_
     *table, standing, headline = str(said).splitlines()
     assert "\n".join(table) == said.units.of_rule("predict").text
     assert [standing, headline] == [said.standing, said.headline]

@@ -47,7 +47,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
     for alpha in ALPHAS:
         ours = clf.reweight(alpha=alpha)
         value = cvar_zero_one_loss(y, ours.predict_shares(X), alpha, sample_weight=weight)
-        assert value == pytest.approx(ours.guarantee_.achieved, abs=1e-8)
+        assert value == pytest.approx(ours.summary_.achieved, abs=1e-8)
         for rival, shares in rivals.items():
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
 
@@ -68,7 +68,7 @@ def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     losses = np.array([member.predict(X) != y for member in clf.estimators_[: clf.n_iter_]])
     alone = minimize_cvar_mixture(losses, alpha, p).value
     assert value <= alone + 1e-8
-    (bound,) = clf.guarantee_.promised
+    (bound,) = clf.summary_.promised
     assert bound.achieved == pytest.approx(alone, abs=1e-8)
     assert bound.bound is None or alone <= bound.bound + 1e-12
 
@@ -207,11 +207,11 @@ def test_promised_bound_is_given_where_its_rounds_and_beta_are():
     beta = max(2 / delta * math.log(1 / alpha), 0.5)
     params = {"alpha": alpha, "n_estimators": T, "beta": beta}
     clf, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **params)
-    (promise,) = clf.guarantee_.promised
+    (promise,) = clf.summary_.promised
     assert promise.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta, abs=0.02)
     assert promise.achieved <= promise.bound
     early, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **(params | {"n_estimators": 3}))
-    (promise,) = early.guarantee_.promised
+    (promise,) = early.summary_.promised
     assert promise.bound is None
     assert f"T ≥ {T}" in promise.note
 
@@ -242,12 +242,12 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
     if rounds < 100:
         clf.fit(X, y)
         assert clf.n_iter_ == rounds
-        (bound,) = clf.guarantee_.promised
+        (bound,) = clf.summary_.promised
         assert bound.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta)
         assert bound.achieved <= bound.bound
         shorter = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
         shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), validation="train")
-        (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).guarantee_.promised
+        (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).summary_.promised
         assert unmet.bound is None
         assert f"needs T ≥ {rounds}" in unmet.note
     else:
@@ -298,7 +298,7 @@ def test_outliers_are_left_out_of_the_objective(name):
         p[cumulative == level] *= max(0.0, 1 - left / mass)
         left = max(0.0, left - mass)
     loss = clf.estimator_weights_ @ clf.combiner_.pool.ledger.pool().columns(np.arange(len(y))).T
-    assert clf.guarantee_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
+    assert clf.summary_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -153,7 +153,7 @@ def test_bounds_of_real_fits(name, eta, weighted):
             name, DecisionTreeClassifier(max_depth=2), n_estimators=9, eta=eta, alpha=0.3, random_state=seed,
             validation="train", n_iter_no_change=None,
         ).fit(X, y, sample_weight=weight)  # fmt: skip
-        guarantee = clf.guarantee_
+        guarantee = clf.summary_
         assert guarantee.observed
         for bound in guarantee.observed:
             assert bound.achieved <= bound.bound + 1e-12, str(bound)
@@ -178,10 +178,10 @@ def test_reported_numbers_are_the_losses_of_the_members():
     for t, loss in enumerate(wrong):
         w = p * np.exp(0.5 * wrong[:t].sum(axis=0))
         V += (w / w.sum()) @ loss / 6
-    (bound,) = clf.guarantee_.observed
+    (bound,) = clf.summary_.observed
     assert bound.bound == pytest.approx(V + math.log(1 / p.min()) / (0.5 * 6) + 0.5 / 8, abs=1e-12)
     assert bound.achieved == pytest.approx(wrong.mean(axis=0).max(), abs=1e-12)
-    assert clf.guarantee_.achieved == pytest.approx(bound.achieved, abs=1e-12)
+    assert clf.summary_.achieved == pytest.approx(bound.achieved, abs=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -111,19 +111,19 @@ def best_mixture(table, x, objective, limits):
     return found.fun if found.status == 0 else None
 
 
-def grown(table, objective, limits, mean_budget=None):
+def grown(table, objective, limits, error_budget=None):
     """Candidates of a problem, and the best mixture of them."""
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
     pool = seeded(table, program)
-    program = within_budget(pool, program, mean_budget)
+    program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
 
 
-def one_rule(table, objective, limits, mean_budget=None):
+def one_rule(table, objective, limits, error_budget=None):
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
     pool = seeded(table, program)
-    program = within_budget(pool, program, mean_budget)
-    return pool, selected(pool, program, budgeted=mean_budget is not None)
+    program = within_budget(pool, program, error_budget)
+    return pool, selected(pool, program, budgeted=error_budget is not None)
 
 
 PROGRAMS = {
@@ -244,12 +244,12 @@ def test_a_budget_limits_the_mean_error():
     table, _ = atoms(1, 3, 1, 6)
     errors = []
     for budget in (0.0, 0.02, 1.0):
-        pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
+        pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
         tally = mixed(counted.solved.weights, pool.counts)
         plain = rates.error().terms(table.strata).values(pool.counts[0])[0]
         mean = rates.error().terms(table.strata).values(tally)[0]
         assert mean <= plain + budget + 1e-6
-        _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
+        _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
         assert rates.error().terms(table.strata).values(alone.counts)[0] <= plain + budget + 1e-9
         errors.append(counted.solved.value)
     assert errors[0] >= errors[1] >= errors[2]
@@ -325,7 +325,7 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
     goal = rates.largest(rates.error(by="class"))
     chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
     for budget in (0.0, 0.02):
-        _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], mean_budget=budget)
+        _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], error_budget=budget)
         limit = counted.program.limits[-1]
         assert limit.rate == rates.error()
         assert limit.bound == pytest.approx(chow + budget, abs=3e-3)

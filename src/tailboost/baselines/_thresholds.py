@@ -37,7 +37,7 @@ def _logarithms(probabilities: ArrayLike) -> Floats:
 
 
 def tune_class_weights(
-    probabilities: ArrayLike, y: ArrayLike, *, mean_budget: float | None = None
+    probabilities: ArrayLike, y: ArrayLike, *, error_budget: float | None = None
 ) -> tuple[Floats, float, float]:
     """Find class weights whose answers have the least worst-class error on given rows.
 
@@ -52,7 +52,7 @@ def tune_class_weights(
         Of rows that the model was not fitted on.
     y : array-like of shape (n,)
         Class numbers, 0 to K − 1. Classes without rows do not count.
-    mean_budget : float ≥ 0, default=None
+    error_budget : float ≥ 0, default=None
         The most mean error that may be paid, beside that of equal weights. None pays any.
 
     Returns
@@ -70,7 +70,7 @@ def tune_class_weights(
     >>> worst, mean
     (0.0, 0.0)
     """
-    search = _Search(_logarithms(probabilities), np.asarray(y, dtype=np.intp), mean_budget)
+    search = _Search(_logarithms(probabilities), np.asarray(y, dtype=np.intp), error_budget)
     best = search.hedge()
     best = min((scale * best for scale in np.linspace(0.0, 1.0, WAY_BACK)), key=search.score)
     rng = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def tune_class_weights(
 
 
 def tune_group_weights(
-    probabilities: ArrayLike, y: ArrayLike, groups: ArrayLike, *, mean_budget: float | None = None
+    probabilities: ArrayLike, y: ArrayLike, groups: ArrayLike, *, error_budget: float | None = None
 ) -> tuple[Floats, dict[Any, Floats]]:
     """Find class weights for every group by itself, which makes the worst class × group cell small.
 
@@ -95,8 +95,8 @@ def tune_group_weights(
     for name in np.unique(column):
         rows = column == name
         if np.bincount(index[rows], minlength=P.shape[1]).min() >= FEWEST:
-            by_group[name.item()] = tune_class_weights(P[rows], index[rows], mean_budget=mean_budget)[0]
-    return tune_class_weights(P, index, mean_budget=mean_budget)[0], by_group
+            by_group[name.item()] = tune_class_weights(P[rows], index[rows], error_budget=error_budget)[0]
+    return tune_class_weights(P, index, error_budget=error_budget)[0], by_group
 
 
 def weights_of_rows(groups: ArrayLike, log_weights: Floats, by_group: dict[Any, Floats]) -> Floats:
@@ -108,14 +108,14 @@ def weights_of_rows(groups: ArrayLike, log_weights: Floats, by_group: dict[Any, 
 class _Search:
     """Worst-class and mean error as functions of the logarithms of class weights."""
 
-    def __init__(self, logarithms: Floats, y: Ints, mean_budget: float | None) -> None:
+    def __init__(self, logarithms: Floats, y: Ints, error_budget: float | None) -> None:
         self.logarithms, self.y = logarithms, y
         self.n, self.K = logarithms.shape
         self.counts = np.bincount(y, minlength=self.K)
         self.present = np.flatnonzero(self.counts).tolist()
         self.most = np.inf
-        if mean_budget is not None:
-            self.most = float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + mean_budget
+        if error_budget is not None:
+            self.most = float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + error_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for one without rows."""
@@ -193,7 +193,7 @@ class TunedThresholdClassifier(MetaClassifier):
         What the weights make small.
     cv : int ≥ 2, default=5
         Number of stratified folds.
-    mean_budget : float ≥ 0, default=None
+    error_budget : float ≥ 0, default=None
         The most mean error that may be paid, beside that of equal weights; None pays any.
     random_state : int, RandomState or None, default=None
         Seed of the folds.
@@ -230,14 +230,14 @@ class TunedThresholdClassifier(MetaClassifier):
         *,
         objective: str = "worst_class",
         cv: int = 5,
-        mean_budget: float | None = None,
+        error_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.objective = objective
         self.cv = cv
-        self.mean_budget = mean_budget
+        self.error_budget = error_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -245,19 +245,19 @@ class TunedThresholdClassifier(MetaClassifier):
         """Fit on every fold's complement, tune, and fit on all rows; the names of groups are any labels."""
         if self.objective != "worst_class":
             raise ValueError(f"objective must be 'worst_class', got {self.objective!r}")
-        if self.mean_budget is not None:
-            check_number(self.mean_budget, "mean_budget", 0.0, closed=True)
+        if self.error_budget is not None:
+            check_number(self.error_budget, "error_budget", 0.0, closed=True)
         labels = checked_labels(X, y)
         self.classes_, index = np.unique(labels, return_inverse=True)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         P = cross_val_predict(self.estimator, X, labels, cv=folds, method="predict_proba", n_jobs=self.n_jobs)
         self.log_weights_, self.worst_class_error_, self.mean_error_ = tune_class_weights(
-            P, index, mean_budget=self.mean_budget
+            P, index, error_budget=self.error_budget
         )
         self.group_log_weights_ = None
         if groups is not None:
             column = _column(groups, X)
-            self.group_log_weights_ = tune_group_weights(P, index, column, mean_budget=self.mean_budget)[1]
+            self.group_log_weights_ = tune_group_weights(P, index, column, error_budget=self.error_budget)[1]
         self.estimator_ = clone(self.estimator).fit(X, labels)
         return self
 

@@ -101,7 +101,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         return cast("Additive", self._run.plan.combiner)
 
     @property
-    def guarantee_(self) -> AdditiveGuarantee:
+    def summary_(self) -> AdditiveGuarantee:
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:

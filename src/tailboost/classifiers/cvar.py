@@ -72,7 +72,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     {{classes_ … estimator_weights_}}
     beta_ : float
         β, of the entropic player.
-    {{n_iter_ … guarantee_}}
+    {{n_iter_ … summary_}}
     {{n_features_in_}}
 
     See Also
@@ -211,7 +211,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
     `predict_shares`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
-    weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
+    weighted loss of the rounds: `summary_` prints that bound, and none where λ was chosen on other rows.
 
     **Members.** Where a cross-fit decides λ, there are more than two classes and the learner is
     `HistBoostClassifier` (the default), the member of a round answers by the mean probability of the models
@@ -222,7 +222,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
     constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it no single model beats the coin; a mixture
-    may, where its members err on different rows. `guarantee_` says from which α on the pool beats it.
+    may, where its members err on different rows. `summary_` says from which α on the pool beats it.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     Attributes
     ----------
-    {{classes_ … guarantee_}}
+    {{classes_ … summary_}}
     {{n_features_in_}}
 
     See Also
@@ -302,7 +302,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     Attributes
     ----------
-    {{classes_ … guarantee_}}
+    {{classes_ … summary_}}
     {{n_features_in_}}
 
     See Also
@@ -335,7 +335,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     """Regularised α-LPBoost: the totally corrective player with an entropy term, and with a rate.
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
-    g the largest weighted loss the learner returned; `guarantee_` says whether T and β are large enough.
+    g the largest weighted loss the learner returned; `summary_` says whether T and β are large enough.
     The promise is about the randomised classifier whose label distribution is `predict_shares`.
 
     Parameters
@@ -359,7 +359,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     {{classes_ … estimator_weights_}}
     beta_ : float
         β.
-    {{n_iter_ … guarantee_}}
+    {{n_iter_ … summary_}}
     {{n_features_in_}}
 
     See Also
@@ -393,7 +393,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
 
     The even mixture bounds every row's loss at once: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``
     with V the mean weighted loss. Player and bound use training losses. If the base learner leaves almost
-    none (as the default does on many data sets), the bound says nothing; `guarantee_` shows it.
+    none (as the default does on many data sets), the bound says nothing; `summary_` shows it.
 
     Parameters
     ----------
@@ -415,7 +415,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         The hypotheses in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         λ = 1/T.
-    {{n_iter_ … guarantee_}}
+    {{n_iter_ … summary_}}
     {{n_features_in_}}
 
     See Also

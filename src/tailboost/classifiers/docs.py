@@ -43,7 +43,7 @@ outlier_fraction : float in [0, 1), default=0.0
 class_weight : dict, "balanced" or None
     Factors on the sample weights; they change the distribution the guarantee is about.
 
-mean_budget : float in [0, 1] or None, default=None
+error_budget : float in [0, 1] or None, default=None
     Largest increase of the overall error above the most accurate member, on the selection data: 0 allows no
     more error than that member has. None sets no limit. `tradeoff` shows the effect of all budgets without
     another fit, and `reweight` changes the budget.
@@ -131,7 +131,7 @@ gap_ : float
 objective_ : Objective
     What λ minimises; for a vote or an even mixture, what it is judged by.
 
-guarantee_ : Guarantee
+summary_ : Guarantee
     The promised and observed bounds and the achieved objective; ``print`` shows them.
 
 unit_pools_ : ndarray of shape (m,)
@@ -147,7 +147,7 @@ unit_intervals_ : ndarray of shape (m, 2)
     `tailboost.certify` gives a guarantee.
 
 expected_unit_intervals_ : ndarray of shape (m, 2)
-    The same about the expected errors of the randomised classifier, as ``guarantee_.units`` shows them.
+    The same about the expected errors of the randomised classifier, as ``summary_.units`` shows them.
 
 n_features_in_, feature_names_in_
     The number of columns in `fit`, and their names where all are text.
@@ -166,7 +166,7 @@ estimator_weights_ : ndarray
 log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
-guarantee_ : AdditiveGuarantee
+summary_ : AdditiveGuarantee
     The errors of ``predict`` on held-out rows where there are any, else on the training rows, and what the
     cost bounds; ``print`` shows them.
 
@@ -224,12 +224,12 @@ TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
 documented = describing(
     TEXTS,
-    "classes_ ensemble_ estimators_ estimator_weights_ n_iter_ trace_ gap_ objective_ guarantee_ "
+    "classes_ ensemble_ estimators_ estimator_weights_ n_iter_ trace_ gap_ objective_ summary_ "
     "n_features_in_",
 )
 # Of additive classifiers, in which some of these words mean something else.
 documented_additive = describing(
     {**TEXTS, **texts_of(_ADDITIVE), **texts_of(_ADDITIVE_ATTRIBUTES)},
-    "classes_ ensemble_ estimators_ estimator_weights_ log_costs_ n_iter_ trace_ guarantee_ gap_ "
+    "classes_ ensemble_ estimators_ estimator_weights_ log_costs_ n_iter_ trace_ summary_ gap_ "
     "n_features_in_",
 )

@@ -66,7 +66,7 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
         If only one of X and y is given, or something that belongs to rows without them.
     """
     if isinstance(X, Real) and y is None:
-        raise ValueError(f"{what}({X!r}): the first argument is X, rows; for a budget say mean_budget={X!r}")
+        raise ValueError(f"{what}({X!r}): the first argument is X, rows; for a budget say error_budget={X!r}")
     if (X is None) != (y is None):
         raise ValueError(f"{what} needs both X and y, or neither")
     if X is None and any(part is not None for part in theirs.values()):

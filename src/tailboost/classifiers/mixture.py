@@ -175,7 +175,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         objective: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
-        mean_budget: float | None = None,
+        error_budget: float | None = None,
         max_error: Any = None,
     ) -> Self:
         """Return a new classifier with the same members and other shares λ; nothing is trained.
@@ -195,9 +195,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
-        mean_budget : float in [0, 1], optional
+        error_budget : float in [0, 1], optional
             λ is chosen among the mixtures whose mean error, on the rows of the choice, is at most
-            ``mean_budget`` above the least of a member; by default the classifier's own budget, if it has
+            ``error_budget`` above the least of a member; by default the classifier's own budget, if it has
             one. 1 sets no limit. `tradeoff` shows what each budget buys.
         max_error : float in (0, 1] or dict, optional
             Targets for the units of an objective over classes, groups or cells, as of
@@ -229,9 +229,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         own = objective is None and alpha is None
         aim = self.objective_ if own else objective_named(objective or "cvar", alpha)
         combiner = self.combiner_
-        if mean_budget is not None:
-            mean_budget = check_number(mean_budget, "mean_budget", 0, 1, closed=True)
-        budget = combiner.mean_budget if mean_budget is None else mean_budget
+        if error_budget is not None:
+            error_budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
+        budget = combiner.error_budget if error_budget is None else error_budget
         new = copy.copy(self)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
@@ -310,8 +310,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture, elsewhere: bool = False) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
         own = self.combiner_
-        if own.chooses_shares and "mean_budget" in self.get_params(deep=False):
-            new.set_params(mean_budget=combiner.mean_budget)
+        if own.chooses_shares and "error_budget" in self.get_params(deep=False):
+            new.set_params(error_budget=combiner.error_budget)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
             self._run,
@@ -369,7 +369,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         other, combiner = Objective.of(small), self._counting
         of_one = one.within(one.most)
         others = tuple(x for x in combiner.limits if (x.form, x.rate) != (of_one.form, of_one.rate))
-        budget = None if error() in (one.rate, other.rate) else combiner.mean_budget
+        budget = None if error() in (one.rate, other.rate) else combiner.error_budget
         stated = combiner.stating(other, others, budget)
 
         def at(level: float, point: Any) -> Any:
@@ -392,7 +392,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
         def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
-            return self._selecting(combiner.aiming_at(combiner.objective, mean_budget=budget))
+            return self._selecting(combiner.aiming_at(combiner.objective, error_budget=budget))
 
         values = combiner.values(found.mixture)
         points = tuple(
@@ -466,7 +466,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         return kept
 
     @property
-    def guarantee_(self) -> Guarantee:
+    def summary_(self) -> Guarantee:
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:

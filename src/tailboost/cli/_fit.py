@@ -82,7 +82,7 @@ def fit(
     objective: given.Objective = None,
     limit: given.Limits = None,
     costs: given.Costs = None,
-    mean_budget: given.MeanBudget = None,
+    error_budget: given.MeanBudget = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
@@ -102,7 +102,7 @@ def fit(
     """
     aims = {
         "max_error": read_targets(max_error),
-        "mean_budget": mean_budget,
+        "error_budget": error_budget,
         "objective": read_objective(objective),
         "limits": read_limits(limit) or None,
     }
@@ -299,10 +299,10 @@ def _describe(classifier: Any, model: Path, *, measured: bool) -> None:
     If this fails, the model that is already stored stays.
     """
     try:
-        if hasattr(classifier, "guarantee_"):
+        if hasattr(classifier, "summary_"):
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
-                say(f"{classifier.guarantee_.standing}\n{classifier.guarantee_.headline}")
+                say(f"{classifier.summary_.standing}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 

@@ -124,7 +124,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         if value is not None and repr(value) != repr(defaults.get(name))
     }
     columns = [] if encoder is None else encoder.schema_.columns
-    guarantee, rates = getattr(classifier, "guarantee_", None), rates_kept(classifier)
+    guarantee, rates = getattr(classifier, "summary_", None), rates_kept(classifier)
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
@@ -159,7 +159,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         ),
         "groups": ". ".join(said_of_groups(stored.classifier, stored.groups, notes.get("not_features", []))),
         "weights": notes.get("weight") or "",
-        "mean budget": str(notes.get("mean_budget", "")),
+        "mean budget": str(notes.get("error_budget", "")),
         "left out": ", ".join(notes.get("not_features", [])),
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
@@ -167,7 +167,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
     if about["columns"] and details:
         rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
-    guarantee, rates = getattr(stored.classifier, "guarantee_", None), rates_kept(stored.classifier)
+    guarantee, rates = getattr(stored.classifier, "summary_", None), rates_kept(stored.classifier)
     if rates is not None:
         tell("")
         print_rates(rates)

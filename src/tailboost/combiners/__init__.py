@@ -40,13 +40,13 @@ def combiner_of(
     objective: Any,
     grouping: Grouping,
     limits: Sequence[Limit] = (),
-    mean_budget: float | None = None,
+    error_budget: float | None = None,
     randomized: bool = True,
 ) -> Mixture | SubgroupMixture:
     """Return the combiner of the members of a pool: a CVaR has the losses by row, a rate confusion counts."""
     if over_rows(objective):
-        return Mixture.on(pool, objective, len(grouping.labels), mean_budget)
-    return SubgroupMixture.on(pool, objective, grouping, limits, mean_budget, randomized)
+        return Mixture.on(pool, objective, len(grouping.labels), error_budget)
+    return SubgroupMixture.on(pool, objective, grouping, limits, error_budget, randomized)
 
 
 class Combiner(Protocol):

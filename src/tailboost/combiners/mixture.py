@@ -38,7 +38,7 @@ class Mixture:
     # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     outlier_fraction: float = 0.0
     # Largest increase of the mean loss above the least mean loss of a member; None for no limit.
-    mean_budget: float | None = None
+    error_budget: float | None = None
     pool: Pool = field(init=False)
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
@@ -92,8 +92,8 @@ class Mixture:
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the best shares over the first ``n_rounds`` hypotheses (all by default) and the extras."""
-        if self.mean_budget is not None:
-            return self.within(self.mean_budget, n_rounds)
+        if self.error_budget is not None:
+            return self.within(self.error_budget, n_rounds)
         return self.objective.solve(self.pool.ledger, n_rounds)
 
     def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
@@ -106,9 +106,9 @@ class Mixture:
     @property
     def price(self) -> float | None:
         """Gain in the objective per unit of budget; None without a budget."""
-        if self.mean_budget is None:
+        if self.error_budget is None:
             return None
-        return self.within(self.mean_budget).price
+        return self.within(self.error_budget).price
 
     def curve(self) -> Curve:
         """Return the least objective against the mean loss that is allowed, whatever the budget."""
@@ -148,18 +148,18 @@ class Mixture:
 
     @classmethod
     def on(
-        cls, pool: Pool, objective: Objective, n_classes: int, mean_budget: float | None = None
+        cls, pool: Pool, objective: Objective, n_classes: int, error_budget: float | None = None
     ) -> Mixture:
         """Return the combiner of the members of a pool, never even."""
         fraction = pool.ledger.outlier_fraction
-        new = cls(objective, n_classes, outlier_fraction=fraction, mean_budget=mean_budget)
+        new = cls(objective, n_classes, outlier_fraction=fraction, error_budget=error_budget)
         new.pool = pool
         return new
 
-    def aiming_at(self, objective: Objective, mean_budget: float | None = None) -> Mixture:
+    def aiming_at(self, objective: Objective, error_budget: float | None = None) -> Mixture:
         """Return the combiner with the same members and another objective, never even."""
         pool = self.pool.snapshot()
-        return Mixture.on(pool, objective, self.n_classes, mean_budget)
+        return Mixture.on(pool, objective, self.n_classes, error_budget)
 
     def counting(self, grouping: Grouping) -> SubgroupMixture:
         """Return the members as candidates for the largest error of a class."""

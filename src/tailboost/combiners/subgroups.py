@@ -89,7 +89,7 @@ class SubgroupMixture:
     n_classes: int  # K
     limits: tuple[Limit, ...] = ()  # limits on rates
     # Largest increase of the overall error above the most accurate member; None for no limit.
-    mean_budget: float | None = None
+    error_budget: float | None = None
     randomized: bool = True  # whether several members may have mixture weight
     even: bool = False  # whether all boosted hypotheses have the same weight
     # Whether the hypotheses vote with the same weight. If the judged rows were not fitted on, the first T*
@@ -208,7 +208,7 @@ class SubgroupMixture:
         mixtures within tighter limits, and of single members.
         """
         pool = self.candidates(n_rounds)
-        program = within_budget(pool, self.program, self.mean_budget)
+        program = within_budget(pool, self.program, self.error_budget)
         found = select(pool, program, randomized=self.randomized)
         weights = self.weights(found, n_rounds)
         if not self.randomized or not self.limits or self._keeps(weights):
@@ -254,7 +254,7 @@ class SubgroupMixture:
             The mixture weights of the members.
         """
         pool = self.candidates()
-        program = within_budget(pool, self.program, self.mean_budget)
+        program = within_budget(pool, self.program, self.error_budget)
         terms = limited.rate.terms(self.table.strata)
 
         def level_of(counts: Floats) -> float:
@@ -457,11 +457,11 @@ class SubgroupMixture:
         return fold_spread(self.steering, table.strata, counts)
 
     def stating(
-        self, objective: Objective, limits: Sequence[Limit] = (), mean_budget: float | None = None
+        self, objective: Objective, limits: Sequence[Limit] = (), error_budget: float | None = None
     ) -> SubgroupMixture:
         """Return the combiner with the same members and another objective and limits, never even."""
         return self.on(
-            self.pool.snapshot(), objective, self.grouping, limits, mean_budget, self.randomized
+            self.pool.snapshot(), objective, self.grouping, limits, error_budget, self.randomized
         )  # fmt: skip
 
     @classmethod
@@ -471,11 +471,11 @@ class SubgroupMixture:
         objective: Objective,
         grouping: Grouping,
         limits: Sequence[Limit] = (),
-        mean_budget: float | None = None,
+        error_budget: float | None = None,
         randomized: bool = True,
     ) -> SubgroupMixture:
         """Return the combiner of the members of a pool."""
-        new = cls(objective, grouping, len(grouping.labels), tuple(limits), mean_budget, randomized)
+        new = cls(objective, grouping, len(grouping.labels), tuple(limits), error_budget, randomized)
         new.pool = pool
         return new
 

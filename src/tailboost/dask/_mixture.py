@@ -115,7 +115,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params
-            Other parameters of the class: ``limits``, ``max_error``, ``mean_budget``, …
+            Other parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
 
         Returns
         -------

@@ -56,7 +56,7 @@ class ProbabilityMixture(MixtureAnswers):
     _choice: RateChoice | TailChoice
     alpha: float | None
     max_error: Any
-    mean_budget: float | None
+    error_budget: float | None
     confidence: float | None
     randomized: bool | str
 
@@ -153,11 +153,11 @@ class ProbabilityMixture(MixtureAnswers):
         self._judged, self._rated = judged, known
         if stated is None:
             assert self.alpha is not None
-            self._take(TailChoice.of(known, judged, float(self.alpha), self.mean_budget))
+            self._take(TailChoice.of(known, judged, float(self.alpha), self.error_budget))
         else:
             self._take(
                 known.choose(
-                    stated, mean_budget=self.mean_budget, sharing=self._sharing, confidence=self.confidence
+                    stated, error_budget=self.error_budget, sharing=self._sharing, confidence=self.confidence
                 )
             )
 
@@ -189,7 +189,7 @@ class ProbabilityMixture(MixtureAnswers):
         groups: Any = None,
         costs: Any = None,
         sample_weight: Any = None,
-        mean_budget: float | None = None,
+        error_budget: float | None = None,
         max_error: Any = None,
         confidence: float | None = None,
     ) -> Self:
@@ -212,7 +212,7 @@ class ProbabilityMixture(MixtureAnswers):
             What each answer costs in each row of X.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
-        mean_budget : float in [0, 1], optional
+        error_budget : float in [0, 1], optional
             By default the classifier's own.
         max_error : float in (0, 1] or dict, optional
             Targets for the units, as in the class; by default the classifier's own, where the units are the
@@ -239,7 +239,7 @@ class ProbabilityMixture(MixtureAnswers):
         """
         if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
             check_is_fitted(self)
-        new = self._meaning(alpha, objective, limits, mean_budget, max_error, confidence)
+        new = self._meaning(alpha, objective, limits, error_budget, max_error, confidence)
         judged, rated, table = self._judged, getattr(self, "_rated", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
@@ -271,7 +271,7 @@ class ProbabilityMixture(MixtureAnswers):
         alpha: float | None,
         objective: Any,
         limits: Any,
-        mean_budget: float | None,
+        error_budget: float | None,
         max_error: Any,
         confidence: float | None,
     ) -> Self:
@@ -286,8 +286,8 @@ class ProbabilityMixture(MixtureAnswers):
                 new.alpha = self.alpha
         if new._objective_name != self._objective_name:
             new.max_error = None  # its names are those of other units
-        if mean_budget is not None:
-            new.mean_budget = mean_budget
+        if error_budget is not None:
+            new.error_budget = error_budget
         if max_error is not None:
             new.max_error = max_error
         if confidence is not None:
@@ -362,7 +362,7 @@ class ProbabilityMixture(MixtureAnswers):
         mix = self._reaching(other, (*others, one.within(one.most)))
         start_of = cast("RateChoice", mix._choice)
         rated, objective, overall = mix._rated, start_of.stated.objective, one == Objective.of(error())
-        budget = None if overall else self.mean_budget
+        budget = None if overall else self.error_budget
         base = start_of.program.within(others)
         pool = rated.seeded(base)
         base = within_budget(pool, base, budget)
@@ -370,7 +370,7 @@ class ProbabilityMixture(MixtureAnswers):
         def grown(limits: tuple[Limit, ...], objective: Objective) -> RateChoice | None:
             try:
                 stated = Stated(objective, limits)
-                return rated.choose(stated, mean_budget=budget, sharing=self._sharing, pool=pool)
+                return rated.choose(stated, error_budget=budget, sharing=self._sharing, pool=pool)
             except InfeasibleLimitsError:
                 return None
 
@@ -427,14 +427,14 @@ class ProbabilityMixture(MixtureAnswers):
 
         def at(level: float, point: Any) -> ProbabilityMixture:
             new = copy.copy(self)
-            new.mean_budget = max(0.0, level - choice.least)
-            new._take(choice.within(new.mean_budget))
+            new.error_budget = max(0.0, level - choice.least)
+            new._take(choice.within(new.error_budget))
             return new
 
         points = []
         for mean, worst, found in choice.curve():
             new = copy.copy(self)
-            new.mean_budget = max(0.0, mean - choice.least)
+            new.error_budget = max(0.0, mean - choice.least)
             new._take(found)
             points.append(CurvePoint(mean, worst, new))
         measures = RateOf(overall), choice.objective
@@ -457,7 +457,7 @@ class ProbabilityMixture(MixtureAnswers):
             bare = copy.copy(self)
             bare.max_error = bare.confidence = None
             if objective.rate == error() or any(limit.rate == error() for limit in limits):
-                bare.mean_budget = None
+                bare.error_budget = None
             return bare.reweight(objective=given, limits=list(limits))
 
     def _as_chosen(self, choice: RateChoice, limits: tuple[Limit, ...]) -> Self:
@@ -525,7 +525,7 @@ class ProbabilityMixture(MixtureAnswers):
         return self._choice.limits_met
 
     @property
-    def guarantee_(self) -> Guarantee:
+    def summary_(self) -> Guarantee:
         """What was achieved, against constants and the most accurate rule, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:

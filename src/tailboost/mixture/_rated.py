@@ -443,7 +443,7 @@ class Rated:
         self,
         stated: Stated,
         *,
-        mean_budget: float | None,
+        error_budget: float | None,
         sharing: bool,
         pool: Pool | None = None,
         confidence: float | None = None,
@@ -454,7 +454,7 @@ class Rated:
         ----------
         stated : Stated
             Objective and limits.
-        mean_budget : float, optional
+        error_budget : float, optional
             Error budget.
         sharing : bool
             Whether candidates may share the weight.
@@ -476,10 +476,10 @@ class Rated:
             pool = own
         else:
             pool.extend(own)
-        program = within_budget(pool, program, mean_budget)
+        program = within_budget(pool, program, error_budget)
 
         def within(program: Program) -> Selection:
-            return selected(pool, program, randomized=sharing, budgeted=mean_budget is not None)
+            return selected(pool, program, randomized=sharing, budgeted=error_budget is not None)
 
         found = within(program)
         if found.growth is not None and not (found.growth.feasible or stated.aims):

@@ -90,7 +90,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
         subgroups, None stands for the others. Where no rule keeps all of them, the one with the smallest
         violation answers, with a warning.
-    mean_budget : float in [0, 1], optional
+    error_budget : float in [0, 1], optional
         Largest increase of the overall error that the rule may accept, relative to the most accurate
         candidate. Both errors are measured on the selection data: 0 means no more error there than the most
         accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
@@ -162,7 +162,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         limits; 0 if the rule is the best mixture.
     objective_ : Objective
         What is made small.
-    guarantee_ : Guarantee
+    summary_ : Guarantee
         What was achieved, in words.
     validation_ : str, int or float
         What "auto" chose: "cv", a fraction, "X_val", or "frozen" where all rows judge frozen estimators.
@@ -202,7 +202,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     >>> mix.fit(X[::2], y[::2]).predict(X[1::2]).shape
     (89,)
     >>> P = {"forest": forest.fit(X[::2], y[::2]).predict_proba(X[1::2])}
-    >>> after = RobustMixtureClassifier.from_probabilities(P, y[1::2], mean_budget=0.01)
+    >>> after = RobustMixtureClassifier.from_probabilities(P, y[1::2], error_budget=0.01)
     >>> after.predict_from(P).shape
     (89,)
     """
@@ -213,7 +213,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
-        "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
+        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, MOST_PARTS, closed="both"),
@@ -243,7 +243,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         limits: Any = (),
         alpha: float | None = None,
         max_error: Any = None,
-        mean_budget: float | None = None,
+        error_budget: float | None = None,
         confidence: float | None = None,
         cv: Any = "auto",
         randomized: bool | str = "auto",
@@ -259,7 +259,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.limits = limits
         self.alpha = alpha
         self.max_error = max_error
-        self.mean_budget = mean_budget
+        self.error_budget = error_budget
         self.confidence = confidence
         self.cv = cv
         self.randomized = randomized
@@ -495,7 +495,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params
-            Other parameters of the class: ``alpha``, ``max_error``, ``mean_budget``, …
+            Other parameters of the class: ``alpha``, ``max_error``, ``error_budget``, …
 
         Returns
         -------

@@ -32,7 +32,7 @@ class TailChoice:
     ensemble: MixtureEnsemble  # the candidates with their weights
 
     @classmethod
-    def of(cls, rated: Rated, judged: Judged, alpha: float, mean_budget: float | None) -> Self:
+    def of(cls, rated: Rated, judged: Judged, alpha: float, error_budget: float | None) -> Self:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
         models = judged.models
@@ -45,7 +45,7 @@ class TailChoice:
             ),
         ]
         losses = losses_of(members, judged.table, judged.rows.y)
-        combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), mean_budget=mean_budget)
+        combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), error_budget=error_budget)
         combiner.pool = Pool(Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), [], members)
         return cls(rated, judged, combiner, _settled(combiner.stage(len(members))))
 
@@ -70,9 +70,9 @@ class TailChoice:
         """The least mean loss of a candidate."""
         return float(self.combiner.pool.ledger.mean_losses().min())
 
-    def within(self, mean_budget: float) -> TailChoice:
+    def within(self, error_budget: float) -> TailChoice:
         """Return the mixture within an error budget."""
-        combiner = self.combiner.aiming_at(self.objective, mean_budget=mean_budget)
+        combiner = self.combiner.aiming_at(self.objective, error_budget=error_budget)
         return replace(self, combiner=combiner, ensemble=_settled(combiner.stage(combiner.pool.n_rounds)))
 
     def curve(self) -> Iterator[tuple[float, float, TailChoice]]:

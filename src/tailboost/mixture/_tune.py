@@ -19,7 +19,7 @@ def tune(
     costs: Any = None,
     objective: Any = None,
     limits: Any = (),
-    mean_budget: float | None = None,
+    error_budget: float | None = None,
     confidence: float | None = None,
     sample_weight: Any = None,
     **params: Any,
@@ -43,7 +43,7 @@ def tune(
         As in `RobustMixtureClassifier`: by default the worst class, and with limits the mean error.
     limits : list of Limit or str, optional
         From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
-    mean_budget : float in [0, 1], optional
+    error_budget : float in [0, 1], optional
         How far the mean error may be above that of the best model alone.
     confidence : float in [0, 1), optional
         With which probability all limits have to hold on new rows.
@@ -81,7 +81,7 @@ def tune(
         frozen,
         objective=objective,
         limits=limits,
-        mean_budget=mean_budget,
+        error_budget=error_budget,
         confidence=confidence,
         **params,
     )

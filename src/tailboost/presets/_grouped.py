@@ -41,7 +41,7 @@ class Found:
 class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     """A mixture from a game over classes, groups or cells, of which small ones steer together."""
 
-    mean_budget: float | None = None
+    error_budget: float | None = None
     min_unit_rows: int = 10
     shrinkage: float = SHRINKAGE
     validation: Any = "auto"

@@ -95,8 +95,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     n_iter_no_change: int | None = 3
 
     def _check_arguments(self, groups: Any) -> None:
-        if self.mean_budget is not None and self.combine == "average":
-            raise ValueError("mean_budget needs combine='mixture': with 'average' no shares are chosen")
+        if self.error_budget is not None and self.combine == "average":
+            raise ValueError("error_budget needs combine='mixture': with 'average' no shares are chosen")
 
     def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
         if groups is not None:
@@ -129,7 +129,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,
-            mean_budget=self.mean_budget,
+            error_budget=self.error_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 

@@ -107,12 +107,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     class_loss : {"auto", "indicator", "error"}, default="auto"
         "indicator" is the published game; it asks its learner for γ in every round and ends, at round 1 if
         need be, where the learner falls short. "auto" plays it if ``gamma`` is given, γ > 0 and there is no
-        ``mean_budget``, else "error", which serves targets better.
+        ``error_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
         the validation rows or, with ``max_error`` in the error game, the least mean error of those that keep
         it; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
-        ``mean_budget``, else "mixture".
+        ``error_budget``, else "mixture".
     randomized : bool, default=True
         Whether members may share λ. False gives λ to the best single member within the budget. Then the
         bound is about `predict` itself, `tradeoff` is a staircase, and ``gap_`` is the gain of sharing. A
@@ -123,7 +123,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     n_iter_no_change : int, None or "auto", default="auto"
         Stop when this many rounds together lowered the largest class error of the combination by no more
         than ``tol``; None plays all rounds. "auto" is 10.
-    {{mean_budget}}
+    {{error_budget}}
         A vote cannot keep one.
     {{min_unit_rows}}
     {{shrinkage}}
@@ -164,7 +164,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         In the indicator game an error of ``max_error`` does not meet it, as its loss is 1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
-        ``guarantee_.verdict``).
+        ``summary_.verdict``).
     {{unit_intervals_}}
     expected_unit_intervals_ : ndarray
         The same of the randomised classifier.
@@ -231,8 +231,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
         if not self.randomized and self.combine == "vote":
             raise ValueError("randomized=False needs combine='mixture' (or 'auto'): many members vote")
-        if self.mean_budget is not None and self.combine == "vote":
-            raise ValueError("mean_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
+        if self.error_budget is not None and self.combine == "vote":
+            raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "max_error": storable(self.max_error)}
@@ -243,7 +243,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     @property
     def _limited(self) -> bool:
         """Whether the combination needs λ: for a limit on the mean error, or for a single member."""
-        return self.mean_budget is not None or not self.randomized
+        return self.error_budget is not None or not self.randomized
 
     # -- which game ----------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             self._grouping,
             problem.n_classes,
             self._limits(scheme.judged),
-            self.mean_budget,
+            self.error_budget,
             self.randomized,
             even=self._votes,
             voting=self._votes,

@@ -247,7 +247,7 @@ def _decides(final: Any, notes: Mapping[str, Any]) -> Section:
             lines.append(f"{name} is a feature too: answers may depend on it.")
     if hasattr(final, "rule_"):
         return Section("What decides", lines, code=f"{final.rule_}\n\n{final.rates_}")
-    if (guarantee := getattr(final, "guarantee_", None)) is not None:
+    if (guarantee := getattr(final, "summary_", None)) is not None:
         lines.append(str(getattr(guarantee, "verdict", guarantee)))
     return Section("What decides", lines)
 

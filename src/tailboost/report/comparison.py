@@ -354,9 +354,9 @@ def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
     kept = ("error", "class_errors", "worst_class_error", "worst_group_error")
     points = []
     for budget in BUDGETS:
-        chosen = classifier.reweight(mean_budget=budget)
+        chosen = classifier.reweight(error_budget=budget)
         errors = _errors_of(np.asarray(chosen.predict(split.X_test)), split)
-        points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
+        points.append({"error_budget": budget} | {key: errors[key] for key in kept})
     return points
 
 
@@ -403,7 +403,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
         errors["error_bound"] = empirical_bernstein_bound(rates.wrong(predicted, y))
     if method.randomized:
         errors["expected"] = expected
-    if (guarantee := getattr(model, "guarantee_", None)) is not None:
+    if (guarantee := getattr(model, "summary_", None)) is not None:
         said = guarantee.to_dict() if hasattr(guarantee, "to_dict") else dataclasses.asdict(guarantee)
         errors["guarantee"] = {"text": str(guarantee)} | _plain(said)
     return errors

@@ -28,7 +28,7 @@ with a probability of at most 5 % (`tailboost.robustness.empirical_bernstein_bou
 randomised rules ``expected`` holds the same errors in expectation over the draw, and ``guarantee`` what the
 fit promised. ``confusion``, for up to 20 classes, counts the held-out rows by true
 class (rows) and answer of ``predict`` (columns). ``tradeoff``, for methods that have one, lists
-``mean_budget`` and the ``error``, ``class_errors``, ``worst_class_error`` and ``worst_group_error`` of
+``error_budget`` and the ``error``, ``class_errors``, ``worst_class_error`` and ``worst_group_error`` of
 ``predict`` on the rows held out, for the same fitted model at each budget. ``at_alpha`` {α: errors, expected,
 guarantee} is there for methods that depend on α; their errors outside of it are those at ``main_alpha``.
 """

@@ -91,7 +91,7 @@ def bound_lines(
 class Budget:
     """What the mean error of a mixture may be, and is, on the rows λ is chosen on."""
 
-    mean_budget: float  # what it may be above the least mean error of a member
+    error_budget: float  # what it may be above the least mean error of a member
     least_mean: float  # that least mean error
     mean: float  # mean error of the mixture
     # A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all of
@@ -104,8 +104,8 @@ class Budget:
             lower = f"{0.01 * self.price:.4g}"
             worth = f"; a budget larger by .01 would lower what λ minimises by at most {lower}"
         return (
-            f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
-            f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
+            f"mean error ≤ {self.least_mean + self.error_budget:.6g}, the least of a member "
+            f"({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is {self.mean:.6g} "
             f"on these rows{worth}"
         )
 
@@ -231,7 +231,7 @@ class Guarantee:
     def _why(self) -> str:
         """Why no better mixture was found."""
         often = "the members err too often for this objective"
-        return often if self.budget is None else f"{often} and this mean_budget"
+        return often if self.budget is None else f"{often} and this error_budget"
 
     def _standing(self) -> str:
         who = "" if self.only is None else f" (it is {self.only} alone)"
@@ -377,9 +377,9 @@ def guarantee(
     coin, achieved = combiner.coin, combiner.value(mixture)
     first, named = _called(game, combiner, names)
     budget = None
-    if combiner.mean_budget is not None:
+    if combiner.error_budget is not None:
         means = ledger.mean_losses()
-        budget = Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), combiner.price)
+        budget = Budget(combiner.error_budget, float(means.min()), float(means @ mixture), combiner.price)
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
     promised, observed = bounds
