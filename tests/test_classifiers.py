@@ -796,10 +796,8 @@ def test_reweight_on_given_rows(name):
     ]
     fair = clf.reweight(fresh, labels, objective="worst_group", groups=groups, **given)
     errors = expected_group_errors(labels, fair.predict_shares(fresh), groups, sample_weight=weight)
-    sizes = [weight[m].sum() ** 2 / (weight[m] @ weight[m]) for m in (groups == g for g in np.unique(groups))]
-    least = minimize_cvar_mixture(doubted(np.array(mean), np.array(sizes)), 1 / 3).value
-    drawn = doubted(np.array(list(errors.values())), np.array(sizes))
-    assert drawn.max() == pytest.approx(least, abs=1e-5)
+    least = minimize_cvar_mixture(np.array(mean), 1 / 3).value
+    assert max(errors.values()) == pytest.approx(least, abs=1e-3)  # the overall error settles ties
     np.testing.assert_array_equal(fair.groups_, np.unique(groups))
     np.testing.assert_array_equal(clf.predict_shares(X), P)
     again = fair.reweight(objective="worst_class")  # on the rows given last

@@ -323,7 +323,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     ("given", "words"),
     [
         ({"max_error": 0.3, "limits": ["error() <= .3"]}, "both given"),
-        ({"limits": ["error()"]}, "is no limit; compare a rate"),
+        ({"limits": ["error()"]}, "is no limit; write for example"),
         ({"limits": ["gap(error(by=sex)) <= .1"]}, "needs groups"),
         ({"limits": ["error() <= .3"], "clusters": [1]}, "clusters has 1 rows"),
     ],

@@ -254,7 +254,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             pool = pool.judged_on(X, rows)
             grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
         elif groups is not None:
-            if own or objective in ("cvar", "worst_class"):
+            if own or objective in (None, "cvar", "worst_class"):
                 raise ValueError("groups without X and y need objective='worst_group'")
             pool = pool.regrouped(new._groups_of_judged(groups))
             grouping = Grouping.of(self.classes_, new._group_names)
