@@ -342,7 +342,8 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     }
     if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
         record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
-    if hasattr(classifier, "reweight") and not method.uses_alpha:
+    budgeted = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
+    if budgeted and not method.uses_alpha:
         record["tradeoff"] = _tradeoff(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}

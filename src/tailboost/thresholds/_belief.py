@@ -256,7 +256,7 @@ class Belief:
             found = np.zeros((len(of_class), G, len(told)), dtype=np.float32)
             for k, own in enumerate(of_class):
                 found[k, told, np.arange(len(told))] = own * factors.reshape(-1, G)[k, told]
-            return found.reshape(-1, len(told))
+            return found.reshape(len(of_class) * G, len(told))
         joint = self.joint(logs, groups, told)
         if self.calibration is not None:
             joint = self.calibration.apply(joint)
