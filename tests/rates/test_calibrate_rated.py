@@ -1,6 +1,5 @@
 """Calibration of a mixture that was chosen by rates."""
 
-import pytest
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB
 

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost import rates
 from tailboost._checks import n_rows_of
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ledger import TIE_DECIMALS
 from tailboost.data import batches, take
 from tailboost.learners.session import is_constant, is_real, member_probabilities, predict_members
@@ -295,26 +294,6 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
         rows = np.flatnonzero(members == m)
         k[rows] = answer(int(m), rows)
     return k
-
-
-def wrong_answers(answer: Callable[[int], Any], y: Ints, ensemble: MixtureEnsemble, judged: Mask) -> Mask:
-    """Return whether `predict` of an ensemble is wrong in each of some of the judged rows.
-
-    Parameters
-    ----------
-    answer : callable
-        ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K).
-    y : ndarray of shape (n,)
-        Their class numbers.
-    ensemble : MixtureEnsemble
-        The members and their shares.
-    judged : ndarray of bool, shape (n,)
-        Which of the rows.
-    """
-    used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
-    said = (answer(m)[rows] for m in used)
-    shares = ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]])
-    return rates.wrong(shares.argmax(axis=1), y[rows])
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:

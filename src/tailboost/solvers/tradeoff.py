@@ -54,38 +54,6 @@ class Curve:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def between(self, least: float, most: float, straight: bool = True) -> Curve:
-        """Return the part of the curve whose mean losses are within limits; the nearest point if none is.
-
-        Parameters
-        ----------
-        least, most : float
-            The part begins with the best point whose mean loss is at most ``least``, and ends with the best
-            one whose mean loss is at most ``most``.
-        straight : bool, default=True
-            Whether the points between two neighbours can be had too, on the straight line between them.
-
-        Returns
-        -------
-        Curve
-        """
-        means = np.clip([least, most], self.mean[0], self.mean[-1])
-        if straight:
-            inside = self.mean[(self.mean > means[0]) & (self.mean < means[1])]
-            return self.at(np.unique([means[0], *inside, means[1]]))
-        first, last = np.searchsorted(self.mean, means, side="right") - 1
-        part = slice(first, last + 1)
-        return Curve(self.mean[part], self.worst[part], self.mixture[part], self.gap)
-
-    def at(self, mean: Floats) -> Curve:
-        """Return the points of some mean losses, on the straight lines between the curve's own."""
-        mixture = np.array([np.interp(mean, self.mean, shares) for shares in self.mixture.T]).T
-        return Curve(mean, np.interp(mean, self.mean, self.worst), mixture, self.gap)
-
-    def refined(self, n_points: int) -> Curve:
-        """Return the curve with points between its corners: so many mean losses, evenly spread."""
-        return self.at(np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points)))
-
 
 def undominated(worst: Floats, means: Floats) -> Ints:
     """Return those than which no cheaper one is as good, the cheapest first.
