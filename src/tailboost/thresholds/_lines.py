@@ -32,7 +32,8 @@ SELECTED = (
     "new rows of the same distribution; tailboost.certify gives a guarantee"
 )
 REFITTED = (
-    "intervals of subgroups allow for a refit: models of other rows were counted, refits on all rows answer"
+    "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the group) were "
+    "counted, and models refitted on all rows answer"
 )
 
 
