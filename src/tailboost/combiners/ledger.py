@@ -56,7 +56,7 @@ class Ledger:
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+        return replace(self, boosted=self.boosted.select(candidates=np.arange(n_rounds)))
 
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
@@ -70,7 +70,7 @@ class Ledger:
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
-        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
+        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
         for e in range(self.extras.shape[0]):
             pool = pool.append(self.extras.row(e))
         return pool
