@@ -15,7 +15,7 @@ from tailboost.combiners.soft_margin import Choice, SoftMargin
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 from tailboost.learners.session import constant
-from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.rules.additive import AdditivePlayer
 from tailboost.solvers import BitLosses
 
 
@@ -34,7 +34,7 @@ class Additive:
 
     n_classes: int  # K
     # Rule of an additive classifier: the weight player, which knows the cost its steps lower.
-    rule: AdditiveRule
+    rule: AdditivePlayer
     heaviest: int  # class number of the best constant classifier
     # Whether only the rounds up to the one with the least error on the judged rows are kept.
     best_prefix: bool = False

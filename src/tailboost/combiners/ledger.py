@@ -10,7 +10,7 @@ import numpy as np
 from tailboost import rates
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
-from tailboost.rules.outliers import keep
+from tailboost.rules.hedge import without_outliers
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
@@ -83,7 +83,7 @@ class Ledger:
         cumulative = np.zeros(len(self.rows.y))
         for s in range(t):
             cumulative += self.boosted.row(s)
-        return keep(self.rows.base, cumulative, self.outlier_fraction)
+        return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
 
     @property
     def whole(self) -> Ledger:
