@@ -123,14 +123,14 @@ def soft_margin_weights(
     first, inverse = used.patterns()  # rows with equal losses have equal slack
     M: Floats = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
-    solution = _interior_point(M, prices)
-    tolerance = GAP * (1.0 + abs(solution.value))
-    if solution.gap > tolerance:
+    optimum = _interior_point(M, prices)
+    tolerance = GAP * (1.0 + abs(optimum.value))
+    if optimum.gap > tolerance:
         raise SolverError(
-            f"soft_margin_weights: the duality gap is {solution.gap:.3g}, above {tolerance:.3g} "
+            f"soft_margin_weights: the duality gap is {optimum.gap:.3g}, above {tolerance:.3g} "
             f"(n = {M.shape[0]}, T = {M.shape[1]})"
         )
-    return solution
+    return optimum
 
 
 def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution:
