@@ -162,7 +162,7 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
 @pytest.mark.parametrize(
     ("limits", "error", "says"),
     [
-        ([rates.miss(1) == 0.4], TypeError, "False is no limit: a rate is compared by <= or >="),
+        ([rates.miss(1) == 0.4], TypeError, "False is no limit: compare a rate by <= or >="),
         ([rates.miss(1)], TypeError, r"is no limit; write for example"),
         (["miss(1)"], TypeError, r"is no limit; write for example"),
         ("error", ValueError, r"no rate|expected"),
@@ -174,8 +174,8 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
         (["miss(1) < 40%"], ValueError, r"at '<', character 9: a limit includes its bound; write <="),
         (["miss(1) > 40%"], ValueError, "write >="),
         (["miss(1) == 40%"], ValueError, r"write <= or >="),
-        (["miss(1) <= 1"], ValueError, r"at '1', character 12: every rule keeps .* write 1% for one percent"),
-        (["error(by=class) <= {0: .3, 0: .9}"], ValueError, "stands twice"),
+        (["miss(1) <= 1"], ValueError, r"at '1', character 12: every rule has .* write 1% for one percent"),
+        (["error(by=class) <= {0: .3, 0: .9}"], ValueError, "'0', character 28: this name is repeated"),
     ],
 )
 def test_what_is_no_limit(limits, error, says):
