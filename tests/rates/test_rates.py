@@ -148,7 +148,7 @@ def test_rates_are_values(rate):
         ("miss(yes) <= 30%", rates.miss("yes") <= 0.3, None),
         ("error(by=class) <= {yes: 12.5 %}", rates.error("class") <= {"yes": 0.125}, None),
         ("gap(error(by=sex))", rates.gap(rates.error("sex")), "error by sex: gap"),
-        ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share passed on: at most 0.05"),
+        ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share deferred: at most 0.05"),
         (
             "error(by=(sex, race))<={('f', 1): .3, None: .5}",
             rates.error(("sex", "race")) <= {("f", 1): 0.3, None: 0.5},
@@ -158,7 +158,7 @@ def test_rates_are_values(rate):
         (
             "ratio(selected('>50K', by=sex)) >= .8",
             rates.ratio(rates.selected(">50K", by="sex")) >= 0.8,
-            "share answered '>50K' by sex: ratio at least 0.8",
+            "selection rate of '>50K' by sex: ratio at least 0.8",
         ),
     ],
 )  # fmt: skip
@@ -255,7 +255,7 @@ def test_bounds_name_units():
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.bounds(["no", "yes"])[0])
     assert len(limit.rows(strata)) == 1
-    with pytest.raises(ValueError, match="no unit is called 'ja'"):
+    with pytest.raises(ValueError, match="no subgroup is called 'ja'"):
         (rates.error(by="class") <= {"ja": 0.3}).rows(strata)
 
 
@@ -266,7 +266,7 @@ def test_a_chain_of_comparisons_is_refused():
         rates.error() <= "much"  # noqa: B015
     with pytest.raises(TypeError, match="must be a number"):
         rates.error() <= True  # noqa: B015
-    with pytest.raises(ValueError, match="compares units"):
+    with pytest.raises(ValueError, match="compares subgroups"):
         rates.gap(rates.error()) <= 0.1  # noqa: B015
 
 
