@@ -16,17 +16,8 @@ from tailboost import cli, rates
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
-HOUR = "start limits deferral tradeoff certify calibrate monitor guide/tails serving".split()
-    "start",
-    "limits",
-    "deferral",
-    "tradeoff",
-    "certify",
-    "calibrate",
-    "monitor",
-    "guide/tails",
-    "serving",
-]
+HOUR = ["start", "limits", "deferral", "tradeoff"]
+HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]
 
 
 def page(name):
@@ -60,9 +51,7 @@ def test_doctests_run(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name", [*DOORS, *HOUR[:4], "coming-from", "mixture"]
-)
+@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture"])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
