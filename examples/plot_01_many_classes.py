@@ -20,7 +20,7 @@ X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 rng = np.random.default_rng(0)
 retained = (y_train < 8) | (rng.random(len(y_train)) < 0.1)
-X_train, y_train = X_train[retained], y_train[kept]
+X_train, y_train = X_train[retained], y_train[retained]
 print("training rows of each class:", np.bincount(y_train))
 
 # %%

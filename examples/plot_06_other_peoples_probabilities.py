@@ -2,8 +2,8 @@
 Other people's probabilities
 ============================
 
-Five nets without further training: only their class probabilities are available. ``from_probabilities`` averages
-the nets, selects thresholds and shows the cost of a lower worst-class error.
+Five nets without further training: only their class probabilities are available. ``from_probabilities``
+averages the nets, selects thresholds and shows the cost of a lower worst-class error.
 """
 
 from pathlib import Path

@@ -2,9 +2,9 @@
 A model file, and serving it
 ============================
 
-Model files are plain data. No code of a file runs, and a fixed list names the allowed classes. A damaged file is
-refused, and so is a file with changed answers on this machine. A loaded model has the predictions of the saved model
-to the last bit.
+Model files are plain data. No code of a file runs, and a fixed list names the allowed classes. A damaged
+file is refused, and so is a file with changed answers on this machine. A loaded model has the predictions
+of the saved model to the last bit.
 """
 
 import tempfile

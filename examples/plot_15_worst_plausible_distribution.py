@@ -3,8 +3,8 @@ The worst plausible distribution
 ================================
 
 If the future population differs slightly from the sample, how large can the mean loss become?
-``worst_case_loss`` gives the largest value for any fitted classifier. ``WorstCaseDisplay`` draws this value against the size
-of the shift.
+``worst_case_loss`` gives the largest value for any fitted classifier. ``WorstCaseDisplay`` draws this value
+against the size of the shift.
 """
 
 import matplotlib.pyplot as plt

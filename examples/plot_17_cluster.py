@@ -5,8 +5,9 @@ More rows than one machine holds
 On a Dask cluster a model computes probabilities on the workers. ``tailboost.dask`` sums the
 confusion counts of all candidates there, and selects a rule. The result is an ordinary classifier.
 
-Here the "cluster" is two threads of this process. On your machine use ``Client(n_workers=4, threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and
-for a real cluster ``Client("tcp://scheduler:8786")``.
+Here the "cluster" is two threads of this process. On your machine use ``Client(n_workers=4,
+threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and for a real cluster
+``Client("tcp://scheduler:8786")``.
 """
 
 # %%
