@@ -4,7 +4,7 @@ Probabilities, ranks and answers
 
 ``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned out of
 fold. ``predict`` uses thresholds for the worst class, so its label need not be the most probable
-one. ``predict_shares`` is the label distribution of the rule; with one candidate its values are 0 and 1.
+one. ``predict_distribution`` is the label distribution of the rule; with one candidate its values are 0 and 1.
 ROC curves, ranks, calibration, importances and SHAP use ``predict_proba``.
 """
 
@@ -14,9 +14,9 @@ from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import RocCurveDisplay, log_loss
 from sklearn.model_selection import train_test_split
+from tailboost.datasets import load_credit_default
 
 import tailboost as tb
-from tailboost.datasets import load_credit_default
 
 X, y = load_credit_default(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, train_size=2000, test_size=2000, stratify=y, random_state=0)

@@ -12,7 +12,8 @@ for module in ("typer", "rich"):
 from typer.testing import CliRunner
 
 from experiments.post_processing import BUDGETS, after_training, errors, read_nets
-from tailboost import cli, metrics
+from tailboost import metrics
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 
@@ -49,9 +50,7 @@ def test_class_weights_take_back_a_shift(folder):
         {"one": net["judged"]}, net["y_judged"], {"one": net["test"]}, net["y_test"]
     )  # fmt: skip
     trained = errors(net["y_test"], net["test"].argmax(axis=1))
-    best = errors(
-        net["y_test"], (np.log(net["test"]) - SHIFT).argmax(axis=1)
-    )
+    best = errors(net["y_test"], (np.log(net["test"]) - SHIFT).argmax(axis=1))
     assert trained["class"] == 2
     assert trained["worst"] > 0.6
     for how in ("class weights", "mixture"):
