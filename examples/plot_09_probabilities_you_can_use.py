@@ -2,9 +2,9 @@
 Probabilities, ranks and answers
 ================================
 
-``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned out of
-fold. ``predict`` uses thresholds for the worst class, so its label need not be the most probable
-one. ``predict_distribution`` is the label distribution of the rule; with one candidate its values are 0 and 1.
+``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned out of fold.
+``predict`` uses thresholds for the worst class, so its label need not be the most probable one.
+``predict_distribution`` is the label distribution of the rule; with one candidate its values are 0 and 1.
 ROC curves, ranks, calibration, importances and SHAP use ``predict_proba``.
 """
 
