@@ -251,7 +251,7 @@ class TestComparison:
         X, y, _ = self.data()
         asked = ["xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups"]
         document = compare(X, y, methods=asked, repeats=1, random_state=0).document
-        assert [m["name"] for m in document["methods"]] == ["xgboost-balanced", "xgboost-tuned", "coinflip"]
+        assert [m["name"] for m in document["methods"]] == ["xgboost-balanced", "xgboost-tuned", "random-guess"]
         assert [absent["reason"] for absent in document["left_out"]] == [
             "without groups it is xgboost-balanced",
             "without groups it is xgboost-tuned",

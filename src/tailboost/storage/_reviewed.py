@@ -284,7 +284,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
     **_names("tailboost.mixture._tables", "Judged", "Models"),
     # -- baselines
-    **_names("tailboost.baselines._plain", "CoinFlip"),
+    **_names("tailboost.baselines._recipes", "RandomGuess"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),
     **_names("tailboost.baselines._weights", "CellWeightedClassifier"),
 }  # fmt: skip
