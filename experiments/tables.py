@@ -84,8 +84,10 @@ def measure(rows: Split, name: str, column: str | None, seed: int, n_jobs: int) 
     cell = {"fit_seconds": round(seconds, 3), **errors(method, clf, rows)}
     at_alpha = [clf.reweight(alpha=a) if method.uses_alpha else clf for a in ALPHAS]
     cell["cvar"] = [
-        round(metrics.cvar_zero_one_loss(rows.test.y, method.distribution(model, rows.test.X, clf.classes_), a), 5)
-        for model, a in zip(at_alpha, ALPHAS, strict=True)
+        round(
+            metrics.cvar_zero_one_loss(rows.test.y, method.distribution(m, rows.test.X, clf.classes_), a), 5
+        )
+        for m, a in zip(at_alpha, ALPHAS, strict=True)
     ]
     if hasattr(clf, "n_iter_"):
         cell |= {"rounds": clf.n_iter_, "verdict": clf.summary_.verdict}
@@ -191,11 +193,12 @@ def _text(values: list[dict[str, float]], randomized: bool) -> str:
 
 def losses_of(runs: Runs) -> Iterator[str]:
     """Yield the figures in which a baseline beats the best of ours by more than the difference's interval."""
-    baselines = [title(b, how) for b in BASELINES for how in (None, BALANCED)] + [METHODS["random-guess"].title]
+    guess = METHODS["random-guess"].title
+    baselines = [*(title(b, how) for b in BASELINES for how in (None, BALANCED)), guess]
     for figure, kinds in figures(next(iter(runs.values()))[0]).items():
         for kind in kinds:
             # The labels of a coin flip are a draw; its expected errors are the yardstick.
-            peers = [b for b in baselines if kind == "expected" or b != METHODS["random-guess"].title]
+            peers = [b for b in baselines if kind == "expected" or b != guess]
             value = {
                 t: np.array([figures(c)[figure][kind] for c in of], dtype=float) for t, of in runs.items()
             }

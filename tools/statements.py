@@ -28,11 +28,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tailboost.report.reading import Reading
+
 import tailboost as tb
 from experiments._bounds import worst_class_margin_bound
 from tailboost.registry import Method
 from tailboost.report import compare
-from tailboost.report.reading import Reading
 
 SMALL = 1e-9
 

@@ -96,7 +96,7 @@ def test_rows_of_one_id_stay_together(table, tmp_path):
     out = ("--out", tmp_path / "out", "--repeats", "1", "--methods", "forest")
     pairs = ("--target", "outcome", "--id", "person", "--drop", "born")
     assert call("compare", tmp_path / "two.csv", *pairs, *out).exit_code == 0
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["settings"]["split_by"] is True
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["settings"]["clusters"] is True
 
 
 @pytest.fixture(scope="module")
@@ -861,7 +861,7 @@ class TestShell:
     def test_progress_of_compare_in_lines(self, csv, tmp_path):
         common = ("compare", csv, "--target", "outcome", "--drop", "born", "--drop", "person",
                   "--methods", "forest", "--repeats", "1", "--out", tmp_path)  # fmt: skip
-        assert "1/2 repeat 1 of 1: Random forest" in done(*common).stderr
+        assert "1/1 repeat 1 of 1: Random forest" in done(*common).stderr
         assert done(*common, "--quiet").stderr == ""
 
     @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")

@@ -134,7 +134,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
