@@ -38,7 +38,7 @@ class Worst:
         return isinstance(self, Worst)
 """,
     "pool/_ledger.py": "def errors(answers, rows): return answers[:3] != rows.y[:3]\n",
-    "use.py": """from tailboost._checks import check
+    "use.py": """from tailboost.core.checks import check
 from tailboost.pool import _ledger
 from tailboost.pool._ledger import errors
 def ask(rule, objective, y, n):

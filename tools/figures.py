@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.report.results import interval
+from tailboost.app.report.results import interval
 
 ROOT = Path(__file__).parents[1]
 OWN = ROOT / "docs" / "figures.json"

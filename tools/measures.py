@@ -160,7 +160,7 @@ def written(source: Path) -> dict[str, Any]:
 def offered(root: Path) -> dict[str, Any]:
     """Return the counts of names for users: of the public modules, and of the classifiers' constructors."""
     import tailboost as tb
-    from tailboost.registry import METHODS
+    from tailboost.app.registry import METHODS
 
     modules = [tb]
     for path in sorted((root / "src" / PACKAGE).iterdir()):

@@ -170,7 +170,7 @@ def run(step: str) -> tuple[str, float]:
         command = [sys.executable, "-W", "ignore", "-c", step]
     else:
         words = shlex.split(step)
-        program = [sys.executable, "-c", "from tailboost.cli import main; main()"]
+        program = [sys.executable, "-c", "from tailboost.app.cli import main; main()"]
         command = [*program, *words[1:]] if words[0] == "tailboost" else words
     before = _seconds()
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
