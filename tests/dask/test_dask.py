@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
@@ -402,7 +403,7 @@ def test_parquet_is_prepared_as_on_one_machine(tmp_path):
     X.assign(y=y, weight=2.0, id=np.arange(len(y))).to_parquet(path, row_group_size=70)
     table = td.read_parquet(path, "y", group=["town"], drop=["id"], weight="weight")
     here = tb.datasets.load_table(path, "y", group=["town"], drop=["id"], weight="weight")
-    encoder = tb.io.TableEncoder(schema=here.schema).fit(here.data)
+    encoder = TableEncoder(schema=here.schema).fit(here.data)
     assert table.encoder.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
     np.testing.assert_array_equal(table.data.compute(), encoder.transform(here.data))
     assert table.data.numblocks[0] == 5

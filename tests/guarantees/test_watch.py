@@ -8,13 +8,13 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.report import render_watch
+from tailboost.app.report import render_monitor
 from tailboost.core.output import held
 from tailboost.guarantees.drift import Reference
 from tailboost.guarantees.monitor import _digest as digest_of
 from tailboost.guarantees.monitor import certificate_from
 from tailboost.guarantees.recheck import Bets, Claim
-from tailboost.rates import Sample
+from tailboost.rates import Sample, bounds
 from tailboost.rates.bounds import level_of
 
 
@@ -327,7 +327,7 @@ def test_page_draws_every_bound():
     watch = claims(c0=0.25, c1=0.15)
     for k, error in enumerate([0.2, 0.2, 0.5, 0.9]):
         watch = watch.add(Ruler(), *rows(500, k, (error, 0.1))[:2], name=f"<{k}>")
-    page = render_watch(watch, "A <title>")
+    page = render_monitor(watch, "A <title>")
     assert "A &lt;title&gt;" in page
     assert "<script" not in page
     assert "class 0" in page
@@ -341,7 +341,7 @@ def test_two_thousand_years_without_a_change():
     """False alarms of twelve months with errors exactly at the bounds."""
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
-        watched = [tb.confidence.Evidence.against(p) for p in (0.2, 0.1, 0.15)]
+        watched = [bounds.Evidence.against(p) for p in (0.2, 0.1, 0.15)]
         most = 0.0
         for _ in range(12):
             errors = rng.binomial(200, [0.2, 0.1, 0.15])
@@ -406,8 +406,8 @@ def test_a_rate_is_bet_on_as_its_mean():
     yes = Sayer().predict(X) == "yes"
     bound = tb.CertifiedBound(rate=rates.selected("yes"), lower=0.4, upper=0.45, sense="")
     watch = tb.Monitor.of(tb.Certificate([], 0.95, 0, (), rates=(bound,))).add(Sayer(), X, y)
-    above = tb.confidence.Evidence.against(0.45).add(yes.astype(float)).value
-    below = tb.confidence.Evidence.against(0.6).add(1.0 - yes).value
+    above = bounds.Evidence.against(0.45).add(yes.astype(float)).value
+    below = bounds.Evidence.against(0.6).add(1.0 - yes).value
     assert watch.ever == [pytest.approx((above + below) / 2)]
     assert watch.batches[0].errors == [(400, pytest.approx(yes.mean()))]
 
@@ -445,7 +445,7 @@ def test_watch_against_limits():
         pytest.approx(share[0] / share[1]),
     )
     assert "gap" in str(watch)
-    assert "gap" in render_watch(watch)
+    assert "gap" in render_monitor(watch)
     with pytest.raises(ValueError, match="give one of them"):
         tb.Monitor.against(Sayer(), 0.2, limits=limits)
     X, y, groups = said_rows(1500, 8, {"f": 0.3, "m": 0.7})

@@ -14,7 +14,7 @@ from tailboost.core.pipelines import last_step
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rates.bounds import clopper_pearson_interval
 
-__all__ = ["Card", "Section"]
+__all__ = ["ModelCard", "Section"]
 
 NOT_STATED = "Not stated."
 POINTS = 6  # points of a trade-off in its table
@@ -34,7 +34,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Card:
+class ModelCard:
     """Purpose, data, certified errors and limitations of a model.
 
     Attributes
@@ -86,7 +86,7 @@ class Card:
 
         Returns
         -------
-        Card
+        ModelCard
 
         Raises
         ------

@@ -16,7 +16,7 @@ from tailboost.app.report.results import Results
 if TYPE_CHECKING:
     from tailboost.guarantees.monitor import Monitor
 
-__all__ = ["Chapter", "render", "render_overview", "render_watch"]
+__all__ = ["Chapter", "render", "render_monitor", "render_overview"]
 
 MOST_CLASSES = 10  # classes in a confusion matrix
 
@@ -94,12 +94,12 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     return page("overview.html.j2", title=title, chapters=described)
 
 
-def render_watch(watch: Monitor, title: str = "Monitor") -> str:
-    """Return the page of a watch, batch by batch.
+def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
+    """Return the page of a monitor.
 
     Parameters
     ----------
-    watch : Monitor
+    monitor : Monitor
         With at least one batch.
     title : str
         Heading.
@@ -109,16 +109,16 @@ def render_watch(watch: Monitor, title: str = "Monitor") -> str:
     str
         The page. Its content security policy forbids it to fetch or to run anything.
     """
-    heads, rows = watch.cells()
-    evidence = [(batch.name, batch.evidence) for batch in watch.batches]
-    names = [bound.short for bound in watch.certificate.tested]
+    heads, rows = monitor.cells()
+    evidence = [(batch.name, batch.evidence) for batch in monitor.batches]
+    names = [bound.short for bound in monitor.certificate.tested]
     return page(
-        "watch.html.j2",
+        "monitor.html.j2",
         title=title,
-        watch=watch,
+        monitor=monitor,
         heads=heads,
         rows=rows,
-        chart=charts.evidence_chart(names, evidence, watch.threshold) if evidence else "",
+        chart=charts.evidence_chart(names, evidence, monitor.threshold) if evidence else "",
         styles=charts.line_styles(),
     )
 
