@@ -164,7 +164,7 @@ def _fit_here(
     name_labels(classifier, table.target_names)
     extra = {} if weight is None else {"classifier__sample_weight": table.weight}
     if whose is not None and has_fit_parameter(classifier, "clusters"):
-        extra["classifier__split_by"] = whose
+        extra["classifier__clusters"] = whose
     extra |= _name_rates(classifier, table, group, costs, data, sep)
     with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
