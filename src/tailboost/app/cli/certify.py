@@ -209,7 +209,7 @@ def card(
     DATA are new rows, on which the model is measured. Everything but the purpose is measured or was noted at
     the fit. Without --out the Markdown is printed. Groups are those of --group, else those of the fit.
     """
-    from tailboost.app.report import Card  # which the other commands need not wait for
+    from tailboost.app.report import ModelCard  # which the other commands need not wait for
 
     for path in out or []:
         check_output("--out", path, model, data)
@@ -219,7 +219,7 @@ def card(
     stored = StoredModel.read(model)
     columns = stored.groups if group is None else group
     with stored.judging(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as (later, y):
-        found = Card.of(
+        found = ModelCard.of(
             stored.classifier,
             later.rows,
             y,
@@ -236,6 +236,6 @@ def card(
         )
     for path in out or []:
         write_out(path, found.to_html() if path.suffix == ".html" else found.to_markdown())
-        say(f"Card: {path}")
+        say(f"Model card: {path}")
     if not out:
         tell(found.to_markdown())

@@ -28,7 +28,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.app.cli.targets import read_targets, stated_max_error, targets_by_label
-from tailboost.app.report import render_watch
+from tailboost.app.report import render_monitor
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import certificate_from, looked_at
 
@@ -115,7 +115,7 @@ def watch(
         document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
         write_out(state, json.dumps(document, allow_nan=False), "--state")
     if page is not None:
-        write_out(page, render_watch(found, f"{model.name}: watch"), "--page")
+        write_out(page, render_monitor(found, f"{model.name}: watch"), "--page")
         say_aside(f"Page: {page}")
     if as_json:
         tell_json(found.summary())
