@@ -1,0 +1,93 @@
+"""Kinds of rates: the class and action pairs that each counts, and its printed name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.core.array_types import Bits, Floats
+
+
+def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
+    """Return the zero-one losses of answers: True if an answer differs from the label."""
+    bits: Bits = answers != y
+    return bits
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of a rate: a numerator and a denominator over confusion counts.
+
+    Parameters
+    ----------
+    words : str
+        Printed name.
+    table : callable
+        ``table(K, A, label)`` returns 1 for each class and action that counts in the numerator and in the
+        denominator, two arrays of shape (K, A).
+    labelled : bool
+        Whether the rate is about one label.
+    ratio : bool
+        Whether the denominator depends on the answers.
+    lowered : bool
+        Whether the rate can be an objective; a precision cannot, because large values are better.
+    """
+
+    words: str
+    table: Callable[[int, int, int], tuple[Floats, Floats]]
+    labelled: bool = False
+    ratio: bool = False
+    lowered: bool = True
+
+
+def _all(K: int, A: int) -> Floats:
+    return np.ones((K, A))
+
+
+def _answered(K: int, A: int) -> Floats:
+    return np.broadcast_to((np.arange(A) < K).astype(np.float64), (K, A))
+
+
+def _errors(K: int, A: int) -> Floats:
+    return _answered(K, A) * wrong(np.arange(A)[None, :], np.arange(K)[:, None])
+
+
+def _class(K: int, A: int, label: int) -> Floats:
+    return np.repeat((np.arange(K) == label).astype(np.float64)[:, None], A, axis=1)
+
+
+def _answer(K: int, A: int, label: int) -> Floats:
+    return np.repeat((np.arange(A) == label).astype(np.float64)[None, :], K, axis=0)
+
+
+def _misses(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    return _class(K, A, k) * (_answered(K, A) - _answer(K, A, k)), _class(K, A, k)
+
+
+def _false_alarms(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    others = 1.0 - _class(K, A, k)
+    return others * _answer(K, A, k), others
+
+
+def _precision(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    return _answer(K, A, k) * _class(K, A, k), _answer(K, A, k)
+
+
+KINDS = {
+    "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
+    "miss": Kind("miss rate of {label}", _misses, labelled=True),
+    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
+    "selected": Kind(
+        "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
+    ),
+    "cost": Kind("mean cost", lambda K, A, k: (_all(K, A), _all(K, A))),
+    "deferred": Kind("share deferred", lambda K, A, k: (1.0 - _answered(K, A), _all(K, A))),
+    "precision": Kind("precision of {label}", _precision, labelled=True, ratio=True, lowered=False),
+    "answered_error": Kind(
+        "error among answered rows", lambda K, A, k: (_errors(K, A), _answered(K, A)), ratio=True
+    ),
+}

@@ -1,0 +1,284 @@
+"""Functions that make rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.subgroups import PERSON
+from tailboost.rates.objective import Largest, Spread
+from tailboost.rates.rate import GAP, RATIO, Rate
+from tailboost.rates.strata import plain
+
+
+def error(by: Any = None) -> Rate:
+    """Return the fraction of rows with a wrong answer.
+
+    Parameters
+    ----------
+    by : None, "class", "group", "cell", str or tuple of str
+        Subgroups: all rows (None), each class, each group, each class within each group, or the groups of one
+        or several columns of ``groups``.
+
+    Returns
+    -------
+    Rate
+        One rate for each subgroup. A deferred row is no error.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.error(by="sex") <= 0.2)
+    error by sex: at most 0.2
+    """
+    return Rate("error", by=_by(by))
+
+
+def miss(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class. A deferred row is not missed.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("miss", checked_label(label), _by(by))
+
+
+def false_alarm(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of the rows of other classes that are answered ``label``: 1 − specificity.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("false_alarm", checked_label(label), _by(by))
+
+
+def selected(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of rows that are answered ``label``: the selection rate.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+
+    Examples
+    --------
+    The four-fifths rule (adverse impact ratio):
+
+    >>> from tailboost import rates
+    >>> print(rates.ratio(rates.selected("yes", by="sex")) >= 0.8)
+    selection rate of 'yes' by sex: ratio at least 0.8
+    """
+    return Rate("selected", checked_label(label), _by(by))
+
+
+def cost(matrix: Any = None, by: Any = None) -> Rate:
+    """Return the mean cost of the answers.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (K, K) or (K, K + 1), or data frame, optional
+        Cost of each answer (column) for each class (row), in the order of ``classes_`` or with the labels as
+        names. A last column, "person" in a frame, is the cost of deferral: rows are deferred if this is
+        cheaper. None: the costs of each row, given as ``fit(costs=)``.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+
+    Raises
+    ------
+    ValueError
+        If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> rates.cost([[0, 1], [5, 0]])
+    cost([[0.0, 1.0], [5.0, 0.0]])
+    """
+    if matrix is None:
+        return Rate("cost", by=_by(by))
+    labels = None
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):
+        labels = tuple(checked_label(label) for label in matrix.index)
+        columns = [checked_label(label) for label in matrix.columns]
+        person = [PERSON] if PERSON in columns and PERSON not in labels else []
+        columns = [label for label in columns if label not in person]
+        if sorted(map(repr, labels)) != sorted(map(repr, columns)):
+            raise ValueError(
+                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
+            )
+        matrix = matrix.loc[:, [*matrix.index, *person]]
+    try:
+        values = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
+    if values.ndim == 3:
+        raise ValueError(
+            "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= of shape "
+            "(n, K), the cost of each answer for each row"
+        )
+    K = values.shape[0] if values.ndim == 2 else 0
+    if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
+        raise ValueError(
+            f"cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape {values.shape}"
+        )
+    return Rate("cost", None, _by(by), tuple(map(tuple, values.tolist())), labels)
+
+
+def deferred(by: Any = None) -> Rate:
+    """Return the fraction of rows that are deferred to a human.
+
+    Parameters
+    ----------
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+        Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
+        deferral (see `cost`).
+    """
+    return Rate("deferred", by=_by(by))
+
+
+def precision(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of a class among the rows answered ``label``, for limits (predictive value).
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer. If no row is answered so, each limit is satisfied.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("precision", checked_label(label), _by(by))
+
+
+def answered_error(by: Any = None) -> Rate:
+    """Return the error rate among the rows that are not deferred.
+
+    Parameters
+    ----------
+    by : optional
+        As in `error`. A subgroup with all rows deferred has no such error and satisfies each limit.
+
+    Returns
+    -------
+    Rate
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.largest(rates.answered_error(by="class")))
+    largest error among answered rows by class
+    """
+    return Rate("answered_error", by=_by(by))
+
+
+def largest(rate: Rate) -> Largest:
+    """Return the largest rate of a family, as an objective.
+
+    Parameters
+    ----------
+    rate : Rate
+        The family.
+
+    Returns
+    -------
+    Largest
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.largest(rates.error(by="cell")))
+    largest error by cell
+    """
+    return Largest(_family(rate, "largest"))
+
+
+def gap(rate: Rate) -> Spread:
+    """Return the largest minus the smallest rate of a family: ``gap(...) <= 0.02`` is a limit.
+
+    Parameters
+    ----------
+    rate : Rate
+        The family.
+
+    Returns
+    -------
+    Spread
+    """
+    return Spread(GAP, _family(rate, "gap"))
+
+
+def ratio(rate: Rate) -> Spread:
+    """Return the smallest rate of a family divided by the largest: ``ratio(...) >= 0.8`` is a limit.
+
+    Parameters
+    ----------
+    rate : Rate
+        The family.
+
+    Returns
+    -------
+    Spread
+    """
+    return Spread(RATIO, _family(rate, "ratio"))
+
+
+def _family(rate: Any, name: str) -> Rate:
+    if not isinstance(rate, Rate):
+        raise TypeError(f"{name} takes a rate, got {rate!r}")
+    return rate
+
+
+def checked_label(label: Any) -> Any:
+    """Return a label as text or a number; raise TypeError for another type."""
+    python_label = plain(label)
+    if not isinstance(python_label, (str, int, float)):
+        raise TypeError(f"a label must be text or a number, got {label!r}")
+    return python_label
+
+
+def _by(by: Any) -> Any:
+    names = plain(tuple(by) if isinstance(by, (tuple, list)) else (by,))
+    if not names or any(name is not None and not isinstance(name, (str, int)) for name in names):
+        raise TypeError(
+            f"by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got {by!r}"
+        )
+    if not isinstance(by, (tuple, list)):
+        return names[0]
+    if None in names or len(set(names)) < len(names) or {"group", "cell"} & set(names):
+        raise ValueError(f"by={by!r}: a tuple names different columns of groups, and 'class' for the label")
+    return names

@@ -1,0 +1,669 @@
+"""Linear rates of a decision rule and limits on them: arithmetic over confusion counts, and printed names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.spelling import meant
+from tailboost.rates.kinds import KINDS
+from tailboost.rates.strata import Strata, plain
+
+Matrix = tuple[tuple[float, ...], ...]
+
+AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
+# Larger than the rounding error of confusion counts.
+ROUNDING = 1e-9
+# Sides on which a rate is bounded.
+ABOVE, BELOW = "above", "below"
+
+
+class Expression:
+    """Common interface of rates, largest rates, gaps, ratios, objectives and limits."""
+
+    rate: Any  # family of rates
+    limit: Any = None  # the expression itself if it is a limit
+    worst: bool = False  # whether the largest rate of the family is meant
+    compares: Any = False  # whether the gap or ratio between subgroups is meant
+    sides: Any = ()  # sides on which rates are bounded for a certificate; empty if there is none
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Expression:
+        """Return the same expression about another rate, with subgroups renamed by ``unit``."""
+        this: Any = self
+        return replace(this, rate=rate)
+
+    def __lt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} <= {bound!r}")
+
+    def __gt__(self, bound: Any) -> Any:
+        raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
+
+
+def as_expression(given: Any) -> Expression | None:
+    """Return the argument if it is an expression of rates, else None."""
+    return given if isinstance(given, Expression) else None
+
+
+@dataclass(frozen=True)
+class Rate(Expression):
+    """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
+
+    A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
+    subgroup.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the function that makes the rate.
+    label : str, int, float or bool, optional
+        The label.
+    by : None, "class", "group", "cell", name of a column of groups, or tuple of names
+        The subgroups: all rows (None), each class, each group, each class within each group, or the groups of
+        columns. In a tuple, "class" stands for the label.
+    matrix : tuple of tuples of float, optional
+        Cost of each answer (column) for each class (row). A last column may hold the cost of deferral.
+    labels : tuple, optional
+        Labels of the rows and columns of the matrix; by default in the order of ``classes_``.
+    """
+
+    kind: str
+    label: Any = None
+    by: Any = None
+    matrix: Matrix | None = None
+    labels: tuple[Any, ...] | None = None
+
+    # -- limits --------------------------------------------------------------------------------------
+
+    def __le__(self, bound: Any) -> Limit:
+        return Limit.of(AT_MOST, self, bound)
+
+    def __ge__(self, bound: Any) -> Limit:
+        return Limit.of(AT_LEAST, self, bound)
+
+    # -- as an expression ----------------------------------------------------------------------------
+
+    sides = ABOVE, BELOW
+
+    @property
+    def rate(self) -> Rate:
+        """The rate itself."""
+        return self
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Rate:
+        """Return the other rate."""
+        return rate
+
+    # -- arithmetic ----------------------------------------------------------------------------------
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the denominator depends on the answers, as for a precision."""
+        return KINDS[self.kind].ratio
+
+    @property
+    def needs_deferral(self) -> bool:
+        """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
+        return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+
+    @property
+    def counts_deferral(self) -> bool:
+        """Whether the rate depends on the set of deferred rows."""
+        return self.needs_deferral or self.kind == "answered_error"
+
+    @property
+    def can_be_lowered(self) -> bool:
+        """Whether the rate can be an objective."""
+        return KINDS[self.kind].lowered
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether the rate is a mean of given costs of the rows."""
+        return self.kind == "cost" and self.matrix is None
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the subgroups are groups."""
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        return any(name not in (None, "class") for name in names)
+
+    def tables(self, strata: Strata) -> tuple[Floats, Floats]:
+        """Return numerator and denominator by class and action, shape (K, A) each."""
+        kind, K, A = KINDS[self.kind], strata.n_classes, strata.n_actions
+        number = strata.label(self.label) if kind.labelled else -1
+        counted, among = kind.table(K, A, number)
+        if self.matrix is not None:
+            counted = self._costs(strata)
+        return counted, among
+
+    def _costs(self, strata: Strata) -> Floats:
+        assert self.matrix is not None
+        costs, K = np.array(self.matrix, dtype=np.float64), strata.n_classes
+        if costs.shape not in ((K, K), (K, K + 1)):
+            raise ValueError(
+                f"cost: the matrix has shape {costs.shape}; {K} classes need {K} rows (true labels) and {K} "
+                f"columns (answers), or {K + 1} with a cost of deferral"
+            )
+        if costs.shape[1] > strata.n_actions:
+            costs = costs[:, :K]
+        if self.labels is not None:
+            order = np.array([strata.label(label) for label in self.labels])
+            if len(set(order.tolist())) != K:
+                raise ValueError(
+                    f"cost: the matrix has the labels {list(self.labels)}, the classes are "
+                    f"{list(strata.classes)}"
+                )
+            place = np.argsort(order)
+            costs = costs[place][:, [*place, *range(K, costs.shape[1])]]
+        if costs.shape[1] < strata.n_actions:
+            costs = np.column_stack([costs, np.zeros(K)])
+        return costs
+
+    def range(self, strata: Strata) -> tuple[float, float]:
+        """Return the smallest and largest possible value of a row."""
+        if self.needs_costs:
+            return strata.cost_range
+        counted = self.tables(strata)[0]
+        return float(counted.min()), float(counted.max())
+
+    def scale(self, strata: Strata) -> float:
+        """Return the scale of the values: 1, or the largest cost."""
+        if self.kind != "cost":
+            return 1.0
+        sizes = strata.mean_costs if self.needs_costs else self.tables(strata)[0]
+        return max(float(np.abs(sizes).max()), 1e-300) if sizes is not None else 1.0
+
+    def terms(self, strata: Strata) -> Terms:
+        """Return numerators and denominators over confusion counts, for each subgroup.
+
+        Raises
+        ------
+        ValueError
+            If the label, the groups or the costs of the rate are missing.
+        """
+        names, inside = strata.units(self.by)
+        counted, among = (table[strata.y] for table in self.tables(strata))
+        top, bottom = (inside[:, :, None] * table[None] for table in (counted, among))
+        nothing = np.zeros_like(top)
+        if strata.mean_costs is None:
+            if self.needs_costs:
+                raise ValueError(f"{self!r} needs the costs of the rows: give costs=, one for each answer")
+        elif self.needs_costs:
+            top, bottom = (np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing)))
+        else:
+            top, bottom = (np.concatenate([each, nothing], axis=1) for each in (top, bottom))
+        fixed = inside @ strata.mass if self.is_ratio else bottom[:, : len(strata.mass), 0] @ strata.mass
+        return Terms(names, top, bottom, fixed, self.is_ratio)
+
+    def samples(
+        self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
+    ) -> list[Sample]:
+        """Return the rows that each rate is a mean over, with the value of each row.
+
+        Parameters
+        ----------
+        strata : Strata
+            The strata.
+        stratum : ndarray of int, shape (n,)
+            Stratum of each row.
+        actions : ndarray of int, shape (n,), or of float, shape (n, A)
+            Answer to each row, or the probability of each action of a randomised rule.
+        costs : ndarray of shape (n, A), optional
+            Cost of each action for each row.
+
+        Returns
+        -------
+        list of Sample
+            One for each subgroup. A rate is the weighted mean of values between ``low`` and ``high``, so
+            certificates of a bounded mean apply.
+        """
+        names, inside = strata.units(self.by)
+        counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
+        low, high = self.range(strata)
+        if self.needs_costs:
+            assert costs is not None
+            counted = costs
+        if actions.ndim == 1:
+            each = np.arange(len(actions)), actions
+            values, share = counted[each], among[each]
+        else:
+            values, share = ((table * actions).sum(axis=1) for table in (counted, among))
+        part = self.is_ratio and actions.ndim == 2
+        samples = []
+        for name, unit in zip(names, inside, strict=True):
+            rows = np.flatnonzero((share > 0) & unit[stratum])
+            samples.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
+        return samples
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        """Printed name without the subgroups."""
+        return KINDS[self.kind].words.format(label=repr(self.label))
+
+    def __str__(self) -> str:
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, names))}"
+
+    def __repr__(self) -> str:
+        arguments = [] if self.label is None else [repr(self.label)]
+        if self.matrix is not None:
+            arguments.append(repr([list(row) for row in self.matrix]))
+        if self.labels is not None:
+            arguments.append(f"labels={list(self.labels)!r}")
+        if self.by is not None:
+            arguments.append(f"by={self.by!r}")
+        return f"{self.kind}({', '.join(arguments)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each subgroup.
+
+    Parameters
+    ----------
+    names : list
+        Names of the subgroups.
+    top, bottom : ndarray of shape (m, W, A)
+        W is S, or 2 S if the counts also contain costs.
+    mass : ndarray of shape (m,)
+        Weight of the rows in the denominator; for a ratio, the weight of the subgroup.
+    is_ratio : bool
+        Whether ``bottom`` depends on the answers.
+    """
+
+    names: list[Any]
+    top: Floats
+    bottom: Floats
+    mass: Floats
+    is_ratio: bool
+
+    def values(self, tally: Floats) -> Floats:
+        """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
+        top, bottom = (np.tensordot(each, tally, axes=2) for each in (self.top, self.bottom))
+        defined = bottom > 0
+        return np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
+
+    @property
+    def defined(self) -> Mask:
+        """Mask of the subgroups with rows."""
+        defined: Mask = self.mass > 0
+        return defined
+
+    @property
+    def linear(self) -> Floats:
+        """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a subgroup without rows."""
+        return self.top / self._scale
+
+    def beyond(self, level: Floats) -> Floats:
+        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of each subgroup is at most ``level``.
+
+        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup.
+        """
+        return (self.top - level[:, None, None] * self.bottom) / self._scale
+
+    @property
+    def _scale(self) -> Floats:
+        return np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that the rate of one subgroup is the mean over.
+
+    Parameters
+    ----------
+    name : object
+        Name of the subgroup.
+    rows : ndarray of int
+        Row numbers.
+    values : ndarray
+        Value of each row.
+    low, high : float
+        Bounds of the values for all possible answers.
+    among : ndarray, optional
+        For a ratio of a randomised rule: probability that each row counts in the denominator.
+    """
+
+    name: Any
+    rows: Ints
+    values: Floats
+    low: float
+    high: float
+    among: Floats | None = None
+
+    @property
+    def mean(self) -> float:
+        """Rate of these rows with equal weights; NaN without rows."""
+        if not len(self.rows):
+            return float("nan")
+        return float(self.values.sum() / (len(self.rows) if self.among is None else self.among.sum()))
+
+    @property
+    def mirrored(self) -> Sample:
+        """The sample of the complement: each value is ``low + high`` minus the value."""
+        whole = 1.0 if self.among is None else self.among
+        return replace(self, values=(self.low + self.high) * whole - self.values)
+
+    def taken(self, places: Any) -> Sample:
+        """Return some of the rows, by positions in ``rows`` or a mask."""
+        among = None if self.among is None else self.among[places]
+        return replace(self, rows=self.rows[places], values=self.values[places], among=among)
+
+    def ordered(self, rank: Floats) -> Sample:
+        """Return the same rows in the order of a rank of all rows, shape (n,)."""
+        return self.taken(np.argsort(rank[self.rows], kind="stable"))
+
+    def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
+        """Return the rows of several subgroups together."""
+        parts = [(each.rows, each.values, each.among) for each in samples]
+        rows, values, among = zip(*parts, strict=True)
+        whole = None if self.among is None else np.concatenate(among)
+        return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
+
+    def without_rows(self, name: Any) -> Sample:
+        """Return the sample of a subgroup without rows."""
+        return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """One inequality of a linear program: ``⟨matrix, N⟩ + free z ≤ bound``.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (W, A)
+        Coefficients of the confusion counts.
+    free : float
+        Coefficient of the limit's free variable z; 0 if there is none.
+    bound : float
+        Right side.
+    """
+
+    matrix: Floats
+    free: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Limit(Expression):
+    """Limit on a family of rates.
+
+    Parameters
+    ----------
+    form : {"at most", "at least", "gap", "ratio"}
+        Upper or lower bound of each rate, upper bound of the largest minus the smallest rate, or lower bound
+        of the smallest divided by the largest.
+    rate : Rate
+        The family.
+    bound : float or tuple of (name, float) pairs
+        The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
+        free.
+    margins : tuple of m tuples of m floats, optional
+        For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
+    """
+
+    form: str
+    rate: Rate
+    bound: Any
+    margins: Matrix | None = None
+
+    @classmethod
+    def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
+        """Return the limit, checked as far as possible without rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bound is not a number, or is outside of the possible range.
+        """
+        if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
+            if not bound:
+                raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
+            pairs = tuple((plain(name), _number(rate, value)) for name, value in bound.items())
+            return cls(form, rate, pairs)
+        value = _number(rate, bound)
+        if form in (GAP, RATIO):
+            if rate.is_ratio:
+                raise ValueError(
+                    f"{form}({rate!r}): the denominator of {rate.words!r} depends on the answers, so the "
+                    "differences are no linear program; limit each subgroup instead"
+                )
+            if rate.by is None:
+                raise ValueError(f"{form}({rate!r}) compares subgroups: name them, for example by='group'")
+            most = np.inf if form == GAP else 1.0
+            if not 0.0 <= value <= most:
+                raise ValueError(f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}")
+        return cls(form, rate, value)
+
+    def bounds(self, names: list[Any]) -> Floats:
+        """Return the bound of each subgroup, NaN for a free one, shape (m,).
+
+        Raises
+        ------
+        ValueError
+            If a named subgroup does not exist.
+        """
+        if not isinstance(self.bound, tuple):
+            return np.full(len(names), float(self.bound))
+        places = {plain(name): i for i, name in enumerate(names)}
+        given = dict(self.bound)
+        bounds = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
+        for name, value in given.items():
+            if name not in places:
+                near = meant(name, places)
+                raise ValueError(f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}")
+            bounds[places[name]] = value
+        return bounds
+
+    @property
+    def rest(self) -> float:
+        """Bound of the subgroups that are not named, NaN if they are free."""
+        return float(dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound)
+
+    def rows(self, strata: Strata) -> list[Inequality]:
+        """Return the inequalities of the limit, scaled to rates of about 1.
+
+        Subgroups without rows have none.
+        """
+        terms, scale = self.rate.terms(strata), self.rate.scale(strata)
+        used = terms.defined
+        if self.compares:
+            each = terms.linear[used] / scale
+            if len(each) < 2:
+                return []
+            if self.margins is not None:
+                return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
+            level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
+            return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
+        bounds = self.bounds(terms.names)
+        used &= ~np.isnan(bounds)
+        sign = 1.0 if self.form == AT_MOST else -1.0
+        if terms.is_ratio:
+            return [Inequality(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[used]]
+        pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
+        return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
+        """Return an inequality for each ordered pair of rates, tightened by its margin."""
+        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
+        return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def with_margins(self, margins: Floats) -> Limit:
+        """Return the gap or ratio with a margin for each pair of subgroups.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (m, m)
+            Margin of each ordered pair (i, j): of ``rᵢ − rⱼ ≤ bound`` for a gap, of ``bound rᵢ − rⱼ ≤ 0`` for
+            a ratio.
+        """
+        return replace(self, margins=tuple(map(tuple, margins.tolist())))
+
+    @property
+    def compares(self) -> bool:
+        """Whether the limit is a gap or ratio between subgroups."""
+        return self.form in (GAP, RATIO)
+
+    @property
+    def of_every(self) -> bool:
+        """Whether the limit applies to all subgroups, not only to named ones."""
+        return not isinstance(self.bound, tuple) or any(name is None for name, _ in self.bound)
+
+    @property
+    def limit(self) -> Limit:
+        """The limit itself."""
+        return self
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Sides on which rates are bounded to certify the limit."""
+        return (ABOVE, BELOW) if self.compares else (ABOVE,) if self.from_above else (BELOW,)
+
+    def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Limit:
+        """Return the same limit on another rate, with subgroups renamed by ``unit``."""
+        if not isinstance(self.bound, tuple):
+            return replace(self, rate=rate)
+        pairs = tuple((None if name is None else unit(name), value) for name, value in self.bound)
+        return replace(self, rate=rate, bound=pairs)
+
+    @property
+    def from_above(self) -> bool:
+        """Whether the bound is an upper bound."""
+        return self.form in (AT_MOST, GAP)
+
+    def keeps(self, value: float, bound: float) -> bool | None:
+        """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
+        if np.isnan(value) or np.isnan(bound):
+            return None
+        return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
+
+    def tightened(self, widths: Mapping[Any, float]) -> Limit:
+        """Return the limit with tighter bounds.
+
+        Parameters
+        ----------
+        widths : dict
+            Amount by subgroup; for a gap or ratio, by its form.
+        """
+        sign = -1.0 if self.from_above else 1.0
+        if self.compares:
+            moved = self.bound + sign * np.nan_to_num(widths[self.form])
+            return replace(self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved)))
+        bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
+        pairs = zip(widths, bounds.tolist(), strict=True)
+        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
+
+    def excess(self, names: list[Any], values: Floats) -> Floats:
+        """Return the violation of the limit by rates, 0 if they satisfy it or are undefined.
+
+        Parameters
+        ----------
+        names : list
+            Names of the subgroups.
+        values : ndarray of shape (..., m)
+            Rates of the subgroups, for one rule or many.
+
+        Returns
+        -------
+        ndarray of shape (...)
+        """
+        if self.margins is not None:
+            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            others = ~np.eye(values.shape[-1], dtype=bool)
+            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
+            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
+        if self.form != RATIO:
+            return np.maximum(self.distance(names, values), 0.0)
+        smallest, largest = _ends(values)
+        with np.errstate(invalid="ignore"):
+            over = self.bound * largest - smallest
+        return np.where(np.isfinite(over), np.maximum(over, 0.0), 0.0)
+
+    def distance(self, names: list[Any], values: Floats) -> Floats:
+        """Return the violation of the limit by rates, negative if there is slack.
+
+        Parameters
+        ----------
+        names : list
+            Names of the subgroups.
+        values : ndarray of shape (..., m)
+            Rates of the subgroups; NaN is ignored.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            −∞ if all rates are undefined.
+        """
+        if self.compares:
+            smallest, largest = _ends(values)
+            with np.errstate(invalid="ignore"):
+                if self.form == GAP:
+                    over = largest - smallest - self.bound
+                else:
+                    quotient = np.where(largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0)
+                    over = self.bound - quotient
+            return np.where(np.isfinite(largest), over, -np.inf)
+        over = values - self.bounds(names)
+        over = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over)
+        return np.asarray(over.max(axis=-1))
+
+    def value(self, values: Floats) -> float:
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit."""
+        if np.isnan(values).all():
+            return float("nan")
+        smallest, largest = map(float, _ends(values))
+        if self.form == GAP:
+            return largest - smallest
+        if self.form == RATIO:
+            return smallest / largest if largest > 0 else 1.0
+        return largest if self.form == AT_MOST else smallest
+
+    def terms(self, strata: Strata) -> Terms:
+        """Return the terms of the rates."""
+        return self.rate.terms(strata)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a limit is neither true nor false; write two limits, not a chain: {self!r}")
+
+    def __str__(self) -> str:
+        if isinstance(self.bound, tuple):
+            others = "" if len(self.bound) == 1 else " for the others"
+            each = [f"{value:g}{others if name is None else f' for {name}'}" for name, value in self.bound]
+            return f"{self.rate}: {self.form} {', '.join(each)}"
+        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        return f"{self.rate}: {sense} {self.bound:g}"
+
+    def __repr__(self) -> str:
+        sign = "<=" if self.from_above else ">="
+        left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
+        right = dict(self.bound) if isinstance(self.bound, tuple) else self.bound
+        return f"{left} {sign} {right!r}"
+
+
+def _ends(values: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest defined rate, ∞ and −∞ if there is none."""
+    defined = ~np.isnan(values)
+    return (
+        np.where(defined, values, np.inf).min(axis=-1, initial=np.inf),
+        np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf),
+    )
+
+
+def _number(rate: Rate, bound: Any) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
+        raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}")
+    value = float(bound)
+    if not np.isfinite(value):
+        raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
+    if rate.kind != "cost" and not 0.0 <= value <= 1.0:
+        percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
+        raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}{percent}")
+    return value
