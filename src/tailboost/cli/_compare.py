@@ -31,7 +31,6 @@ from tailboost.cli._shared import (
     warn,
     write_out,
 )
-from tailboost.cli._tables import repeated_ids
 from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
@@ -109,7 +108,7 @@ def compare_methods(
     target: given.Target,
     group: given.Groups = None,
     drop: given.Drop = None,
-    identity: given.Identity = None,
+    cluster: given.FitCluster = None,
     keep: given.Keep = None,
     rows: Annotated[
         int | None, typer.Option(min=200, help="Rows to use, drawn with the classes' shares; by default all.")
@@ -140,8 +139,7 @@ def compare_methods(
     with bad_input():
         alphas = checked_alphas("--alpha", alphas)
     refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    aside = [*(drop or []), *([] if identity is None else [identity])]
-    table, _ = read_to_fit(data, target, group or (), aside, keep or (), sep=sep)
+    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
     make_folder(out)
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
@@ -150,7 +148,7 @@ def compare_methods(
         table.data.loc[taken],
         table.target[taken],
         table.groups.loc[taken] if group else None,
-        split_by=repeated_ids(data, identity, taken, sep),
+        split_by=None if clusters is None else clusters[taken],
         methods=chosen,
         alphas=alphas,
         repeats=repeats,
@@ -163,7 +161,7 @@ def compare_methods(
             target=target,
             group=group,
             drop=drop,
-            id=identity,
+            cluster=cluster,
             keep=keep,
             rows=rows,
             methods=methods,
