@@ -191,7 +191,7 @@ class Stop:
         return self.kind in (StopKind.TIME, StopKind.INTERRUPT)
 
 
-class Rule(Protocol[State]):
+class Player(Protocol[State]):
     """A weight player: frozen hyper-parameters and three pure functions."""
 
     def start(self, units: Units) -> State:
@@ -392,13 +392,13 @@ class Stopping:
 class Game(Generic[State]):
     """The state of a game: the player's state and the trace so far; `play` continues it."""
 
-    rule: Rule[State]
+    rule: Player[State]
     units: Units
     state: State
     trace: Trace
 
     @classmethod
-    def new(cls, rule: Rule[State], units: Units) -> Game[State]:
+    def new(cls, rule: Player[State], units: Units) -> Game[State]:
         """Set up a game that has not been played yet."""
         keep = units.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO
         return cls(rule, units, rule.start(units), Trace(unit_weights=[] if keep else None))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tailboost._typing import Floats
 from tailboost.combiners import Combiner
-from tailboost.game import Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
+from tailboost.game import Game, Player, Response, Stop, StopKind, Stopping, Turn, Units
 from tailboost.targets import DECIMALS
 from tailboost.validation import Goal, Scheme
 
@@ -65,7 +65,7 @@ class Plan:
     """Everything that defines a classifier's game."""
 
     units: Units  # what gets weight
-    rule: Rule[Any]  # the weight player
+    rule: Player[Any]  # the weight player
     combiner: Combiner  # turns the hypotheses into one classifier
     demand: Demand | None = None  # how far a learner is grown; without one learners are fitted whole
 

@@ -74,8 +74,8 @@ def evaluate(
         say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
     else:
         say(
-            "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds alone "
-            f"with about 95 % confidence, for independent values of {cluster}."
+            "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds "
+            f"alone with about 95 % confidence, for independent values of {cluster}."
         )
     if measured is not None:
         tell("")

@@ -134,8 +134,8 @@ Costs = Annotated[
     typer.Option(
         metavar="FILE",
         help="CSV table of costs for 'cost()', with a column for each prediction. Either a row for each true "
-        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a row "
-        "for each row of DATA.",
+        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a "
+        "row for each row of DATA.",
     ),
 ]
 Rates = Annotated[

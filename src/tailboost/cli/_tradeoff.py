@@ -46,7 +46,7 @@ def tradeoff(
         typer.Option(
             metavar="RATE",
             help="Rate that is limited along the curve: 'gap(selected(yes, by=sex))', "
-            "'largest(error(by=cell))'. Default: the rate of the first limit of the fit, or the overall error.",
+            "'largest(error(by=cell))'. Default: the rate of the fit's first limit, or the overall error.",
         ),
     ] = None,
     objective: Annotated[
