@@ -53,8 +53,10 @@ def read_to_fit(
     ids = _drop_ids(table, keep or [])
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
-    sites = None if cluster is None else datasets.read_raw(data, sep)[cluster]
-    alone = sites is None or sites.is_unique or sites.isna().any()
+    if cluster is None:
+        return table, ids, None
+    sites = datasets.read_raw(data, sep)[cluster]
+    alone = sites.is_unique or sites.isna().any()
     return table, ids, None if alone else sites.astype(str).to_numpy()
 
 

@@ -59,15 +59,13 @@ def certify(
 ) -> None:
     """Compute confidence bounds for a model's errors or rates from fresh rows.
 
-    DATA are rows that no fit and no selection used. All bounds hold together with the given confidence.
-    Bounded are the rates of --rate, else the limits of the fit, else the errors by class and group, with the
-    targets of --max-error or of the fit. The command fails if more than 5 % of the rows are training rows.
+    DATA are rows that no fit and no selection used. All bounds hold together with the given confidence. The
+    bounds are for the rates of --rate; by default for the limits of the fit; without limits for the errors by
+    class and group, beside the targets of --max-error or of the fit. The command fails if more than 5 % of
+    the rows are training rows.
     """
     targets, asked = read_targets(max_error), read_rates(rate)
-    try:
-        low, high = (None, None) if cost_range is None else map(read_number, cost_range.split(","))
-    except ValueError:
-        raise BadInput(f"--cost-range: {cost_range!r} must be two numbers, as 0,50000") from None
+    between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = StoredModel.read(model)
     classifier = stored.classifier
     by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
@@ -92,7 +90,7 @@ def certify(
             max_error=None if by_rates else targets,
             rates=[spelled(one, labels, columns, table) for one in asked] or None,
             costs=None if table is None else table.by_row,
-            cost_range=None if low is None else (low, high),
+            cost_range=between,
             equal_rows=equal_rows,
             clusters=rows.clusters,
         )
@@ -100,6 +98,14 @@ def certify(
         tell_json(certificate.to_dict())
     else:
         tell(str(certificate))
+
+
+def _two_numbers(option: str, text: str) -> tuple[float, float]:
+    try:
+        low, high = map(read_number, text.split(","))
+    except ValueError:
+        raise BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
+    return low, high
 
 
 def calibrate(
@@ -121,12 +127,12 @@ def calibrate(
     ] = None,
     sep: given.Sep = ",",
 ) -> None:
-    """Select the point with the smallest overall error whose targets are certified on fresh rows.
+    """Select a point of the trade-off curve whose targets are certified on fresh rows.
 
-    DATA are rows that no fit used. Bounds on other rates need further rows (`tailboost certify`). The default
-    for --max-error and --limit is those of the fit. If no point is certified, no model is written and the
-    exit code is 1. Each attempt is recorded in a file. A later attempt counts all recorded ones, and needs
-    rows that none of them used.
+    The selected point has the smallest overall error of all certified points. DATA are rows that no fit used.
+    Bounds on other rates need further rows (`tailboost certify`). The default for --max-error and --limit is
+    those of the fit. If no point is certified, no model is written and the exit code is 1. Each attempt is
+    recorded in a file. A later attempt counts all recorded ones, and needs rows that none of them used.
     """
     targets, limits = read_targets(max_error), read_limits(limit)
     if targets is not None and limits:

@@ -86,11 +86,9 @@ def reproduce(
 
 def _experiments() -> Any:
     """Return the package ``experiments`` of the checkout of this package; None outside a checkout."""
-    checkout = next(
-        (folder for folder in Path(tailboost.__file__).parents if (folder / "experiments").is_dir()), None
-    )
+    checkout = Path(tailboost.__file__).parents[2]
     if "experiments" not in sys.modules:  # `python -m experiments` has imported it
-        if checkout is None or not (checkout / "experiments" / "_experiment.py").is_file():
+        if not (checkout / "experiments" / "_experiment.py").is_file():
             return None
         sys.path.insert(0, str(checkout))
     return import_module("experiments")

@@ -41,12 +41,12 @@ def evaluate(
         data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
     ) as rows:
         ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
+        by_column = {} if rows.groups is None else rows.groups
         groups = stored.group_arguments(rows)
         predicted = classifier.predict(rows.features, **groups)
         deferred = classifier.defers(rows.features, **groups) if can_defer(classifier) else None
         leakage = warn_of_leakage(classifier, rows.features)
         measured = measured_rates(asked or fitted_rates(classifier, columns), stored, rows, costs, sep)
-    by_column = {} if rows.groups is None else rows.groups
     targets = targets_by_name(classifier)
     errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)
     if as_json:

@@ -76,8 +76,8 @@ def monitor(
 ) -> None:
     """Test bounds on a model's errors or rates on a batch of later rows, in addition to earlier batches.
 
-    Tested are the bounds of --certificate, the targets of --max-error, or the limits of --limit. The default
-    is those of the calibration or fit. If all bounds are true, the probability of any alarm, over all
+    The command tests the bounds of --certificate, the targets of --max-error, or the limits of --limit; by
+    default those of the calibration or fit. If all bounds are true, the probability of any alarm, over all
     batches, is at most 5 % (1 - P). Rows without labels wait: give the batch again when the labels are known.
     Columns, scores and predictions are compared with those of the first rows, without labels and alarms.
 
