@@ -1,4 +1,4 @@
-"""What was meant is understood, or said: the mistakes of people who see the library for the first time."""
+"""Mistakes of new users are understood, or the message explains them."""
 
 import warnings
 

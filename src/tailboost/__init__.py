@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from tailboost import classifiers as classifiers
     from tailboost import dask as dask
     from tailboost import learners as learners
     from tailboost import rates as rates
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.learners import torch as torch
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
+    from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.loss_objective import CVaR as CVaR
     from tailboost.selection.loss_objective import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule

@@ -1,4 +1,4 @@
-"""The experiments on tables at toy size: they run, resume and report what other formulas give."""
+"""The experiments on tables at toy size: they run, resume and agree with other formulas."""
 
 import json
 from functools import partial
@@ -114,7 +114,7 @@ def test_rounds_one_by_one_are_the_rounds_of_one_fit():
     [
         ([0.5, 0.4, 0.4, 0.4], 1, 0.0, 3),
         ([0.5, 0.4, 0.3, 0.2], 1, 1e-3, 4),
-        ([0.5, 0.0, 0.0, 0.0], 3, 1e-3, 2),  # it cannot fall below 0
+        ([0.5, 0.0, 0.0, 0.0], 3, 1e-3, 2),  # at least 0
         ([0.5, 0.25, 0.0625, 0.03125], 1, 0.25, 2),  # a fall of tol itself does not count
         ([0.5, 0.5, 0.5, 0.25], 3, 0.0, 4),
     ],
@@ -138,7 +138,7 @@ def test_tables(tmp_path, monkeypatch, toys):
 
 
 def test_worst_class_tables(tmp_path, monkeypatch, toys):
-    """Beside errors counted here; the cells of the trade-off serve, and who is chosen never saw test rows."""
+    """Compared with errors counted here; the selection uses no test rows."""
 
     def two_opponents(bench, only=()):
         y = bench.rows.train.y
