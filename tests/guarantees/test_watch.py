@@ -8,7 +8,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.report import render_watch
+from tailboost.app.report import render_monitor
 from tailboost.guarantees.drift import Reference
 from tailboost.guarantees.monitor import _digest as digest_of
 from tailboost.guarantees.monitor import certificate_from
@@ -326,7 +326,7 @@ def test_page_draws_every_bound():
     watch = claims(c0=0.25, c1=0.15)
     for k, error in enumerate([0.2, 0.2, 0.5, 0.9]):
         watch = watch.add(Ruler(), *rows(500, k, (error, 0.1))[:2], name=f"<{k}>")
-    page = render_watch(watch, "A <title>")
+    page = render_monitor(watch, "A <title>")
     assert "A &lt;title&gt;" in page
     assert "<script" not in page
     assert "class 0" in page
@@ -444,7 +444,7 @@ def test_watch_against_limits():
         pytest.approx(share[0] / share[1]),
     )
     assert "gap" in str(watch)
-    assert "gap" in render_watch(watch)
+    assert "gap" in render_monitor(watch)
     with pytest.raises(ValueError, match="give one of them"):
         tb.Monitor.against(Sayer(), 0.2, limits=limits)
     X, y, groups = said_rows(1500, 8, {"f": 0.3, "m": 0.7})

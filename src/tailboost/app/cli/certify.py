@@ -208,7 +208,7 @@ def card(
     DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
     noted at the fit. The default for --group is the columns of the fit.
     """
-    from tailboost.app.report import Card  # slow to import
+    from tailboost.app.report import ModelCard  # slow to import
 
     for path in out or []:
         check_output("--out", path, model, data)
@@ -218,7 +218,7 @@ def card(
     stored = StoredModel.read(model)
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
-        model_card = Card.of(
+        model_card = ModelCard.of(
             stored.classifier,
             rows.features,
             rows.y,

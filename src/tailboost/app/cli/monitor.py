@@ -34,7 +34,7 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
     write_out,
 )
-from tailboost.app.report import render_watch
+from tailboost.app.report import render_monitor
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import certificate_from, looked_at
 
@@ -90,13 +90,13 @@ def monitor(
         with bad_input("--state: "):
             stack.enter_context(held(state))
         stored = StoredModel.read(model)
-        columns, watch = _read_state(state, model)
-        if watch is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
+        columns, evidence = _read_state(state, model)
+        if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
             raise BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error, --limit and --reference"
             )
-        tested = Tested.of(stored, certificate, max_error, limit) if watch is None else None
+        tested = Tested.of(stored, certificate, max_error, limit) if evidence is None else None
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         with warnings_as_lines():
@@ -104,13 +104,13 @@ def monitor(
             y = _labels(stored, rows, target)
             with bad_input(f"{data}: "):
                 if tested is not None:
-                    watch = tested.start(columns, rows.groups, confidence)
+                    evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
                         first = stored.read_rows(reference, sep, purpose="compare with", columns=columns)
                         looks = looked_at(stored.whole, _features(stored, first), first.groups)
-                        watch = watch.compared_with(looks)
-                assert watch is not None
-                watch = watch.add(
+                        evidence = evidence.compared_with(looks)
+                assert evidence is not None
+                evidence = evidence.add(
                     stored.whole,
                     _features(stored, rows),
                     y,
@@ -119,17 +119,17 @@ def monitor(
                     equal_rows=equal_rows,
                     clusters=rows.clusters,
                 )
-        document = {"model": _digest(model), "group": columns, "monitor": watch.to_dict()}
+        document = {"model": _digest(model), "group": columns, "monitor": evidence.to_dict()}
         write_out(state, json.dumps(document, allow_nan=False), "--state")
     if page is not None:
-        write_out(page, render_watch(watch, f"{model.name}: monitor"), "--page")
+        write_out(page, render_monitor(evidence, f"{model.name}: monitor"), "--page")
         say_aside(f"Page: {page}")
     if as_json:
-        tell_json(watch.summary())
+        tell_json(evidence.summary())
     else:
-        tell(str(watch))
-    if watch.alarms:
-        warn(watch.verdict)
+        tell(str(evidence))
+    if evidence.alarms:
+        warn(evidence.verdict)
         raise typer.Exit(ALARM)
 
 
@@ -140,14 +140,14 @@ def _read_state(state: Path, model: Path) -> tuple[list[str], Monitor | None]:
     with bad_input(f"--state {state}: "):
         try:
             document = json.loads(state.read_text(encoding="utf-8"))
-            columns, watch = list(document["group"]), Monitor.from_dict(document["monitor"])
+            columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
             raise ValueError(f"the file is no state of `tailboost monitor` ({failure})") from None
     if document["model"] != _digest(model):
         raise BadInput(
             f"--state: {str(state)!r} belongs to another model than {str(model)!r}; give a new file"
         )
-    return columns, watch
+    return columns, evidence
 
 
 def _digest(path: Path) -> str:
