@@ -125,13 +125,13 @@ def test_recorded_runs_stop_by_the_estimators_rule(value, patience, tol, rounds)
 
 def test_tables(tmp_path, monkeypatch, toys):
     monkeypatch.setattr(tables, "SETS", ("two",))
-    monkeypatch.setattr(tables, "COMPARED", ("adalpboost", "groupdroboost", "erm", "coinflip"))
+    monkeypatch.setattr(tables, "COMPARED", ("adalpboost", "groupdroboost", "erm", "random-guess"))
     monkeypatch.setattr(tables, "BASELINES", ("erm",))
     monkeypatch.setattr(tables, "GROUP_ROUNDS", 2)
     found, text = play_twice("tables", tmp_path, repeats=2)
     two = found["sets"]["two"]
-    assert {"AdaLPBoost", "Coin flip", "Group DRO boosting over side", tables.WORST_CLASS} <= set(two)
-    coin = two["Coin flip"]["CVaR 0.1"]["expected"]
+    assert {"AdaLPBoost", "Random guess", "Group DRO boosting over side", tables.WORST_CLASS} <= set(two)
+    coin = two["Random guess"]["CVaR 0.1"]["expected"]
     assert (coin["mean"], coin["n"]) == (0.5, 2)
     assert two[tables.WORST_CLASS]["CVaR 0.1"]["expected"] is None  # its λ was not chosen for one
     assert "## two: 2 splits, mean ± 95 %" in text
