@@ -153,11 +153,11 @@ def test_names_are_those_of_the_table(files):
             ["--limit", "gap(slected(yes)) <= .1"],
             "--limit: .*at 'slected', character 5.*did you mean 'selected'",
         ),
-        (["--limit", "error()"], "compared with nothing"),
+        (["--limit", "error()"], "has no bound"),
         (["--limit", "gap(error(by=sex)) <= .1"], "add --group sex"),
         (["--limit", "error(by=group) <= .1"], "name their column: --group"),
         (["--limit", "miss(ja) <= .1"], "no class is called 'ja'"),
-        (["--objective", "error() <= .1"], "is a limit; give it as --limit"),
+        (["--objective", "error() <= .1"], "is a limit; use --limit"),
         (["--objective", "worst_clas"], "worst_class"),
         (
             ["--method", "forest", "--limit", "error() <= .1"],
