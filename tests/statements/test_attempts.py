@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.statements.attempts import call_key, read_attempts, same_rows, write_attempts
-from tailboost.statements.judged import judged_rows
+from tailboost.statements.judged import fresh_rows
 
 LIMIT = [rates.error(by="group") <= 0.26]
 
@@ -31,9 +31,7 @@ def test_a_call_is_named_by_rows_with_their_labels_groups_and_clusters(tuned):
     of = np.repeat(np.arange(10), 4)
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked"):
-        judged = judged_rows(
-            mix, X[rows], y[rows], groups[rows], [LIMIT[0].rate], (), clusters=clusters[rows]
-        )
+        judged = fresh_rows(mix, X[rows], y[rows], groups[rows], [LIMIT[0].rate], (), clusters=clusters[rows])
         return call_key(mix, judged, asked)
 
     first = key()

@@ -234,7 +234,7 @@ def test_one_answering_member_has_one_rule(mixture):
     assert np.array_equal(alone.predict_shares(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
     cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
     every = {"class": [0, 1, 2]}
-    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], units=every)
+    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], subgroups=every)
     assert cert.bounds == answers.bounds
     assert "'predict' is also what 'predict_shares' draws: one member has the whole share." in cert.notes
     # A calibration may have been about the rule that draws: it can still be rechecked.
@@ -258,8 +258,8 @@ def test_any_classifier_and_any_answers(mixture):
     cert = tb.certify(forest, X[FRESH], y, **given)
     assert {b.rule for b in cert.bounds} == {"predict"}  # its probabilities are no randomised rule
     every = {"class": [0, 1, 2]}
-    labels = tb.certify(forest.predict(X[FRESH]), None, y, units=every, **given)
-    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, units=every, **given)
+    labels = tb.certify(forest.predict(X[FRESH]), None, y, subgroups=every, **given)
+    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, subgroups=every, **given)
     assert labels.bounds == shares.bounds == cert.bounds
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], Y[TRAIN])
     assert tb.certify(pipeline, X[FRESH], y).bound("mean").n == 1200
@@ -311,12 +311,12 @@ def test_targets(mixture):
     assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 6 + ["worst"] * 2
     named = tb.certify(mixture, *given, max_error={1: 0.01})
     assert named.certified is False
-    assert {b.unit for b in named.bounds if b.target is not None} == {1}
+    assert {b.subgroup for b in named.bounds if b.target is not None} == {1}
     assert tb.certify(mixture, *given).certified is None
     of_groups = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error=0.7)
     assert {b.kind for b in of_groups.bounds if b.target is not None} == {"group", "worst"}
     of_cells = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error={(0, "a"): 0.7})
-    assert [b.unit for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
+    assert [b.subgroup for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
     with pytest.raises(ValueError, match="no class is called 9"):
         tb.certify(mixture, *given, max_error={9: 0.1})
     with pytest.raises(ValueError, match="names a class and a group"):
@@ -326,7 +326,7 @@ def test_targets(mixture):
 def test_a_table_of_groups(mixture):
     table = pd.DataFrame({"side": GROUPS[FRESH], "old": X[FRESH][:, 1] > 0})
     cert = tb.certify(mixture, X[FRESH], Y[FRESH], groups=table)
-    names = {b.unit for b in cert.bounds if b.kind == "group"}
+    names = {b.subgroup for b in cert.bounds if b.kind == "group"}
     assert names == {("side", "a"), ("side", "b"), ("old", False), ("old", True)}
     for same in (table.to_dict("series"), {"side": GROUPS[FRESH], "old": table["old"].to_numpy()}):
         assert tb.certify(mixture, X[FRESH], Y[FRESH], groups=same).bounds == cert.bounds
@@ -457,7 +457,7 @@ def test_calibrated_targets(mixture, rule, tmp_path):
     losses = point.predict(X[FRESH]) != Y[FRESH]
     if rule == "predict":
         for b in cert.bounds:
-            inside = losses[Y[FRESH] == b.unit]
+            inside = losses[Y[FRESH] == b.subgroup]
             assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05 * 6 / np.pi**2
     assert not hasattr(mixture, "certificate_")
     assert not hasattr(point.reweight(alpha=0.5), "certificate_")
@@ -522,7 +522,7 @@ def test_groups_have_the_names_that_a_fit_gives_them(form):
     }[form]  # fmt: skip
     fitted = tb.GroupDROBoostClassifier(TREE, n_estimators=1).fit(X[FRESH], Y[FRESH], groups=given)
     bounds = tb.certify(Y[FRESH], None, Y[FRESH], groups=given).bounds
-    assert [b.unit for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
+    assert [b.subgroup for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
 
 
 def test_groups_have_targets(mixture):
@@ -530,7 +530,7 @@ def test_groups_have_targets(mixture):
     clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     for model in (clf, mixture):  # one that was fitted for these groups, one that was not
         point = tb.calibrate(copy.copy(model), X[FRESH], Y[FRESH], max_error=0.4, groups=GROUPS[FRESH])
-        assert {b.unit for b in point.certificate_.bounds} == {"a", "b"}
+        assert {b.subgroup for b in point.certificate_.bounds} == {"a", "b"}
 
 
 def test_calibrate_refuses(mixture):
@@ -592,7 +592,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     cert = tb.certify(clf, X[only], Y[only], groups=GROUPS[only])
     assert (cert.bound("group", "b").upper, cert.bound("group", "b").n) == (1.0, 0)
     assert cert.bound("worst", "group").upper == cert.bound("worst", "cell").upper == 1.0
-    assert {b.unit for b in cert.bounds if b.kind == "cell"} == {(k, g) for k in range(3) for g in "ab"}
+    assert {b.subgroup for b in cert.bounds if b.kind == "cell"} == {(k, g) for k in range(3) for g in "ab"}
     assert "No row is of these groups, so that their bounds are 1, and that of the worst: b." in cert.notes
     assert cert.bound("worst", "group").name == "worst group"
     # The level is shared by the units with rows alone.
@@ -606,7 +606,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     table = {"side": GROUPS[TRAIN], "old": X[TRAIN][:, 1] > 0}
     clf.fit(X[TRAIN], Y[TRAIN], groups=table)
     cert = tb.certify(clf, X[only], Y[only], groups={"side": GROUPS[only]})  # one of its columns
-    assert {b.unit: b.upper == 1 for b in cert.bounds if b.kind == "group"} == {
+    assert {b.subgroup: b.upper == 1 for b in cert.bounds if b.kind == "group"} == {
         ("side", "a"): False,
         ("side", "b"): True,
     }
@@ -619,7 +619,9 @@ def test_units_are_listed():
     assert [b.name for b in seen.bounds if b.kind == "worst"] == [
         "worst class seen", "worst group seen", "worst cell seen",
     ]  # fmt: skip
-    listed = tb.certify(answers, None, y, groups=groups, units={"group": ["a", "b", "c"], "class": [0, 1]})
+    listed = tb.certify(
+        answers, None, y, groups=groups, subgroups={"group": ["a", "b", "c"], "class": [0, 1]}
+    )
     assert [(b.name, b.upper) for b in listed.bounds if b.kind == "worst"][1:] == [
         ("worst group", 1.0),
         ("worst cell", 1.0),
@@ -629,9 +631,9 @@ def test_units_are_listed():
     third = tb.certify(np.where(np.arange(60) == 5, 2, y), None, y)  # a label answered that no row has
     assert (third.bound("class", 2).upper, third.bound("worst", "class").upper) == (1.0, 1.0)
     shares = np.eye(3)[answers]
-    assert tb.certify(shares, None, y, units={"class": [0, 1, 2]}).bound("class", 2).n == 0
-    table = tb.certify(answers, None, y, groups={"g": groups}, units=[("g", "a"), ("g", "c")])
-    assert [b.unit for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
+    assert tb.certify(shares, None, y, subgroups={"class": [0, 1, 2]}).bound("class", 2).n == 0
+    table = tb.certify(answers, None, y, groups={"g": groups}, subgroups=[("g", "a"), ("g", "c")])
+    assert [b.subgroup for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
     for units, says in [
         ("abc", "units must be a list of the groups"),
         ({"groups": ["a"]}, "units must be a list"),
@@ -639,9 +641,9 @@ def test_units_are_listed():
         ([("g", "a")], "units must name groups as bounds do, as values of groups"),
     ]:
         with pytest.raises(ValueError, match=says):
-            tb.certify(answers, None, y, groups=groups, units=units)
+            tb.certify(answers, None, y, groups=groups, subgroups=units)
     with pytest.raises(ValueError, match="groups is not given"):
-        tb.certify(answers, None, y, units=["a"])
+        tb.certify(answers, None, y, subgroups=["a"])
 
 
 def test_a_classifier_without_classes_answers_what_it_answers():
@@ -666,7 +668,7 @@ def test_no_target_is_certified_without_rows(mixture, model):
         tb.calibrate(mixture, X[only], Y[only], 0.5, **given)
     assert [s.name for s in raised.value.shortfalls] == ["group b"]
     point = tb.calibrate(mixture, X[only], Y[only], {"a": 0.5}, previous=raised.value, **given)
-    assert [b.unit for b in point.certificate_.bounds] == ["a"]
+    assert [b.subgroup for b in point.certificate_.bounds] == ["a"]
     assert any(note.startswith("Attempt 1: it spent 0.608") for note in point.certificate_.notes)
 
 

@@ -36,7 +36,7 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
     assert cert.certified
     both = tb.certify(a, None, y, groups=groups, rates=["selected(yes, by=sex)"])
     for bound in both.rates:
-        inside = a[groups["sex"] == bound.unit] == "yes"
+        inside = a[groups["sex"] == bound.subgroup] == "yes"
         n, k = len(inside), int(inside.sum())
         assert bound.n == n
         assert bound.upper == pytest.approx(beta.ppf(1 - 0.05 / 4, k + 1, n - k))
@@ -53,10 +53,10 @@ def test_gaps_and_ratios_follow_from_their_units():
     # What is asked twice is paid for once.
     assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
     assert (gap.certified, gap.name, cert.certified) == (True, "gap seen", None)
-    listed = tb.certify(a, None, y, groups=groups, rates=limits, units=[("sex", "f"), ("sex", "m")])
+    listed = tb.certify(a, None, y, groups=groups, rates=limits, subgroups=[("sex", "f"), ("sex", "m")])
     assert (listed.rates[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
-    assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["unit"] == "gap"
+    assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["subgroup"] == "gap"
     assert pickle.loads(pickle.dumps(cert)) == cert
 
 
@@ -78,14 +78,14 @@ def test_units_without_rows_have_the_trivial_bound_and_are_named():
         y,
         groups=one,
         rates=[rates.gap(SELECTED) <= 0.9],
-        units={"group": [("sex", "f"), ("sex", "m")]},
+        subgroups={"group": [("sex", "f"), ("sex", "m")]},
     )
     f, m, gap = cert.rates
     assert (m.n, m.lower, m.upper, m.estimate) == (0, 0.0, 1.0, None)
     assert gap.upper == max(f.upper, 1 - f.lower)
     assert any("share answered 'yes' by sex of m" in note for note in cert.notes)
     never = tb.certify(
-        np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], units={"class": NAMES}
+        np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], subgroups={"class": NAMES}
     )
     assert never.rates[0].lower == 0.0
     assert never.certified is False
@@ -104,7 +104,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
     cert = tb.certify(
         Fitted(), X, NAMES[(X[:, 0] > 0).astype(int)], groups=groups, rates=[rates.gap(SELECTED) <= 0.9]
     )
-    assert [(b.unit, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
+    assert [(b.subgroup, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
 
 
 def test_costs_between_their_least_and_largest():
@@ -221,7 +221,7 @@ def failures(setting, n, times, delta):
         answered = JudgedRows(Answered.of(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]}))
         fails = False
         for bound in rate_bounds(stated, answered, delta):
-            true = truth.get(bound.unit)
+            true = truth.get(bound.subgroup)
             if bound.rate.kind == "precision":
                 true = 0.5
             if bound.rate.kind == "cost":
@@ -303,7 +303,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     X, y, groups = rows(3000, 1)
     point = tb.calibrate(mix, X, y, groups=groups)
     assert point.certificate_.certified
-    assert [(b.unit, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
+    assert [(b.subgroup, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
     assert point.limits == mix.limits
     assert "The point was chosen within" in point.certificate_.notes[-1]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
@@ -393,7 +393,7 @@ def passing_failures(n, times, delta):
         known = {"sex": ["f", "m"]}
         answered = JudgedRows(Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known=known))
         wrong += not all(
-            b.lower - 1e-12 <= truth[b.rate.kind][b.unit] <= b.upper + 1e-12
+            b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
             for b in rate_bounds(stated, answered, delta)
         )
         kept += all(
@@ -456,7 +456,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     alone = tb.certify(mix, X, y, groups=groups, rates=["answered_error(by=class)", "error()"])
     for bound in alone.rates:
         counted = rates.measure(bound.rate, y, answers, groups=groups, deferred=passed)
-        assert bound.estimate == pytest.approx(counted[bound.unit])
+        assert bound.estimate == pytest.approx(counted[bound.subgroup])
     assert [b.n for b in alone.rates[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
     both = tb.certify(mix, X, y, groups=groups)
     assert [str(b.rate) for b in both.rates] == [

@@ -30,7 +30,7 @@ from tailboost.cli._shared import (
 )
 from tailboost.cli._targets import read_targets, stated_max_error, targets_by_label
 from tailboost.report import render_watch
-from tailboost.statements.watch import certificate_from, looked_at
+from tailboost.statements.watch import monitored_columns
 
 ALARM = 3
 
@@ -100,7 +100,7 @@ def watch(
                     found = asked.begun(columns, groups, confidence)
                     if reference is not None:
                         before = stored.rows_of(reference, sep, purpose="compare with", columns=columns)
-                        looked = looked_at(stored.whole, _features(stored, before), before.groups)
+                        looked = monitored_columns(stored.whole, _features(stored, before), before.groups)
                         found = found.compared_with(looked)
                 assert found is not None
                 found = found.add(
@@ -186,17 +186,17 @@ class Asked:
             labels = self.classifier.classes_.tolist()
             said = [spelled(each, labels, columns, None) for each in self.limits]
             with bad_input("--limit: "):
-                return Watch.against(self.classifier, limits=said, units=units, confidence=confidence)
+                return Watch.against(self.classifier, limits=said, subgroups=units, confidence=confidence)
         named = targets_by_label(self.max_error, self.classifier.classes_, columns)
         with bad_input("--max-error: "):
-            return Watch.against(self.classifier, named, units=units, confidence=confidence)
+            return Watch.against(self.classifier, named, subgroups=units, confidence=confidence)
 
 
 def _certificate(path: Path) -> Certificate:
     """Return the certificate of a file."""
     with bad_input(f"--certificate {path}: "):
         try:
-            return certificate_from(json.loads(path.read_text(encoding="utf-8")))
+            return Certificate.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (KeyError, TypeError, AttributeError) as failure:
             raise ValueError(f"this is not what `tailboost certify --json` prints ({failure})") from None
 

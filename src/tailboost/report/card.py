@@ -163,7 +163,7 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     if worst.estimate is None:
         return f"Of {worst.name} there is no row among the {certificate.n_rows:,} of {rows_are}."
     return (
-        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.unit}, is wrong in "
+        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.subgroup}, is wrong in "
         f"{100 * worst.estimate:.1f} % of its rows; with {100 * certificate.confidence:g} % confidence in at "
         f"most {np.ceil(1000 * worst.upper - 1e-9) / 10:.1f} %, if later rows are like these."
     )
