@@ -56,7 +56,7 @@ def models() -> dict[str, tuple[Any, Any]]:
         tb.AdaLPBoostClassifier(HistTreeClassifier(max_depth=2), n_estimators=3, random_state=0), THREE,
     )  # fmt: skip
     try:
-        from tailboost.torch import TorchClassifier, nets
+        from tailboost.learners.torch import TorchClassifier, nets
     except ImportError:
         return found
     net = TorchClassifier(nets.mlp_100_100, steps=5, random_state=0)

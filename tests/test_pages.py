@@ -11,7 +11,8 @@ for needed in ("typer", "rich", "jinja2", "pandas"):
 
 from typer.testing import CliRunner
 
-from tailboost import cli, rates
+from tailboost import rates
+from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMES = ["bank", "hospital"]

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
 from tailboost.classifiers import __all__ as classifiers
-from tailboost.registry import METHODS
 
 MODULES = [
-    "tailboost", "tailboost.statements.calibration", "tailboost.statements.certificates",
-    "tailboost.storage.checkpoints",
-    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
-    "tailboost.game", "tailboost.rates",
-    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.storage", "tailboost.plotting",
-    "tailboost.published",
-    "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
+    "tailboost", "tailboost.guarantees.calibration", "tailboost.guarantees.certificates",
+    "tailboost.boosting.checkpoints",
+    "tailboost.selection.combiners", "tailboost.rates.bounds", "tailboost.app.datasets", "tailboost.classifiers.decisions",
+    "tailboost.boosting.game", "tailboost.rates",
+    "tailboost.app.table_encoder", "tailboost.learners", "tailboost.rates.metrics", "tailboost.storage", "tailboost.app.plotting",
+    "tailboost.classifiers.published",
+    "tailboost.app.registry", "tailboost.app.report", "tailboost.guarantees.robustness", "tailboost.boosting.players", "tailboost.solvers",
 ]  # fmt: skip
 
 

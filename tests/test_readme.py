@@ -34,7 +34,7 @@ def test_the_blocks_of_python_run_one_after_the_other(tmp_path, monkeypatch):
 def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch):
     testing = pytest.importorskip("typer.testing")
     pytest.importorskip("matplotlib")
-    from tailboost import cli
+    from tailboost.app import cli
 
     monkeypatch.chdir(tmp_path)
     lines = re.findall(r"^    tailboost (.*)$", README, flags=re.MULTILINE)

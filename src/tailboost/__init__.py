@@ -22,45 +22,45 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
     from tailboost import torch as torch
+    from tailboost.app.report import Card as Card
+    from tailboost.app.report import Results as Results
+    from tailboost.app.report import compare as compare
+    from tailboost.app.report import render as render
+    from tailboost.boosting.ensemble import AdditiveEnsemble as AdditiveEnsemble
+    from tailboost.boosting.ensemble import MixtureEnsemble as MixtureEnsemble
+    from tailboost.boosting.game import Stop as Stop
+    from tailboost.boosting.game import StopKind as StopKind
+    from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
-    from tailboost.combiners import AdditiveEnsemble as AdditiveEnsemble
-    from tailboost.combiners import CVaR as CVaR
-    from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
-    from tailboost.combiners import WorstRow as WorstRow
-    from tailboost.confidence import rows_needed as rows_needed
-    from tailboost.decisions import Decisions as Decisions
-    from tailboost.decisions import RandomizedDecision as RandomizedDecision
-    from tailboost.game import Stop as Stop
-    from tailboost.game import StopKind as StopKind
-    from tailboost.game import Trace as Trace
-    from tailboost.groups import GroupColumns as GroupColumns
-    from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
-    from tailboost.mixture import Rule as Rule
-    from tailboost.mixture import RulePart as RulePart
-    from tailboost.mixture import tune as tune
-    from tailboost.onnx import export_onnx as export_onnx
-    from tailboost.presets import GroupDROBoostClassifier as GroupDROBoostClassifier
-    from tailboost.presets import WorstClassBoostClassifier as WorstClassBoostClassifier
-    from tailboost.report import Card as Card
-    from tailboost.report import Results as Results
-    from tailboost.report import compare as compare
-    from tailboost.report import render as render
-    from tailboost.statements.additive_guarantee import AdditiveGuarantee as AdditiveGuarantee
-    from tailboost.statements.calibration import NotCertifiedError as NotCertifiedError
-    from tailboost.statements.calibration import Shortfall as Shortfall
-    from tailboost.statements.calibration import calibrate as calibrate
-    from tailboost.statements.certificates import Certificate as Certificate
-    from tailboost.statements.certificates import CertifiedBound as CertifiedBound
-    from tailboost.statements.certificates import certify as certify
-    from tailboost.statements.guarantee import Bound as Bound
-    from tailboost.statements.guarantee import Guarantee as Guarantee
-    from tailboost.statements.recheck import Recheck as Recheck
-    from tailboost.statements.recheck import RecheckedBound as RecheckedBound
-    from tailboost.statements.watch import Watch as Watch
-    from tailboost.statements.watch import WatchedBatch as WatchedBatch
+    from tailboost.classifiers.decisions import Decisions as Decisions
+    from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.classifiers.group_dro import GroupDROBoostClassifier as GroupDROBoostClassifier
+    from tailboost.classifiers.rated import InfeasibleLimitsError as InfeasibleLimitsError
+    from tailboost.classifiers.robust_mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.classifiers.tuning import tune as tune
+    from tailboost.classifiers.worst_class import WorstClassBoostClassifier as WorstClassBoostClassifier
+    from tailboost.core.group_columns import GroupColumns as GroupColumns
+    from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
+    from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
+    from tailboost.guarantees.calibration import Shortfall as Shortfall
+    from tailboost.guarantees.calibration import calibrate as calibrate
+    from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import CertifiedBound as CertifiedBound
+    from tailboost.guarantees.certificates import certify as certify
+    from tailboost.guarantees.fit_summary import Bound as Bound
+    from tailboost.guarantees.fit_summary import Summary as Summary
+    from tailboost.guarantees.monitor import Monitor as Monitor
+    from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
+    from tailboost.guarantees.recheck import Recheck as Recheck
+    from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.rates.bounds import rows_needed as rows_needed
+    from tailboost.selection.loss_objective import CVaR as CVaR
+    from tailboost.selection.loss_objective import WorstRow as WorstRow
+    from tailboost.selection.rule import Rule as Rule
+    from tailboost.selection.rule import RulePart as RulePart
     from tailboost.storage import load_model as load_model
     from tailboost.storage import save_model as save_model
+    from tailboost.storage.onnx import export_onnx as export_onnx
 
 __version__ = "0.1.0"
 
@@ -69,8 +69,8 @@ _MODULES = {
     "statements.certificates": "Certificate CertifiedBound certify",
     "statements.recheck": "Recheck RecheckedBound",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow",
-    "statements.additive_guarantee": "AdditiveGuarantee",
-    "statements.guarantee": "Bound Guarantee",
+    "statements.additive_summary": "AdditiveSummary",
+    "statements.guarantee": "Bound Summary",
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
@@ -79,7 +79,7 @@ _MODULES = {
     "presets": "GroupDROBoostClassifier WorstClassBoostClassifier",
     "storage": "load_model save_model",
     "report": "Card Results compare render",
-    "statements.watch": "Watch WatchedBatch",
+    "statements.watch": "Monitor MonitoredBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
 _PACKAGES = (
@@ -102,7 +102,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         found: object = _public()
     elif name == "export_onnx":
-        found = import_module("tailboost.onnx").export_onnx
+        found = import_module("tailboost.storage.onnx").export_onnx
     elif name in _HOME:
         found = getattr(import_module(_HOME[name]), name)
     elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
@@ -111,8 +111,8 @@ def __getattr__(name: str) -> object:
         found = getattr(import_module("tailboost.classifiers"), name)
     else:
         # Of the packages the one with measures alone is looked through: loading all takes seconds.
-        there = not name.startswith("_") and hasattr(import_module("tailboost.metrics"), name)
-        hint = f"; it is tailboost.metrics.{name}" if there else ""
+        there = not name.startswith("_") and hasattr(import_module("tailboost.rates.metrics"), name)
+        hint = f"; it is tailboost.rates.metrics.{name}" if there else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = found
     return found

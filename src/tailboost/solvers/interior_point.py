@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
-from tailboost._typing import Floats, Mask
+from tailboost.core.array_types import Floats, Mask
 from tailboost.solvers.bits import LossMatrix
 
 MAX_ITER = 150
@@ -35,7 +35,7 @@ class InteriorPoint(NamedTuple):
     n_iter: int
 
 
-class _Point(NamedTuple):
+class _InteriorPoint(NamedTuple):
     """Where the method stands: w, c − w, s, ρ and their multipliers x, y, λ, η; with λL and Lw."""
 
     w: Floats
@@ -70,7 +70,7 @@ class _Direction(NamedTuple):
     eta: float
     rho: float
 
-    def lengths(self, at: _Point, share: float, together: bool) -> tuple[float, float]:
+    def lengths(self, at: _InteriorPoint, share: float, together: bool) -> tuple[float, float]:
         """Primal and dual step: a share of the way to the nearest bound, and at most 1."""
         to_bounds = (_step(at.w, self.w), _step(at.room, -self.w), _step(at.s, self.s))
         primal = share * min(*to_bounds, 1 / share)
@@ -83,7 +83,7 @@ class _NormalEquations:
     """Newton's equations at a point, reduced to λ and factored."""
 
     losses: LossMatrix
-    at: _Point
+    at: _InteriorPoint
     mass: float
     stationarity: Floats
     inverse: Floats
@@ -95,7 +95,7 @@ class _NormalEquations:
 
     @classmethod
     def of(
-        cls, losses: LossMatrix, at: _Point, mass: float, p: Floats | None, beta: float
+        cls, losses: LossMatrix, at: _InteriorPoint, mass: float, p: Floats | None, beta: float
     ) -> _NormalEquations | None:
         """Return the equations, or None where rounding has made them singular."""
         marginal = 0.0 if p is None else (np.log(at.w / p) + 1.0) / beta
@@ -188,7 +188,7 @@ def interior_point(
 
 def _centre(
     losses: LossMatrix, cap: Floats, start: Floats | None, fixed: Floats | float, mass: float
-) -> _Point:
+) -> _InteriorPoint:
     """Return the centre for the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ, small c_i too."""
     n_members = losses.shape[0]
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.99 * start + 0.01 / n_members
@@ -209,10 +209,10 @@ def _centre(
     room = cap * shares(2 * combined - eta)
     s = mu / lam
     g = losses.expectations(w) + fixed
-    return _Point(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)
+    return _InteriorPoint(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)
 
 
-def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool) -> _Point | None:
+def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool) -> _InteriorPoint | None:
     """Take Mehrotra's step; None where it has no length. Lw is left as it was."""
     at = equations.at
     w, room, s, x, y, lam = at.w, at.room, at.s, at.x, at.y, at.lam
@@ -231,7 +231,7 @@ def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool
     primal, dual = d.lengths(at, 0.995, together)
     if not np.isfinite(primal + dual) or max(primal, dual) < 1e-8:
         return None
-    return _Point(
+    return _InteriorPoint(
         w=w + primal * d.w,
         room=room - primal * d.w,
         s=s + primal * d.s,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._numbers import finite
-from tailboost._typing import Floats, Ints
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.numeric import finite
 from tailboost.solvers.bits import BitLosses
 from tailboost.solvers.words import sums
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import check_number, check_weights
-from tailboost._typing import Floats as Float
+from tailboost.core.array_types import Floats as Float
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import check_number, check_weights
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
@@ -147,7 +147,7 @@ def _certified(M: Float, C: Float, a: Float, v: Float) -> SoftMarginSolution:
 
 
 @dataclass(frozen=True)
-class _Point:
+class _MarginPoint:
     """A point, or a direction: a with ν, slack s of the margins with v, ξ with μ = C − v.
 
     The products of the pairs are 0 at the optimum.
@@ -164,10 +164,12 @@ class _Point:
     def complementarity(self) -> float:
         return float(self.a @ self.nu + self.s @ self.v + self.xi @ self.mu)
 
-    def moved(self, d: _Point, length: float) -> _Point:
-        return _Point(*(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)))
+    def moved(self, d: _MarginPoint, length: float) -> _MarginPoint:
+        return _MarginPoint(
+            *(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True))
+        )
 
-    def longest(self, d: _Point) -> float:
+    def longest(self, d: _MarginPoint) -> float:
         """Return the longest step, up to 1, that keeps a distance from the boundary."""
         ratios = [
             (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf)
@@ -186,7 +188,7 @@ def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
     a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
     half = C / (2 * scale)
-    point = _Point(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
+    point = _MarginPoint(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
     best = _certified(M, C, a, half * scale)
     for _ in range(MAX_ITERATIONS):
         try:
@@ -202,7 +204,7 @@ def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
     return best
 
 
-def _step(M: Float, scale: float, at: _Point) -> _Point:
+def _step(M: Float, scale: float, at: _MarginPoint) -> _MarginPoint:
     """Return the next point for the objective ‖a‖²/scale + C'ξ.
 
     Raises
@@ -217,12 +219,12 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
     matrix[np.diag_indices(len(at.a))] += 2 / scale + at.nu / at.a
     factor = scipy.linalg.cho_factor(matrix)
 
-    def direction(r_a: Float, r_s: Float, r_xi: Float) -> _Point:
+    def direction(r_a: Float, r_s: Float, r_xi: Float) -> _MarginPoint:
         """Newton's direction that takes a∘ν, s∘v and ξ∘μ down by these."""
         h = r_xi / at.mu - r_s / at.v - feasibility
         da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / at.a)
         dv = D * (h - M @ da)
-        return _Point(
+        return _MarginPoint(
             a=da,
             nu=-(r_a + at.nu * da) / at.a,
             s=-(r_s + at.s * dv) / at.v,

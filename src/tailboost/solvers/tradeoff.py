@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import base_measure, check_alpha
-from tailboost._typing import Floats, Ints
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import base_measure, check_alpha
 from tailboost.solvers.bits import BitLosses, Losses, LossMatrix, ShiftedLosses, as_losses
 from tailboost.solvers.linear_program import WorstAndMean
 from tailboost.solvers.mixture import minimize_cvar_mixture
@@ -30,7 +30,7 @@ GAP = 1e-7
 
 
 @dataclass(frozen=True)
-class Curve:
+class MixtureCurve:
     """Breakpoints of the trade-off, from the least mean loss to the least worst one.
 
     Attributes
@@ -100,7 +100,7 @@ class WithinSolution:
 
 
 @dataclass(frozen=True)
-class _Point:
+class _CurvePoint:
     mean: float
     worst: float
     mixture: Floats
@@ -135,15 +135,15 @@ class _Frontier:
             self.used = np.flatnonzero(p)
             self.program = WorstAndMean(self.losses.columns(self.used).T, self.means)
 
-    def point(self, mixture: Floats) -> _Point:
+    def point(self, mixture: Floats) -> _CurvePoint:
         worst = cvar(self.losses.combine(mixture), self.alpha, self.base)
-        return _Point(float(self.means @ mixture), worst, mixture)
+        return _CurvePoint(float(self.means @ mixture), worst, mixture)
 
     def line(self, slope: float, unit_weights: Floats) -> _Line:
         expected = self.losses.expectations(unit_weights) + slope * self.means
         return _Line(slope, float(expected.min()), unit_weights)
 
-    def best(self) -> _Point:
+    def best(self) -> _CurvePoint:
         """Return the best point among those of the least mean loss or, of a tail, its best member."""
         if self.program is not None:
             mixture = self.program.canonical(float(self.means.min()))
@@ -153,7 +153,7 @@ class _Frontier:
         best[np.argmin(self.means)] = 1.0
         return self.point(best)
 
-    def touching(self, slope: float, near: Floats | None = None) -> tuple[_Point, _Line]:
+    def touching(self, slope: float, near: Floats | None = None) -> tuple[_CurvePoint, _Line]:
         """Return a point where a line of slope ``−slope`` touches the curve, and the line."""
         if self.program is not None:
             found = self.program.solve(slope)
@@ -184,7 +184,7 @@ def worst_mean_curve(
     *,
     tolerance: float = 1e-9,
     max_points: int = 1000,
-) -> Curve:
+) -> MixtureCurve:
     """Trace the least CVaR of a mixture against the largest mean loss that is allowed.
 
     Parameters
@@ -204,7 +204,7 @@ def worst_mean_curve(
 
     Returns
     -------
-    Curve
+    MixtureCurve
 
     Raises
     ------
@@ -310,14 +310,14 @@ def _tail_solution(frontier: _Frontier, limit: float) -> WithinSolution:
     return _certified(point, line, limit)
 
 
-def _certified(point: _Point, line: _Line, limit: float) -> WithinSolution:
+def _certified(point: _CurvePoint, line: _Line, limit: float) -> WithinSolution:
     dual = line.height - line.slope * limit
     return WithinSolution(
         point.mixture, point.worst, dual, point.worst - dual, line.unit_weights, line.slope, point.mean
     )
 
 
-def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list[_Point], float]:
+def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list[_CurvePoint], float]:
     """Return points on the curve in order, and how far it may be below the chords between them."""
     first, (last, _) = frontier.best(), frontier.touching(0.0)
     # Between two neighbours the curve is at most ``slack`` below their chord; 0 where that is settled.
@@ -341,9 +341,9 @@ def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list
     return chain, max(gap, *slack)
 
 
-def _corners(chain: list[_Point], gap: float) -> Curve:
+def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
     """Keep the points that no other dominates and that bend the curve."""
-    kept: list[_Point] = []
+    kept: list[_CurvePoint] = []
     for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
         if kept and point.worst >= kept[-1].worst - ON_CHORD:
             continue
@@ -356,7 +356,7 @@ def _corners(chain: list[_Point], gap: float) -> Curve:
                 break
             kept.pop()
         kept.append(point)
-    return Curve(
+    return MixtureCurve(
         np.array([p.mean for p in kept]),
         np.array([p.worst for p in kept]),
         np.array([p.mixture for p in kept]),

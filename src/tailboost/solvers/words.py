@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._typing import Bytes, Floats, Ints
+from tailboost.core.array_types import Bytes, Floats, Ints
 
 #: Bits of the numbers that are sorted: a word and the unit that has it.
 KEY = 64

@@ -1,0 +1,552 @@
+"""Fresh rows of a certificate: answers, subgroups, and overlap with training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import issparse
+
+from tailboost.core.array_types import Floats, Hashes, Ints, Labels
+from tailboost.core.checks import (
+    as_pandas,
+    check_length,
+    check_mask,
+    check_probabilities,
+    check_same_kind,
+    columns_by_name,
+    distinct_labels,
+    in_class_order,
+    label_column,
+    n_rows_of,
+    numbered,
+    positions,
+    refuse_missing,
+)
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers, too_many
+from tailboost.core.pipelines import final_step, label_shares, last_step
+from tailboost.core.subgroups import can_defer, deferral_words, told
+from tailboost.guarantees.leakage import EqualRows, check_equal_rows
+from tailboost.guarantees.recheck import Claim
+from tailboost.rates import Answered, Rate, Sample, error
+from tailboost.rates.metrics import expected_zero_one_losses
+
+#: `predict`, or the randomised rule with the label distribution `predict_distribution`.
+Rule = Literal["predict", "randomised"]
+
+#: Errors as rates, by kind of subgroup.
+ERRORS: dict[str, Rate] = {
+    "mean": error(),
+    "class": error(by="class"),
+    "group": error(by="group"),
+    "cell": error(by="cell"),
+}
+ASSUMED = (
+    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
+    "of one person, no later shift), and no row was used to train or select the model."
+)
+BY_CLUSTERS = (
+    "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
+    "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
+    "of a class or group are about its rows and the clusters with such rows. Assumption: the clusters are "
+    "independent draws from the population of the bounds (no later shift), and none of their rows was used "
+    "to train or select the model."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FreshRows:
+    """Fresh rows with the answers to them."""
+
+    answered: Answered  # by ``predict``; for rates also deferred and drawn answers
+    drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
+    rules: tuple[Rule, ...] = ("predict",)  # rules whose errors are counted
+    hashes: Hashes | None = None  # shape (n,): hashes of the rows; None if only answers were given
+    # Shape (m, 2), from `KnownRows.count_known`; None if the model keeps no fingerprints.
+    repeated: Ints | None = None
+    complete: bool = False  # whether the model keeps fingerprints of all its training rows
+    # "class", "group", ("group", column): kinds of subgroups that are listed completely.
+    listed: Collection[Any] = ()
+    equal_rows: EqualRows = "copies"
+    clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
+    # Function of another model that returns its ``answered`` and ``drawn`` for these rows.
+    ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.answered.stratum)
+
+    @property
+    def y(self) -> Ints:
+        """Class number of each row."""
+        numbers: Ints = self.answered.strata.y[self.answered.stratum]
+        return numbers
+
+    @property
+    def sketch(self) -> Fingerprint | None:
+        """Fingerprints of the rows."""
+        return None if self.hashes is None else Fingerprint.of(self.hashes)
+
+    def met(self, before: Iterable[Fingerprint]) -> bool:
+        """Return whether too many rows equal earlier rows, known by fingerprints."""
+        return any(too_many(*counts) for counts in self.known_among(before))
+
+    def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
+        """Return the number of rows that equal earlier rows, and the number of rows compared.
+
+        The fingerprints count together. Fingerprints that sample fewer rows than others are only in the first
+        counts; the last counts use the most complete fingerprints. Rows that are equal by nature are not
+        counted.
+        """
+        if self.hashes is None or self.equal_rows == "natural":
+            return [(0, 0)]
+        sketches = list(before)
+        limits = sorted({sketch.limit for sketch in sketches} | {Fingerprint.COMPLETE})
+        unions = (Fingerprint.union([each for each in sketches if each.limit >= limit]) for limit in limits)
+        masks = [union.knows(self.hashes) for union in unions]
+        return [(int(mask.sum()), len(mask)) for mask in masks]
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Random number of each row, shape (n,): it decides the votes of clusters and the order of rows.
+
+        The numbers depend on content (or the answer if the content is not known), stratum and cluster.
+        """
+        content = self.hashes
+        if content is None:
+            content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
+        cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
+        return random_numbers(content, self.answered.stratum, cluster)
+
+    def by(self, model: Any) -> FreshRows:
+        """Return the same rows with the answers of another model."""
+        assert self.ask is not None
+        answered, drawn = self.ask(model)
+        return replace(self, answered=answered, drawn=drawn)
+
+    def names(self, rate: Rate) -> list[Any]:
+        """Return the subgroups of a rate, also those without rows."""
+        return self.answered.strata.units(rate.by)[0]
+
+    def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
+        """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
+        samples = self.answered.samples(rate)
+        if rule == "randomised":
+            assert self.drawn is not None
+            samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]
+        return samples if self.clusters is None else [self._votes(sample) for sample in samples]
+
+    def _votes(self, sample: Sample) -> Sample:
+        """Return one random row of each cluster, in the order of the rows."""
+        assert self.clusters is not None
+        if not len(rows := sample.rows):
+            return sample
+        order = np.lexsort((self.draws[rows], self.clusters[rows]))
+        return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
+
+    def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
+        """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
+
+        ``samples`` are those of all subgroups of the rate. For a claim about other groups the first sample
+        holds the rows of all these groups.
+
+        Raises
+        ------
+        ValueError
+            If a cluster is in several subgroups that need independent rows.
+        """
+        samples = self._apart(samples) if claim.others else samples
+        by_name = {sample.name: sample for sample in samples}
+        other = [sample for sample in samples if sample.name not in claim.units] if claim.others else []
+        units = () if claim.others and claim.form == "mean" else claim.units
+        if not (other if claim.others else by_name.keys() & set(units)):
+            return None
+        named = [by_name[unit] if unit in by_name else samples[0].without_rows(unit) for unit in units]
+        if self.clusters is not None and len(apart := [*other, *named]) > 1:
+            clusters = np.concatenate([self.clusters[sample.rows] for sample in apart])
+            if len(np.unique(clusters)) < len(clusters):
+                raise ValueError(
+                    "clusters: some clusters have rows in several of the subgroups that a gap or ratio "
+                    "compares, or in several groups that no bound names, so that the rows of these subgroups "
+                    "are not independent. Give one row of each cluster"
+                )
+        pooled = [other[0].with_rows_of(other)] if other else []
+        return [sample.ordered(self.draws) for sample in (*pooled, *named)]
+
+    def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        """Leave each row in one of its subgroups at random: a row has a group of each column."""
+        rows = np.concatenate([sample.rows for sample in samples])
+        order = np.argsort(rows, kind="stable")
+        _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) == len(rows):
+            return samples
+        nth = np.empty(len(rows), dtype=np.intp)  # among the subgroups of its row
+        nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        # Later digits of the draws: the first digits decide about votes and the order.
+        stays = nth == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        parts = np.split(stays, np.cumsum([len(sample.rows) for sample in samples])[:-1])
+        return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
+
+    def knows(self, by: Any) -> bool:
+        """Return whether all subgroups of a rate that the population has are listed."""
+        names = set(by if isinstance(by, tuple) else (by,))
+        if "cell" in names:
+            names = {"class", "group"}
+        if "class" in names and "class" not in self.listed:
+            return False
+        groups = names - {None, "class"}
+        if len(groups) > 1 and self.answered.strata.known == ():
+            return False
+        return all(name in self.listed or ("group", name) in self.listed for name in groups)
+
+    @property
+    def notes(self) -> list[str]:
+        """Assumptions about the rows, and their overlap with the rows of the fit."""
+        assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        strata = self.answered.strata
+        if strata.defers:
+            deferred = int((self.answered.actions == strata.n_classes).sum())
+            assumed = f"{assumed} {deferral_words(deferred, len(self))}"
+        if self.repeated is None:
+            return [
+                assumed,
+                "The rows of the fit are not known here: make sure that none of these rows was used in it.",
+            ]
+        with np.errstate(invalid="ignore"):
+            fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
+        share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
+        overlap = f"{share} of these rows equal a training row of the model"
+        if selected:
+            overlap += (
+                f", {100 * max(selected):.3g} % equal a row on which it, or a model inside, was selected"
+            )
+        overlap += ". Numbers are compared as rounded float32; labels are not compared."
+        if self.equal_rows == "natural":
+            overlap += (
+                " According to the caller, rows are equal by nature and nobody copied a row. The number of "
+                "equal rows, and their labels if the model keeps labels, do not contradict this; a few "
+                "copies stay undetected."
+            )
+        if not self.complete:
+            overlap += (
+                " A model inside was fitted before (frozen). Its training rows are not known: make sure that "
+                "these rows are not among them."
+            )
+        return [assumed, overlap]
+
+
+# -- answers -----------------------------------------------------------------------------------------------
+
+
+def rules_of(final: Any) -> tuple[Rule, ...]:
+    """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
+    both = hasattr(final, "predict_randomized") and not one_answers(final)
+    return ("predict", "randomised") if both else ("predict",)
+
+
+def one_answers(model: Any) -> bool:
+    """Return whether a model is a mixture in which one candidate has all weight."""
+    return not getattr(getattr(last_step(model), "ensemble_", None), "draws", True)
+
+
+def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
+    """Return the labels that a model predicts, or its label distribution."""
+    if given := told(last_step(model), groups):  # pipelines and searches pass groups on only on request
+        model, X = final_step(model, X)
+    return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
+
+
+def _given_labels(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+    """Return the predicted labels from an array of labels or probabilities, and all labels."""
+    given = np.asarray(model)
+    if given.ndim == 2:
+        classes = _all_labels(y, y, listed)
+        given = np.asarray(in_class_order(model, "model", classes))
+        if given.shape[1] != len(classes):
+            raise ValueError(
+                f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
+                f"{len(classes)}; give the predicted labels instead, or all labels: subgroups={{'class': …}}"
+            )
+        return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
+    if given.ndim != 1:
+        raise ValueError(
+            "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
+            f"{given.shape}"
+        )
+    if given.dtype.kind == "f" and y.dtype.kind in "biuf":
+        stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
+        if len(stray):
+            raise ValueError(
+                f"model holds numbers such as {stray[0]:g}, which are not labels of y. If they are "
+                "probabilities, give labels, or probabilities of shape (n, K) with a column for each label"
+            )
+    answers = label_column(given, "model")
+    check_length(answers, "model", len(y), "y")
+    return answers, _all_labels(y, answers, listed)
+
+
+def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
+    """Return the labels of rows and answers, and the listed ones."""
+    check_same_kind(answers, "model", y, "y")
+    if listed is not None:
+        check_same_kind(listed, "subgroups", y, "y")
+    return np.unique(np.concatenate([y, answers, *([] if listed is None else [listed])]))
+
+
+# -- subgroups ---------------------------------------------------------------------------------------------
+
+
+def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None]:
+    """Return the listed classes and groups of the population, each None if it is not listed.
+
+    Raises
+    ------
+    ValueError
+        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if it lists
+        groups and no groups are given.
+    """
+    if subgroups is None:
+        return None, None
+    lists = subgroups if isinstance(subgroups, Mapping) else {"group": subgroups}
+    is_list = (
+        hasattr(names, "__len__") and len(names) > 0 and not isinstance(names, (str, bytes, Mapping))
+        for names in lists.values()
+    )
+    if not lists or not set(lists) <= {"class", "group"} or not all(is_list):
+        raise ValueError(
+            "subgroups must be a list of all groups, or a dict of such lists with the keys 'class' and "
+            f"'group', got {subgroups!r}"
+        )
+    if "group" in lists and groups is None:
+        raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
+    classes = distinct_labels(lists["class"], "subgroups") if "class" in lists else None
+    if "group" not in lists:
+        return classes, None
+    names = [tuple(name) if isinstance(name, list) else name for name in _plain_list(lists["group"])]
+    columns = list(columns_by_name(groups, "groups"))
+    if not set(by_column(names)) <= set(columns):
+        kind = "(column, value) pairs" if columns != [None] else "values of groups"
+        raise ValueError(f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}")
+    return classes, names
+
+
+def _plain_list(values: Any) -> list[Any]:
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def groups_of_fit(model: Any) -> list[Any]:
+    """Return the names of the groups of a classifier's fit, if any."""
+    names = getattr(last_step(model), "groups_", None)
+    return [] if names is None else _plain_list(names)
+
+
+def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
+    """Return the groups of each column: a group of a table is (column, value), others have column None."""
+    values: dict[Any, list[Any]] = {}
+    for name in names:
+        column, value = name if isinstance(name, tuple) else (None, name)
+        values.setdefault(column, []).append(value)
+    return values
+
+
+def _group_columns(groups: Any, n: int) -> dict[Any, Labels]:
+    """Return the columns of groups, checked; none without groups."""
+    columns = {}
+    for name, values in ({} if groups is None else columns_by_name(groups, "groups")).items():
+        called = "groups" if name is None else f"groups column {name!r}"
+        refuse_missing(values, called)
+        columns[name] = label_column(values, called)
+        check_length(columns[name], called, n)
+    return columns
+
+
+@dataclass(frozen=True)
+class _ListedGroups:
+    """The groups of the population, from the caller's list or from the fit."""
+
+    values: dict[Any, list[Any]]  # by column
+    columns: Collection[Any]  # columns whose groups are listed completely
+    all_listed: bool  # whether these are all columns
+    combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
+
+    @classmethod
+    def of(cls, final: Any, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
+        """Return the groups of ``named``, or of the fit; a column counts if it has a group of the fit."""
+        values = by_column(groups_of_fit(final) if named is None else named)
+        fitted = list(values)
+        if len(values) == len(columns) == 1 and None in {*values, *columns}:
+            values = dict(zip(columns, values.values(), strict=True))  # the only column, without a name
+        if named is not None:
+            return cls(values, columns.keys(), True)
+        met = {
+            name
+            for name, column in columns.items()
+            if not set(np.unique(column).tolist()).isdisjoint(values.get(name, ()))
+        }
+        complete = bool(columns and met == set(columns))
+        combinations: tuple[tuple[Any, ...], ...] | None = ()
+        if complete:
+            combinations = None
+            if len(columns) > 1:
+                place = [fitted.index(column) for column in columns]
+                rows = getattr(last_step(final), "group_combinations_", ())
+                combinations = tuple(sorted({tuple(row[j] for j in place) for row in rows}, key=repr))
+        return cls({name: values[name] for name in met}, met, complete, combinations)
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+def as_table(X: Any) -> Any:
+    """Return rows as an object with a shape whose rows can be taken."""
+    X = as_pandas(X)
+    if issparse(X):
+        return X.tocsr()  # some formats have no row indexing
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def fresh_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    rates: Sequence[Rate] = (),
+    rules: Collection[Rule] | None = None,
+    *,
+    equal_rows: EqualRows = "copies",
+    subgroups: Any = None,
+    clusters: Any = None,
+    costs: Any = None,
+    cost_range: Any = None,
+    fitted: Any = None,
+    deferred: Any = None,
+) -> FreshRows:
+    """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
+
+    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty, ``rates``
+    are counted: with deferred rows, and for a randomised rule with its label distribution. ``fitted`` is the
+    classifier behind an array of answers, if it is known.
+
+    Raises
+    ------
+    LeakageError
+        If the model knows the rows from its fit.
+    ValueError
+        If an argument is not as in `certify`.
+    """
+    check_equal_rows(equal_rows)
+    for rate in rates:
+        if rate.needs_groups and groups is None:
+            raise ValueError(
+                f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class instead)"
+            )
+        if rate.needs_costs and (costs is None or cost_range is None):
+            raise ValueError(
+                f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
+                "possible cost of any answer to any row; the given rows do not show it"
+            )
+    listed, named = listed_subgroups(subgroups, groups)
+    labels = label_column(y, "y")
+    cluster_numbers = None if clusters is None else numbered(clusters, "clusters", len(labels))
+    columns = _group_columns(groups, len(labels))
+    of_errors = rules is None or bool(rules)
+    rules_there: Sequence[Rule] = ["predict"]
+    if is_array := not hasattr(model, "predict"):
+        if X is not None:
+            raise ValueError(f"X must be None if model is an array of answers, got {type(model).__name__}")
+        if deferred is None and (about := [rate for rate in rates if rate.counts_deferral]):
+            raise ValueError(
+                f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
+                "show them; give deferred=, a mask that is True for a deferred row"
+            )
+        deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
+        given, classes = _given_labels(model, labels, listed)
+        final, hashes, repeated = fitted, None, None
+    else:
+        if X is None:
+            raise ValueError("X is needed: model is a classifier")
+        if deferred is not None:
+            raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
+        check_length(labels, "y", n_rows_of(X))
+        final, table = final_step(model, X)
+        repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
+        if repeated is not None and equal_rows == "copies":
+            final.refuse_seen(repeated)
+        if hasattr(model, "classes_"):
+            listed = model.classes_
+            classes = label_column(listed, "classes_")
+        else:
+            classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
+        check_same_kind(labels, "y", classes, "classes_ of the model")
+        numbers = positions(labels, classes, "y")
+        if repeated is not None and equal_rows == "natural":
+            final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
+        hashes = hash_rounded_rows(as_table(X))
+        drawable = hasattr(final, "predict_randomized")
+        rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
+        if can_defer(final):  # a label distribution does not show how often a row is deferred
+            rules_there = [rule for rule in rules_there if rule == "predict"]
+    there = _ListedGroups.of(final, named, columns)
+    # Of a "worst" error seen, the groups are those of these rows.
+    values = there.values if there.all_listed or not of_errors else {}
+
+    def ask(judge: Any) -> tuple[Answered, Floats | None]:
+        marked, drawn = deferred, None
+        if is_array:
+            answers = given
+        else:
+            last, rows = final_step(judge, X)
+            # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
+            if can_defer(last) or (not of_errors and any(rate.needs_deferral for rate in rates)):
+                marked = last.defers(rows, **told(last, groups))
+            rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
+            answers = answers_of(judge, X, rule, groups)
+            if "randomised" in rules_there and of_errors:
+                shares = answers_of(judge, X, "randomised", groups)
+                drawn = expected_zero_one_losses(labels, shares, labels=classes)
+        answered = Answered.of(
+            labels,
+            answers,
+            groups=groups,
+            deferred=marked,
+            costs=costs if any(rate.needs_costs for rate in rates) else None,
+            labels=classes,
+            known=values,
+        )
+        answered = replace(answered, strata=replace(answered.strata, known=there.combinations))
+        return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
+
+    answered, drawn = ask(model)
+    kinds = {("group", column) for column in there.columns}
+    kinds |= {
+        name for name, all_there in (("class", listed is not None), ("group", there.all_listed)) if all_there
+    }
+    return FreshRows(
+        answered,
+        drawn,
+        tuple(rules_there),
+        hashes,
+        repeated,
+        repeated is not None and final.seen_rows_.complete,
+        kinds,
+        equal_rows,
+        cluster_numbers,
+        ask,
+    )
+
+
+def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
+    """Return rows with the range of their costs; with ``pairs``, groups of one column are (column, value)."""
+    strata = answered.strata
+    if answered.costs is not None:
+        low, high = (float(end) for end in cost_range)
+        if not low <= answered.costs.min() <= answered.costs.max() <= high:
+            ends = f"{answered.costs.min():g} to {answered.costs.max():g}"
+            raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
+        strata = replace(strata, cost_range=(low, high))
+    if pairs and len(strata.columns) == 1 and strata.columns[0] is not None:
+        (column,), (values,) = strata.columns, strata.values
+        strata = replace(strata, values=(tuple((column, value) for value in values),))
+    return replace(answered, strata=strata)

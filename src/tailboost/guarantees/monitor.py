@@ -1,0 +1,522 @@
+"""Monitoring of a model in use: evidence against bounds by batch, and drift of columns."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.boosting.training_set import take
+from tailboost.core.array_types import Hashes
+from tailboost.core.checks import as_pandas, check_length, check_number, n_rows_of
+from tailboost.core.files import digest
+from tailboost.core.fingerprints import hash_rounded_rows, is_missing
+from tailboost.core.pipelines import final_step, last_step
+from tailboost.core.subgroups import told
+from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
+from tailboost.guarantees.drift import Drift, Reference, columns_of
+from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit
+from tailboost.guarantees.leakage import EqualRows
+from tailboost.guarantees.recheck import (
+    MOST_NAMES,
+    Cells,
+    Recheck,
+    RecheckedBound,
+    bounds_text,
+    listed,
+    shown,
+)
+from tailboost.rates import Limit, Strata
+from tailboost.rates.bounds import level_of
+
+__all__ = ["Monitor", "MonitoredBatch"]
+
+# Version of the state's JSON. States of other versions are refused.
+FORMAT = 4
+# Columns of probabilities that are compared with the reference; of more classes the first.
+MOST_SCORES = 10
+ANSWER = "answer"
+# Cap of the stored evidence: JSON has no infinity.
+MOST = 1e300
+WEAKER = (
+    "This compares rows without labels: the rows changed, but errors need not have changed. Each column has "
+    "a χ² test, whose level accounts for all batches and columns, and a stability index (PSI) of at least .1."
+)
+
+
+@dataclass(frozen=True)
+class MonitoredBatch:
+    """Results of one look at a batch.
+
+    Attributes
+    ----------
+    name : str
+        Name of the batch.
+    rows : int
+        Rows in the batch.
+    labelled : int
+        Rows with labels that this look tested. Rows of an earlier look are not counted.
+    waiting : int
+        Rows without labels.
+    errors : list of (int, float or None)
+        For each bound the number of tested rows that it is about, and the bounded quantity on these rows.
+    evidence : list of float
+        For each bound the evidence after this look.
+    drift : list of Drift
+        Comparison of the columns with the reference; empty for late labels of an earlier batch.
+    """
+
+    name: str
+    rows: int
+    labelled: int
+    waiting: int
+    errors: list[tuple[int, float | None]]
+    evidence: list[float]
+    drift: list[Drift] = field(default_factory=list)
+
+    @property
+    def moved(self) -> list[Drift]:
+        """The columns that moved."""
+        return [drift for drift in self.drift if drift.moved]
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Evidence against bounds on a model's errors or rates, updated with each batch of later rows.
+
+    Each bound is tested by bets whose wealth grows if rows break the bound (`tailboost.rates.bounds.Evidence`).
+    If all bounds are true, the probability of any alarm, after any number of batches, is at most
+    1 − confidence. The rows, or their clusters, must be independent draws. The order of rows within a batch
+    has no effect.
+
+    A limit on every group also holds for groups that appear later. One bound on "other groups" tests the rows
+    of all these groups together. A certificate does not cover them; the notes name them.
+
+    Labels may come late: rows without a label wait, and are tested when the same batch is given again.
+    Whether a label is late may depend on the class, but not on whether the answer is wrong.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        The bounds.
+    recheck : Recheck or None
+        The evidence of all rows with labels.
+    batches : list of MonitoredBatch
+        The looks, in order.
+    reference : Reference or None
+        Counts of the rows that columns are compared with: the given ones, or those of the first batch.
+    waiting : dict
+        Fingerprints of rows without labels, by batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
+    >>> import tailboost as tb
+    >>> X, y = make_classification(4000, flip_y=0.2, random_state=0)
+    >>> clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0).fit(X[:1000], y[:1000])
+    >>> monitor = tb.Monitor.of(tb.certify(clf, X[1000:2000], y[1000:2000]))
+    >>> monitor = monitor.add(clf, X[2000:3000], y[2000:3000], name="January")
+    >>> monitor.alarms
+    []
+    >>> monitor = monitor.add(clf, X[3000:], 1 - y[3000:], name="February")  # all labels swapped
+    >>> monitor.alarms[0].bound.title
+    'error of mean'
+    """
+
+    certificate: Certificate
+    recheck: Recheck | None = None
+    batches: list[MonitoredBatch] = field(default_factory=list)
+    reference: Reference | None = None
+    waiting: dict[str, Hashes] = field(default_factory=dict)
+
+    # -- start ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self:
+        """Return a monitor of certified bounds.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
+
+        Raises
+        ------
+        ValueError
+            If the certificate has no bound on a mean or a rate.
+        """
+        if not certificate.tested:
+            raise ValueError(
+                "the certificate has no bound that later rows can test: on the error of all rows, a class or "
+                "a group, or on a rate"
+            )
+        return cls(certificate)
+
+    @classmethod
+    def against(
+        cls,
+        model: Any,
+        max_error: Any = None,
+        *,
+        limits: Sequence[Limit] = (),
+        subgroups: Any = None,
+        confidence: float = 0.95,
+    ) -> Self:
+        """Return a monitor of targets or limits that are not certified.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            Its classes, and the groups of its fit, are the subgroups.
+        max_error : float or dict, optional
+            The largest errors allowed, as in `tailboost.certify`.
+        limits : list of Limit, optional
+            Limits on rates instead, from `tailboost.rates`.
+        subgroups : list, optional
+            All groups, if they differ from those of the fit.
+        confidence : float in (0, 1), default=0.95
+            One minus the probability of any false alarm.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+        """
+        check_number(confidence, "confidence", 0, 1, below=True)
+        if (max_error is None) == (not limits):
+            raise ValueError("max_error and limits: give one of them")
+        classes = np.asarray(model.classes_).tolist()
+        groups = groups_of_fit(model) if subgroups is None else list(subgroups)
+        if limits:
+            rates = [bound for limit in limits for bound in _bounds_of_limit(limit, classes, groups)]
+            return cls.of(Certificate([], confidence, 0, (), rates=tuple(rates)))
+        cells = [(k, name) for name in groups for k in classes]
+        targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
+        if not targets:
+            raise ValueError(f"max_error={max_error!r} sets no target below 1")
+        bounds = [
+            CertifiedBound(kind, name, upper=target, method="target", target=target)
+            for (kind, name), target in targets.items()
+        ]
+        kind = bounds[0].kind
+        allowed = dict(max_error).get(None, 1.0) if isinstance(max_error, Mapping) else float(max_error)
+        if kind != "class" and allowed < 1:  # a target of every group
+            named = tuple(groups if kind == "group" else cells)
+            others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
+            bounds.append(replace(others, subgroups=named, others=True))
+        return cls.of(Certificate(bounds, confidence, 0, ()))
+
+    def compared_with(self, columns: Mapping[str, Any]) -> Monitor:
+        """Return the monitor with other columns of reference, from `monitored_columns`."""
+        return replace(self, reference=Reference.of(columns))
+
+    # -- batches -------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        name: str | None = None,
+        costs: Any = None,
+        cost_range: tuple[float, float] | None = None,
+        equal_rows: EqualRows = "copies",
+        clusters: Any = None,
+    ) -> Monitor:
+        """Return the monitor after one more batch, or after late labels of a batch.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            The monitored model.
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,), optional
+            Their labels. None, NaN or ``pandas.NA`` marks a label that is not known yet.
+        groups : array-like of shape (n,), or table of shape (n, c), optional
+            Their groups, if there are bounds on groups or the model is group-aware.
+        name : str, optional
+            Name of the batch; by default its number. An earlier name again brings late labels: rows that were
+            tested then are left out.
+        costs, cost_range, equal_rows, clusters : optional
+            As in `Certificate.recheck`.
+
+        Raises
+        ------
+        LeakageError
+            If rows were used before: by the fit, the certificate or another batch.
+        ValueError
+            If an argument is not as described, or if no row of a repeated batch waits for a label.
+        """
+        n = n_rows_of(X)
+        if not n:
+            raise ValueError("X has no rows")
+        number = len({batch.name for batch in self.batches}) + 1
+        called = str(number) if name is None else str(name)
+        again = called in {batch.name for batch in self.batches}
+        if again and not len(self.waiting.get(called, ())):
+            raise ValueError(f"batch {called!r} was given before, and none of its rows waits for its label")
+        values: list[Any] = [None] * n
+        if y is not None:
+            check_length(y, "y", n)
+            values = y.tolist() if hasattr(y, "tolist") else list(y)
+        present = np.array([not is_missing(value) and value == value for value in values], dtype=bool)
+        keys = _keys(X)
+        used = present & np.isin(keys, self.waiting[called]) if again else present
+        recheck = self.recheck
+        if used.any():
+            rows = np.flatnonzero(used)
+            given = {"groups": groups, "clusters": clusters, "costs": costs}
+            recheck = self.certificate.recheck(
+                take(as_pandas(X), rows),
+                _whole_numbers([values[i] for i in rows.tolist()]),
+                model=model,
+                previous=self.recheck,
+                cost_range=cost_range,
+                equal_rows=equal_rows,
+                **{key: take(as_pandas(table), rows) for key, table in given.items()},
+            )
+        late = np.setdiff1d(self.waiting[called], keys[used]) if again else keys[~present]
+        reference, drift = self.reference, []
+        if not again:
+            columns = monitored_columns(model, X, groups)
+            if reference is None:
+                reference = Reference.of(columns)
+            else:
+                drift = reference.drift(columns, level_of(number, self.certificate.confidence))
+        after = replace(self, recheck=recheck)._evidence
+        new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
+        errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
+        evidence = [min(bets.value, MOST) for bets in after.evidence]
+        batch = MonitoredBatch(called, n, int(used.sum()), len(late), errors, evidence, drift)
+        waiting = {key: hashes for key, hashes in self.waiting.items() if key != called}
+        waiting |= {called: late} if len(late) else {}
+        return replace(
+            self, recheck=recheck, batches=[*self.batches, batch], reference=reference, waiting=waiting
+        )
+
+    @property
+    def _evidence(self) -> Recheck:
+        """The evidence of all rows with labels, also before the first."""
+        return self.recheck or Recheck.begun(self.certificate.tested, self.certificate.confidence)
+
+    @property
+    def threshold(self) -> float:
+        """Evidence from which on a bound is contradicted."""
+        return self._evidence.threshold
+
+    @property
+    def largest_evidence(self) -> list[float]:
+        """The largest evidence against each bound after any look; it decides about alarms."""
+        looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self.certificate.tested)]
+        return [max(column) for column in zip(*looks, strict=True)]
+
+    @property
+    def alarms(self) -> list[RecheckedBound]:
+        """The bounds that are contradicted, now or after an earlier batch, with their evidence."""
+        pairs = zip(self._evidence.bounds, self.largest_evidence, strict=True)
+        return [bound for bound, largest in pairs if largest >= self.threshold]
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return bounds_text(self.verdict, self.cells(), self.notes())
+
+    @property
+    def verdict(self) -> str:
+        """The result, in a sentence."""
+        labelled = sum(batch.labelled for batch in self.batches)
+        names = len({batch.name for batch in self.batches})
+        rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
+        n, m = len(self.alarms), len(self.certificate.tested)
+        return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {m} bounds."
+
+    def cells(self) -> Cells:
+        """Return the headings and rows of the table of bounds."""
+        last = [error for _, error in self.batches[-1].errors] if self.batches else None
+        return self._evidence.cells(last, self.largest_evidence)
+
+    def notes(self) -> list[str]:
+        """Return the notes below the table: alarms, waiting labels, columns that moved."""
+        notes = []
+        for j, (bound, largest) in enumerate(zip(self._evidence.bounds, self.largest_evidence, strict=True)):
+            if largest < self.threshold:
+                continue
+            first = next(batch for batch in self.batches if batch.evidence[j] >= self.threshold)
+            n, error = first.errors[j]
+            notes.append(
+                f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
+                f"{shown(error)} on {n:,} rows of that batch, {shown(bound.estimate)} on all {bound.n:,} "
+                "rows."
+            )
+        notes += self._evidence.notes
+        if late := sum(len(keys) for keys in self.waiting.values()):
+            notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
+        if moved := self.batches[-1].moved if self.batches else []:
+            columns = listed([f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES)
+            notes.append(f"Columns that moved in the last batch: {columns}. {WEAKER}")
+        return notes
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results as plain types, for JSON."""
+        bounds = self._evidence.to_dict()["bounds"]
+        return {
+            "alarm": bool(self.alarms),
+            "confidence": self.certificate.confidence,
+            "threshold": self.threshold,
+            "bounds": [
+                bound | {"largest_evidence": largest}
+                for bound, largest in zip(bounds, self.largest_evidence, strict=True)
+            ],
+            "batches": [asdict(batch) for batch in self.batches],
+            "waiting": {name: len(keys) for name, keys in self.waiting.items()},
+        }
+
+    # -- state ---------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain types, for JSON; `from_dict` reads it.
+
+        The state holds counts and fingerprints of rows, and counts of columns by part of the range or by
+        frequent value. It holds no row.
+        """
+        state = {
+            "format": FORMAT,
+            "certificate": self.certificate.to_dict(),
+            "recheck": None if self.recheck is None else self.recheck.to_state(),
+            "batches": [asdict(batch) for batch in self.batches],
+            "reference": None if self.reference is None else asdict(self.reference),
+            "waiting": {name: _packed(keys) for name, keys in self.waiting.items()},
+        }
+        return state | {"digest": state_digest(state)}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the monitor whose state `to_dict` returned.
+
+        Raises
+        ------
+        ValueError
+            If the state is damaged, was changed, or has another format.
+        """
+        try:
+            if state["format"] != FORMAT:
+                raise ValueError(f"the state has format {state['format']!r}; this version reads {FORMAT}")
+            if state["digest"] != state_digest({k: v for k, v in state.items() if k != "digest"}):
+                raise ValueError("the state was changed after it was written: its checksum differs")
+            certificate = Certificate.from_dict(state["certificate"])
+            monitor = cls.of(certificate)
+            batches = [_batch(each) for each in state["batches"]]
+            if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
+                raise ValueError("the state has batches with evidence on other bounds")
+            recheck, reference = state["recheck"], state["reference"]
+            return replace(
+                monitor,
+                recheck=None if recheck is None else monitor._evidence.from_state(recheck),
+                batches=batches,
+                reference=None if reference is None else Reference.from_dict(reference),
+                waiting={name: _unpacked(text) for name, text in state["waiting"].items()},
+            )
+        except (KeyError, TypeError, AttributeError) as failure:
+            raise ValueError(
+                f"this is not the state of a monitor ({type(failure).__name__}: {failure})"
+            ) from None
+
+
+def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:
+    """Return the bound of a limit for each subgroup that it limits, or for those that it compares."""
+    columns = by_column(groups)
+    crossed = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
+    strata, _ = Strata.of(
+        crossed[:, 0],
+        crossed[:, 1:] if columns else None,
+        np.ones(len(crossed)),
+        classes,
+        tuple(columns),
+        tuple(columns.values()),
+    )
+    names, _ = strata.units(limit.rate.by)
+    if not limit.rate.needs_costs:
+        low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
+        if limit.form == "ratio" and low < 0.0:
+            raise ValueError(
+                f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the gap"
+            )
+    empty = CertifiedBound(rate=limit.rate, method="limit", sense="≤" if limit.from_above else "≥")
+
+    def bound(
+        subgroup: Any, value: float, subgroups: tuple[Any, ...] = (), others: bool = False
+    ) -> CertifiedBound:
+        ends = {"lower": value, "upper": value, "target": value}
+        return replace(empty, subgroup=subgroup, subgroups=subgroups, others=others, **ends)
+
+    every = tuple(names)
+    if limit.compares:
+        bounds = [bound(limit.form, limit.bound, every)]
+        return bounds + [bound(limit.form, limit.bound, every, True)] * limit.rate.needs_groups
+    pairs = zip(names, limit.bounds(names).tolist(), strict=True)
+    bounds = [bound(name, value) for name, value in pairs if value == value]
+    of_others = limit.rate.needs_groups and limit.rest == limit.rest
+    return bounds + [bound(None, limit.rest, every, True)] * of_others
+
+
+def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
+    """Return the columns that need no labels: features, and a classifier's scores and answers."""
+    columns = columns_of(X)
+    given = told(last_step(model), groups)
+    model, rows = (model, X) if not given else final_step(model, X)
+    classes = [str(label) for label in model.classes_]
+    if hasattr(model, "predict_proba"):
+        scores = np.asarray(model.predict_proba(rows))
+        first = 1 if len(classes) == 2 else 0
+        for k in range(first, min(len(classes), MOST_SCORES)):
+            columns[f"score of {classes[k]}"] = scores[:, k]
+    columns[ANSWER] = np.asarray(model.predict(rows, **given)).astype(str).astype(object)
+    return columns
+
+
+# -- rows, labels and state --------------------------------------------------------------------------------
+
+
+def _whole_numbers(labels: Any) -> Any:
+    """Return labels as an array; floats that are whole numbers (next to a missing one) become integers."""
+    values = np.array(labels)
+    whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
+    return values.astype(np.int64) if whole else values
+
+
+def _keys(X: Any) -> Hashes:
+    """Return a key for each row: its content, and its number among the equal rows of the table."""
+    hashes = hash_rounded_rows(as_table(X))
+    order = np.argsort(hashes, kind="stable")
+    start = np.r_[True, hashes[order][1:] != hashes[order][:-1]]
+    place = np.arange(len(hashes)) - np.maximum.accumulate(np.where(start, np.arange(len(hashes)), 0))
+    keys = np.empty_like(hashes)
+    keys[order] = hashes[order] + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return keys
+
+
+def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
+    drift = [Drift(**each) for each in state["drift"]]
+    errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
+    return MonitoredBatch(**{**state, "drift": drift, "errors": errors})
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """Return the checksum of a state, also of one that was read from JSON."""
+    return digest(json.dumps(state, sort_keys=True, allow_nan=False).encode())
+
+
+def _packed(keys: Hashes) -> str:
+    return base64.b64encode(keys.astype("<u8").tobytes()).decode()
+
+
+def _unpacked(text: str) -> Hashes:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)

@@ -1,0 +1,425 @@
+"""Tests of bounds on later rows: bets against each bound, whose wealth grows if rows break the bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from itertools import permutations
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.fingerprints import Fingerprint, too_many
+from tailboost.core.html import html_table, text_table
+from tailboost.core.subgroups import unit_name
+from tailboost.core.warn import warn_user
+from tailboost.rates import Answered, Sample
+from tailboost.rates.bounds import Evidence
+
+__all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
+
+# Groups that a note names.
+MOST_NAMES = 10
+CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
+
+
+def shown(value: float | None) -> str:
+    """Return a number as it is printed, a dash for None."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def up(value: float) -> str:
+    """Return an upper bound rounded up, so that the printed bound is true."""
+    return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
+
+
+def down(value: float) -> str:
+    """Return a lower bound rounded down, so that the printed bound is true."""
+    return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
+
+
+def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return names as text, at most so many."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
+
+
+Cells = tuple[list[str], list[list[str]]]
+"""The headings and the rows of a table."""
+
+
+def bounds_text(title: str, cells: Cells, notes: Sequence[str], left: tuple[int, ...] = (0, 1)) -> str:
+    """Return bounds as text: a title, a table with some columns aligned left, and notes."""
+    return "\n".join([title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)])
+
+
+def bounds_html(title: str, cells: Cells, notes: Sequence[str]) -> str:
+    """Return bounds as HTML: a title, a table and notes."""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<div>{html_table(*cells, title)}<ul>{items}</ul></div>"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Content of a bound: limits on a rate, or on the gap or the ratio of the rates of subgroups."""
+
+    # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
+    form: Literal["mean", "gap", "ratio"]
+    units: tuple[Any, ...]  # the subgroup, or those that are compared
+    # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the lower one.
+    lower: float | None = None
+    upper: float | None = None
+    # Whether the claim is about the rows of all groups that ``units`` does not name, taken together: their
+    # rate, or their gap or ratio to each of the units. A limit on every group holds for any mixture of
+    # groups.
+    others: bool = False
+
+    def __str__(self) -> str:
+        if self.upper is None:
+            return f"≥ {down(self.lower or 0.0)}"
+        return f"≤ {up(self.upper)}" if self.lower is None else f"{down(self.lower)} to {up(self.upper)}"
+
+    def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
+        """Return for each bet numbers in [0, 1], and a limit on their mean that holds if the claim is true.
+
+        The rows of each subgroup are in random order. A rate is tested from each limited side. A gap or ratio
+        is tested by pairs of subgroups: each row of the smaller one is paired with a block of rows of the
+        other, so that the mean difference of the pairs is the difference of the rates. The sample of the
+        other groups comes first.
+        """
+        if self.form == "mean":
+            (sample,) = samples
+            bets = [] if self.upper is None else [_bet_above(sample, self.upper)]
+            if self.lower is not None:
+                bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
+            return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
+        if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
+            raise ValueError("a ratio of rates that may be negative cannot be tested; limit the gap")
+        pairs = permutations(samples, 2)
+        return [self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
+
+    def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
+        """Return a bet that the first rate exceeds the second by more than the gap (or breaks the ratio)."""
+        one, other = _blocks(first.values, second.values)
+        if self.form == "gap":
+            assert self.upper is not None
+            width = first.high - first.low
+            return (one - other + width) / (2.0 * width), min(1.0, (self.upper + width) / (2.0 * width))
+        assert self.lower is not None
+        whole = (1.0 + self.lower) * first.high
+        return (self.lower * one - other + first.high) / whole, first.high / whole
+
+
+def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
+    """Return a bet that a rate exceeds a level; for a ratio of sums the bet is on ``top − t bottom + t``."""
+    width = sample.high - sample.low
+    scaled, t = (sample.values - sample.low) / width, (level - sample.low) / width
+    return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
+
+
+def _blocks(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return means of blocks of rows; both samples get as many blocks as the smaller one has rows."""
+    n = min(len(first), len(second))
+    if not n:
+        return first[:0], second[:0]
+    edges = [len(values) * np.arange(n + 1) // n for values in (first, second)]
+    one, other = (
+        np.add.reduceat(values, edge[:-1]) / np.diff(edge)
+        for values, edge in zip((first, second), edges, strict=True)
+    )
+    return one, other
+
+
+@dataclass(frozen=True)
+class Bets:
+    """The bets against one claim after some batches, and sums of the rows they were made on."""
+
+    bets: tuple[Evidence, ...] = ()  # one for each way to break the claim; none before the first batch
+    # Of each subgroup: number of rows, weight of the denominator (for most rates the number of rows), and the
+    # sum of the numerator.
+    totals: tuple[tuple[int, float, float], ...] = ()
+
+    def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:
+        """Return the bets after one more batch.
+
+        Raises
+        ------
+        ValueError
+            If the rate has another range than in an earlier batch.
+        """
+        if any(sample.high <= sample.low for sample in samples):
+            return self
+        new = claim.bets(samples)
+        bets = self.bets or tuple(Evidence.against(level) for _, level in new)
+        for bet, (_, level) in zip(bets, new, strict=True):
+            if abs(bet.bound - level) > 1e-9:
+                raise ValueError("cost_range has to be the same for all batches")
+        grown = tuple(bet.add(values) for bet, (values, _) in zip(bets, new, strict=True))
+        sums = [
+            (len(s.rows), len(s.rows) if s.among is None else float(s.among.sum()), float(s.values.sum()))
+            for s in samples
+        ]
+        return Bets(grown, _combined(self.totals, sums, 1))
+
+    def since(self, before: Bets) -> Bets:
+        """Return the sums of the rows that came after an earlier state, without bets."""
+        return Bets((), _combined(self.totals, before.totals, -1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bets as plain types, for JSON; `from_dict` reads them."""
+        return {"bets": [bet.to_dict() for bet in self.bets], "totals": [list(each) for each in self.totals]}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Bets:
+        """Return the bets that `to_dict` wrote."""
+        totals = ((int(n), float(weight), float(total)) for n, weight, total in state["totals"])
+        return cls(tuple(map(Evidence.from_dict, state["bets"])), tuple(totals))
+
+    @property
+    def value(self) -> float:
+        """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
+        return float(np.mean([bet.value for bet in self.bets])) if self.bets else 1.0
+
+    @property
+    def n(self) -> int:
+        """Number of rows; of several subgroups the smallest number."""
+        return min((n for n, _, _ in self.totals), default=0)
+
+    def estimate(self, form: str) -> float | None:
+        """Return the rate, gap or ratio of the rows; None without rows to count among."""
+        means = [total / weight for _, weight, total in self.totals if weight]
+        if not means or (form == "mean" and not self.n):
+            return None
+        if form == "gap":
+            return max(means) - min(means)
+        if form == "ratio":
+            return min(means) / max(means) if max(means) > 0 else 1.0
+        return means[0]
+
+
+def _combined(
+    totals: Sequence[tuple[int, float, float]], more: Sequence[tuple[int, float, float]], sign: int
+) -> tuple[tuple[int, float, float], ...]:
+    """Return the sum (sign 1) or the difference (−1) of totals by subgroup; none count as 0."""
+    empty = [(0, 0.0, 0.0)] * max(len(totals), len(more))
+    pairs = zip(totals or empty, more or empty, strict=True)
+    return tuple((a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2]) for a, b in pairs)
+
+
+def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
+    """Count the rows of each group that no bound names; warn if no row is of a group that a bound names.
+
+    Parameters
+    ----------
+    tested : list of CertifiedBound
+        The bounds.
+    answered : Answered
+        The rows.
+    """
+    unnamed: dict[str, int] = {}
+    for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
+        named = {unit for bound in tested if bound.counted == rate for unit in bound.claim.units}
+        sizes = {sample.name: len(sample.rows) for sample in answered.samples(rate) if len(sample.rows)}
+        counts: Counter[str] = Counter()
+        for unit in sizes.keys() - named:
+            counts[unit_name(unit[1] if rate.by == "cell" else unit)] += sizes[unit]
+        unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
+        if sizes and named.isdisjoint(sizes):
+            few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
+            warn_user(
+                f"this batch has no row of the groups that the bounds on {rate} name ({few}); its groups are "
+                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
+            )
+    return unnamed
+
+
+@dataclass(frozen=True)
+class RecheckedBound:
+    """Evidence of new rows against one bound.
+
+    Attributes
+    ----------
+    bound : CertifiedBound
+        The bound.
+    n : int
+        New rows of all batches; if subgroups are compared, those of the smallest.
+    estimate : float or None
+        Value of the bounded quantity on the new rows; None without rows.
+    evidence : float
+        Wealth of bets against the bound, from 1; it grows if rows break the bound.
+    contradicted : bool
+        Whether the evidence reaches the threshold.
+    """
+
+    bound: Any
+    n: int
+    estimate: float | None
+    evidence: float
+    contradicted: bool
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """Evidence of new rows against a certificate, after any number of batches.
+
+    Attributes
+    ----------
+    tested : list of CertifiedBound
+        The bounds on means of all rows, classes, groups and cells, or the bounds on rates.
+    evidence : tuple of Bets
+        The bets against each bound.
+    confidence : float
+        Confidence of the certificate. If all bounds are true, the probability that any bound is ever
+        contradicted is at most 1 − confidence.
+    rows : tuple of Fingerprint
+        Fingerprints of the rows of each batch.
+    repeated : (int, int)
+        Number of rows that equal a row of the certificate or of an earlier batch, and the number compared.
+    unnamed : dict of str to int
+        Rows of each group that no bound names.
+    """
+
+    tested: list[Any]
+    evidence: tuple[Bets, ...]
+    confidence: float
+    rows: tuple[Fingerprint, ...] = field(default=(), repr=False)
+    repeated: tuple[int, int] = (0, 0)
+    unnamed: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
+        """Return the state before any rows."""
+        return cls(list(tested), (Bets(),) * len(tested), confidence)
+
+    def had(self, counts: Sequence[tuple[int, int]]) -> bool:
+        """Return whether too many rows are repeated, in a batch (by its counts) or in all batches."""
+        repeated, n = counts[-1]
+        total = self.repeated[0] + repeated, self.repeated[1] + n
+        return any(too_many(*each) for each in (*counts, total))
+
+    def add(
+        self,
+        samples: Sequence[Sequence[Sample] | None],
+        rows: tuple[Fingerprint, ...],
+        repeated: tuple[int, int] = (0, 0),
+        unnamed: Mapping[str, int] = MappingProxyType({}),
+    ) -> Recheck:
+        """Return the state after one more batch.
+
+        Parameters
+        ----------
+        samples : list of (list of Sample or None)
+            For each bound the rows of each of its subgroups, or None.
+        rows, repeated, unnamed
+            As in the class, of this batch.
+        """
+        evidence = tuple(
+            bets if of_bound is None else bets.add(bound.claim, of_bound)
+            for bound, bets, of_bound in zip(self.tested, self.evidence, samples, strict=True)
+        )
+        return replace(
+            self,
+            evidence=evidence,
+            rows=(*self.rows, *rows),
+            repeated=(self.repeated[0] + repeated[0], self.repeated[1] + repeated[1]),
+            unnamed=dict(Counter(self.unnamed) + Counter(unnamed)),
+        )
+
+    @property
+    def threshold(self) -> float:
+        """Evidence from which on a bound is contradicted."""
+        return len(self.tested) / (1.0 - self.confidence)
+
+    @property
+    def bounds(self) -> list[RecheckedBound]:
+        """The evidence against each bound."""
+        return [
+            RecheckedBound(b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold))
+            for b, e in zip(self.tested, self.evidence, strict=True)
+        ]
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether any bound is contradicted."""
+        return any(r.contradicted for r in self.bounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        bounds = [vars(each) | {"bound": each.bound.to_dict()} for each in self.bounds]
+        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": bounds}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the state after the batches as plain types, for JSON; `from_state` reads it."""
+        return {
+            "evidence": [bets.to_dict() for bets in self.evidence],
+            "rows": [sketch.to_dict() for sketch in self.rows],
+            "repeated": list(self.repeated),
+            "unnamed": dict(self.unnamed),
+        }
+
+    def from_state(self, state: Mapping[str, Any]) -> Recheck:
+        """Return the tests of the same bounds with the state that `to_state` wrote.
+
+        Raises
+        ------
+        KeyError, TypeError, AttributeError, ValueError
+            If the state is damaged or has evidence on other bounds.
+        """
+        evidence = tuple(map(Bets.from_dict, state["evidence"]))
+        if len(evidence) != len(self.tested):
+            raise ValueError("the state has evidence on other bounds")
+        repeated, n = (int(count) for count in state["repeated"])
+        unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
+        rows = tuple(map(Fingerprint.from_dict, state["rows"]))
+        return replace(self, evidence=evidence, rows=rows, repeated=(repeated, n), unnamed=unnamed)
+
+    @property
+    def title(self) -> str:
+        """The result, in a sentence."""
+        n = sum(r.contradicted for r in self.bounds)
+        return f"New rows contradict {n or 'none'} of the {len(self.tested)} tested bounds."
+
+    def cells(
+        self, last: Sequence[float | None] | None = None, largest: Sequence[float] | None = None
+    ) -> Cells:
+        """Return the headings and rows of the table of bounds.
+
+        ``last`` holds the estimates of the last batch. ``largest`` holds the largest evidence after any
+        batch; if it is given, it decides.
+        """
+        rows = []
+        for j, r in enumerate(self.bounds):
+            evidence = r.evidence if largest is None else largest[j]
+            word = "contradicted" if evidence >= self.threshold else "not contradicted" if r.n else "no rows"
+            of_last = [] if last is None else [shown(last[j])]
+            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
+            rows.append([*cells, f"{evidence:.3g}"])
+        before = [] if last is None else ["last batch"]
+        return ["bound on", "result", "bound", *before, "new rows", "estimate", "evidence"], rows
+
+    @property
+    def notes(self) -> list[str]:
+        """Meaning of the evidence, and the groups that no bound names."""
+        notes = [
+            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}. If all bounds are true "
+            f"and the rows are independent draws, the probability that this ever happens is at most "
+            f"{1 - self.confidence:.4g}."
+        ]
+        if self.unnamed:
+            names = listed([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
+            counted = any(bound.others for bound in self.tested)
+            how = "no bound by group covers their rows"
+            if counted:
+                how = 'bounds on "other groups" cover their rows together'
+            notes.append(f"No bound names these groups: {names}; {how}.")
+        return notes
+
+    def __str__(self) -> str:
+        return bounds_text(self.title, self.cells(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return bounds_html(self.title, self.cells(), self.notes)
