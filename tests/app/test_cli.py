@@ -827,7 +827,8 @@ def test_runs_as_a_module_with_the_same_codes():
 def test_help_and_a_mistyped_command_load_nothing_heavy():
     """They take a tenth of a second instead of two."""
     shown = (
-        "import sys\nfrom tailboost.app.cli import main\ntry:\n    main([{!r}])\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom tailboost.app.cli import main\n"
+        "try:\n    main([{!r}])\nexcept SystemExit:\n    pass\n"
         "print('heavy', {{'numpy', 'sklearn', 'pandas'}} & set(sys.modules))"
     )
     for word in ("-h", "prdict"):

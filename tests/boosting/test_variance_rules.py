@@ -9,9 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.boosting.cross_fitting import round_significant
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.additive_player import AdditiveState
-from tailboost.boosting.players.ebboost import EBBoost
-from tailboost.boosting.players.vada import VadaBoost, variance_cost
+from tailboost.boosting.players.additive_player import AdditiveState, EBBoost, VadaBoost, variance_cost
 from tailboost.learners import StumpClassifier
 
 ROUNDS = 200

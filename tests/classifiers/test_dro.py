@@ -15,10 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.adaboost import AdaBoost
-from tailboost.boosting.players.additive_player import AdditiveState
-from tailboost.boosting.players.dro import WorstCase, critical_radius
-from tailboost.boosting.players.margin_loss import MARGIN_LOSSES
+from tailboost.boosting.players.additive_player import AdaBoost, AdditiveState
+from tailboost.boosting.players.dro import MARGIN_LOSSES, WorstCase, critical_radius
 from tailboost.solvers import entropic_weights
 
 BALLS = ("kl", "chi2", "cvar")

@@ -297,11 +297,3 @@ def test_command(tmp_path):
         assert call(*wrong).exit_code == 2
     tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
     assert call().exit_code == 2
-
-
-def test_the_page_runs():
-    import doctest
-
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
-    result = doctest.testfile(str(page), module_relative=False)
-    assert (result.failed, result.attempted > 5) == (0, True)

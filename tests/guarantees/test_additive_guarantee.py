@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import tailboost as tb
 from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.boosting.game import Response, Units
-from tailboost.boosting.players.adaboost import AdaBoost
+from tailboost.boosting.players.additive_player import AdaBoost
 from tailboost.boosting.training_set import Rows
 from tailboost.guarantees.robustness import worst_case_loss
 

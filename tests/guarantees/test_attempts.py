@@ -53,7 +53,7 @@ def test_a_call_is_named_by_rows_with_their_labels_groups_and_clusters(tuned):
 
 def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path):
     mix, X, y, groups = copy.deepcopy(tuned[0]), *tuned[1:]
-    with pytest.raises(tb.NotCertifiedError, match="save_model keeps them") as failed:
+    with pytest.raises(tb.NotCertifiedError, match="save_model stores them") as failed:
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
     assert failed.value.reason.endswith(".")
     assert "previous=" not in failed.value.reason
@@ -62,7 +62,7 @@ def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path)
     for model in (mix, tb.load_model(tmp_path / "m.model"), copy.deepcopy(mix), mix.reweight()):
         for of, limits in ((permuted, LIMIT), (groups, [rates.error(by="group") <= 0.6])):
             for how in ("copies", "natural"):
-                with pytest.raises(tb.LeakageError, match="an attempt before this one had these rows"):
+                with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                     tb.calibrate(model, X, y, groups=of, limits=limits, equal_rows=how)
     with pytest.raises(tb.NotCertifiedError):  # the very same call says the same
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)

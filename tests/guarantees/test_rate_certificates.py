@@ -119,9 +119,9 @@ def test_costs_between_their_least_and_largest():
     assert by_row.rates[0].upper == pytest.approx(cert.rates[0].upper)
     wider = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-10, 50))
     assert wider.rates[0].upper > by_row.rates[0].upper
-    with pytest.raises(ValueError, match="rows at hand cannot tell"):
+    with pytest.raises(ValueError, match="the given rows do not show it"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs)
-    with pytest.raises(ValueError, match="there are costs from -1 to 5"):
+    with pytest.raises(ValueError, match="the given costs range from -1 to 5"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs, cost_range=(0, 5))
 
 
@@ -140,7 +140,7 @@ def test_weight_0_leaves_a_row_out():
         ({"rates": ["gap(selected(yes, by=sex))"]}, "is no rate or limit"),
         ({"rates": rates.gap(rates.selected("yes", by="sex"))}, "is no rate or limit"),
         ({"rates": rates.largest(rates.error(by="class"))}, "is no rate or limit"),
-        ({"rates": [rates.error()], "max_error": 0.3}, "one after the other"),
+        ({"rates": [rates.error()], "max_error": 0.3}, "separate calls"),
         ({"rates": [rates.selected("ja")]}, "no class is called"),
         ({"rates": ["slected(yes)"]}, "did you mean 'selected'"),
     ],
@@ -174,7 +174,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.LeakageError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="certificate was made on"):
+    with pytest.raises(tb.LeakageError, match="a row of the certificate"):
         cert.recheck(X, y, groups=groups)
 
 
@@ -305,14 +305,14 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     assert point.certificate_.certified
     assert [(b.subgroup, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
     assert point.limits == mix.limits
-    assert "The point was chosen within" in point.certificate_.notes[-1]
+    assert "The rule was selected within" in point.certificate_.notes[-1]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
     with pytest.raises(tb.LeakageError):  # rows that the point was taken on
         tb.certify(point, X, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="an attempt before"):
+    with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
     few = rows(60, 2)
-    with pytest.raises(tb.NotCertifiedError, match="which shows no more than ≤") as caught:
+    with pytest.raises(tb.NotCertifiedError, match="which certifies only ≤") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(4000, 3)
     later = tb.calibrate(mix, again[0], again[1], groups=again[2], previous=caught.value)

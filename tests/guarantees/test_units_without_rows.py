@@ -48,7 +48,7 @@ def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
         assert all(b.certified for b in (*cert.bounds, *cert.rates) if b.target is not None)
         assert cert.certified is None
         assert cert.to_dict()["certified"] is None
-        assert any("Which groups exist is not known" in note for note in cert.notes)
+        assert any("The groups of the population are not listed" in note for note in cert.notes)
         listed = {"group": ["a", "b"], "class": [0, 1]}
         assert tb.certify(a, None, y, groups=g, subgroups=listed, **asked).certified is True
         listed["group"] += ["c"]
@@ -125,7 +125,7 @@ def test_calibrate_says_that_the_groups_are_those_seen():
     other = copy.copy(clf)
     point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
     assert point.certificate_.certified is None
-    assert any("Which groups exist is not known" in note for note in point.certificate_.notes)
+    assert any("The groups of the population are not listed" in note for note in point.certificate_.notes)
     point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], subgroups=["a", "b"])
     assert point.certificate_.certified is True
 

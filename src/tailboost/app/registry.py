@@ -2,7 +2,7 @@
 
 A name is that of the class in lower case, without "Classifier"; where a class is listed twice, the variant
 that does not follow from its name says so after a hyphen. Baselines are called after what they are made of.
-Our own entries stand where the classes are named: in `tailboost.classifiers` and `tailboost.classifiers.presets`.
+Our own entries are in `tailboost.classifiers` and `tailboost.classifiers.presets`.
 """
 
 from __future__ import annotations

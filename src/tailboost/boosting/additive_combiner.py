@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
 from tailboost.boosting.game import Game, Response
-from tailboost.boosting.players.additive_player import AdditivePlayer as AdditiveRule
+from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin, SoftMarginStage
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats
@@ -34,7 +34,7 @@ class AdditiveCombiner:
 
     n_classes: int  # K
     # Rule of an additive classifier: the weight player, which knows the cost its steps lower.
-    rule: AdditiveRule
+    rule: AdditivePlayer
     heaviest: int  # class number of the best constant classifier
     # Whether only the rounds up to the one with the least error on the judged rows are kept.
     best_prefix: bool = False
@@ -88,7 +88,7 @@ class AdditiveCombiner:
         self._kept = [prefix for prefix in self._kept if prefix.rounds <= n_rounds]
         del self._said[n_rounds:]
         if self._wrong is not None and self._wrong.shape[0] > n_rounds:
-            self._wrong = self._wrong.select(members=np.arange(n_rounds))
+            self._wrong = self._wrong.select(candidates=np.arange(n_rounds))
 
     def settle(self, game: Game[Any]) -> AdditiveEnsemble:
         """Return the classifier of the rounds so far."""
@@ -97,7 +97,7 @@ class AdditiveCombiner:
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):
             answers = [self._said[t] for t in kept]
-            wrong = self._wrong.select(members=kept)
+            wrong = self._wrong.select(candidates=kept)
             self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
             weights, gap = self.choice.weights, self.choice.gap
             self._settled = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailboost import rates
-from tailboost.boosting.players.outliers import keep
+from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Bits, Floats, Ints, Mask
 from tailboost.solvers import BitLosses
@@ -56,7 +56,7 @@ class CandidateLosses:
 
     def first(self, n_rounds: int) -> CandidateLosses:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+        return replace(self, boosted=self.boosted.select(candidates=np.arange(n_rounds)))
 
     def part(self, chosen: Mask) -> CandidateLosses:
         """Return the ledger of some of the judged rows."""
@@ -70,7 +70,7 @@ class CandidateLosses:
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
-        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
+        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
         for e in range(self.extras.shape[0]):
             pool = pool.append(self.extras.row(e))
         return pool
@@ -83,7 +83,7 @@ class CandidateLosses:
         cumulative = np.zeros(len(self.rows.y))
         for s in range(t):
             cumulative += self.boosted.row(s)
-        return keep(self.rows.base, cumulative, self.outlier_fraction)
+        return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
 
     @property
     def whole(self) -> CandidateLosses:

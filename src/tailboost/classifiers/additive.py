@@ -19,7 +19,7 @@ from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.boosting.cross_fitting import HELD_OUT, Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.additive_player import AdditivePlayer as AdditiveRule
+from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import BaseBoostClassifier
@@ -56,7 +56,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """Return what the steps made small, and what bounds the errors on the rows fitted on."""
 
     @abstractmethod
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         """Return the weight player; parameters that depend on the data are set as attributes."""
 
     def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:

@@ -223,7 +223,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     @_told_groups
     def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``: for study, never for decisions about people."""
+        """Draw a label for every row from ``predict_distribution``, for simulation studies."""
         return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
 
     @_told_groups
@@ -282,7 +282,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         groups : array-like of shape (n,), optional
-            As in `predict_distribution`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
+            As in `predict_distribution`. With metadata routing, ``set_score_request(groups=True)``
             has cross-validation hand them on.
 
         Returns

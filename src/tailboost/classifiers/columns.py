@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailboost.app.datasets import TableChangedWarning
-from tailboost.core.schema import MANY, MOSTLY, number, text
+from tailboost.core.schema import MANY, MOSTLY, TableChangedWarning, number, text
 from tailboost.core.warn import warn_user
 
 # Spellings of the categories of each column, None for numbers; no spellings where they are not compared.

@@ -11,9 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
 from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.players.entropic import EntropicLP, entropic_theory
+from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
-from tailboost.boosting.players.lpboost import TotallyCorrectiveLP
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import Run, with_callbacks
 from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
@@ -210,7 +209,8 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_distribution`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
+    `predict_distribution`, not about `predict`. Where λ is chosen on the losses that drove the player
+    (out-of-fold
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
     weighted loss of the rounds: `summary_` prints that bound, and none where λ was chosen on other rows.
 
@@ -287,8 +287,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
     No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_distribution`, not about `predict`. For the choice
-    of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
+    randomised classifier whose label distribution is `predict_distribution`, not about `predict`. For the
+    choice of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
     those trained for this one.
 
     Parameters

@@ -13,8 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
-from tailboost.boosting.players.dro import RealWorstCase, WorstCase, critical_radius
-from tailboost.boosting.players.margin_loss import MARGIN_LOSSES
+from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
 from tailboost.boosting.training_set import Problem, take
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.docs import documented_additive

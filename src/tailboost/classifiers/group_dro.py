@@ -27,7 +27,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
     so do the constants. Group losses are measured on the validation rows, and drive both the player and λ.
-    The bound is about the randomised classifier whose label distribution is `predict_distribution`. Without groups
+    The bound is about the randomised classifier whose label distribution is `predict_distribution`. Without
+    groups
     the classes are the groups. For thresholds on the probabilities of models take `RobustMixtureClassifier`.
 
     Group DRO as published is ``combine="average", shrinkage=0, validation="train"``.

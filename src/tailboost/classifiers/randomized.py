@@ -75,7 +75,7 @@ class RandomizedClassifier(ClassifierMixin):
         return self.classes_[shares.argmax(axis=1)]
 
     def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``: for study, never for decisions about people.
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
 
         Parameters
         ----------

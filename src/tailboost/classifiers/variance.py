@@ -12,10 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.adaboost import AdaBoost
-from tailboost.boosting.players.additive_player import AdditivePlayer as AdditiveRule
-from tailboost.boosting.players.ebboost import EBBoost
-from tailboost.boosting.players.vada import VadaBoost
+from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.additive import AdditiveClassifier
@@ -116,7 +113,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)

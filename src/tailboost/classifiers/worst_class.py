@@ -149,8 +149,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
-        The same of the randomised classifier with the label distribution `predict_distribution`. Both are measured
-        on the rows of the choice; `unit_intervals_` are for new rows.
+        The same of the randomised classifier with the label distribution `predict_distribution`. Both are
+        measured on the rows of the choice; `unit_intervals_` are for new rows.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     rates_ : RateTable

@@ -442,7 +442,7 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
 
 
 def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
-    """Return what `Fingerprint.merged` needs of a part of the rows: the smallest fingerprints and their counts."""
+    """Return the smallest row hashes of a part of the rows and their counts, for `Fingerprint.merged`."""
     short, counts = np.unique(short_hashes(hashes), return_counts=True)
     return short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1]
 

@@ -27,7 +27,8 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
 def label_shares(model: Any, X: Any, **given: Any) -> Floats:
     """Return how often each label would be drawn for each row, shape (n, K).
 
-    That is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which have no
+    That is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which
+    have no
     such method themselves. Of other classifiers it is ``predict_proba``, as if labels were drawn from it.
     What is ``given`` the classifier takes beside the rows, as ``groups``.
     """

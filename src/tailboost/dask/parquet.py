@@ -1,4 +1,4 @@
-"""Parquet files that are never loaded as a whole, prepared as `tailboost.app.table_encoder` prepares a table."""
+"""Parquet files that are never loaded as a whole, prepared as in `tailboost.app.table_encoder`."""
 
 from __future__ import annotations
 

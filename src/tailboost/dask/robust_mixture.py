@@ -17,8 +17,8 @@ import dask.array as da
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost import mixture as local
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
+from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.rated import Rated, Stated, believed
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import n_rows_of, refuse_missing
@@ -83,8 +83,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     def fit(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: fit the models where they are at home, and give `from_probabilities` what they say."""
         raise TypeError(
-            "tailboost.dask.RobustMixtureClassifier fits no models: give the probabilities of yours, on rows "
-            "that they were not fitted on, to from_probabilities"
+            "DaskRobustMixtureClassifier fits no models. Give from_probabilities the probabilities of your "
+            "models, on rows that they were not fitted on."
         )
 
     @classmethod

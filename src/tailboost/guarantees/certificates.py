@@ -273,8 +273,8 @@ def certify(
     has the largest class bound, and CVaR and shift of ``predict`` follow exactly from the mean.
 
     * ``predict``: Clopper–Pearson bounds, exact for error rates.
-    * The randomised rule, with losses 1 − probability of the true label under ``predict_distribution``: betting
-      (`tailboost.rates.bounds.betting_upper`), and a Kolmogorov–Smirnov band for tails.
+    * The randomised rule, with losses 1 − probability of the true label: betting
+      (`tailboost.rates.bounds.betting_upper`), and for tails a Kolmogorov–Smirnov band.
 
     A deferred row is no error and no miss. It stays among the rows of its class and group;
     ``rates.answered_error`` leaves it out.

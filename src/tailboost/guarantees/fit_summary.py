@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.game import Game
-from tailboost.boosting.players.entropic import entropic_theory
+from tailboost.boosting.players.corrective import entropic_theory
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GroupUse, unit_name

@@ -88,10 +88,10 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against bounds on a model's errors or rates, updated with each batch of later rows.
 
-    Each bound is tested by bets whose wealth grows if rows break the bound (`tailboost.rates.bounds.Evidence`).
-    If all bounds are true, the probability of any alarm, after any number of batches, is at most
-    1 − confidence. The rows, or their clusters, must be independent draws. The order of rows within a batch
-    has no effect.
+    Each bound is tested by bets whose wealth grows if rows break the bound
+    (`tailboost.rates.bounds.Evidence`). If all bounds are true, the probability of any alarm, after any
+    number of batches, is at most 1 − confidence. The rows, or their clusters, must be independent draws. The
+    order of rows within a batch has no effect.
 
     A limit on every group also holds for groups that appear later. One bound on "other groups" tests the rows
     of all these groups together. A certificate does not cover them; the notes name them.

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from sklearn.utils import column_or_1d
 
 from tailboost import rates
-from tailboost.boosting.players.margin_loss import MARGIN_LOSSES
+from tailboost.boosting.players.dro import MARGIN_LOSSES
 from tailboost.core.array_types import Floats, Labels
 from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost.core.pipelines import label_shares

@@ -11,7 +11,8 @@ protocol          who has it                                        what it is f
 `Session`         what `open_session` returns                       fit and predict on the opened rows
 `Growing`         a session                                         stop a fit when it is good enough
 `Partitioned`     a session                                         share work among the fits of a cross-fit
-`AveragingLearner`       a session                                         keep the models of a cross-fit as a member
+`AveragingLearner`       a session                                         keep the models of a cross-fit as
+a member
 `Accumulating`    a session                                         let models of all rounds answer together
 `BaseModel`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members

@@ -265,6 +265,7 @@ def _family(rate: Any, name: str) -> Rate:
 
 
 def checked_label(label: Any) -> Any:
+    """Return a label as text or a number; raise TypeError for another type."""
     found = plain(label)
     if not isinstance(found, (str, int, float)):
         raise TypeError(f"a label must be text or a number, got {label!r}")

@@ -472,7 +472,8 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
     Parameters
     ----------
     expected : bool, default=False
-        Whether to score the randomised rule with the label distribution ``predict_distribution``, not ``predict``.
+        Whether to score the randomised rule with the label distribution ``predict_distribution``, not
+        ``predict``.
 
     Returns
     -------

@@ -281,11 +281,11 @@ class Curve:
         -------
         TradeOffDisplay
         """
-        from tailboost.app.plotting import TradeOffDisplay
+        from tailboost import plotting  # by its public name: the wing of plots is above this one
 
         limited, value = self.values
         names: dict[str, Any] = {"limited_name": str(self.limited), "objective": str(self.objective)}
-        return TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
+        return plotting.TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))

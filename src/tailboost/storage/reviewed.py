@@ -18,7 +18,6 @@ from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array
 
 
@@ -217,12 +216,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.game", "Game", "Round", "Stop", "Trace", "Units"),
     **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools", "TargetSubgroups"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
-    **_names("tailboost.solvers.patterns", "Patterns"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
     **_names("tailboost.learners.linear", "TableLinear"),
-    **_names(
-        "tailboost.learners.hist",
+    **_names("tailboost.learners.hist",
         "HistBoostClassifier",
         "HistTreeClassifier",
         left_out=frozenset({"_booster"}),
@@ -234,14 +231,12 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     # -- nets
     **_names("tailboost.learners.torch.net_data", "Feed"),
-    **_names(
-        "tailboost.learners.torch.net_learner",
+    **_names("tailboost.learners.torch.net_learner",
         "TorchClassifier",
         held_at={"members_dir": None},
         functions={"module": _NETS},
     ),
-    **_names(
-        "tailboost.learners.torch.net_members",
+    **_names("tailboost.learners.torch.net_members",
         "Architecture",
         left_out=frozenset({"_pattern"}),
         functions={"module": _NETS},
@@ -252,8 +247,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
     **_names("tailboost.rates.rate", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
-    **_names("tailboost.selection.stratum_probabilities", "StratumProbabilities", "Calibration", "GroupModel"),
-    **_names("tailboost.selection.candidates", "Member", "Pool"),
+    **_names(
+        "tailboost.selection.stratum_probabilities", "StratumProbabilities", "Calibration", "GroupModel"
+    ),
+    **_names("tailboost.selection.candidates", "Candidate", "Pool"),
     **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
     **_names("tailboost.selection.confidence", "LimitsOutlook"),
@@ -266,16 +263,16 @@ OURS: dict[str, Reviewed] = {
     # -- what a fit found
     **_names("tailboost.guarantees.certificates", "Certificate"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
-    **_names("tailboost.boosting.additive_combiner", "Additive", "Prefix"),
+    **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.guarantees.fit_summary", "Bound", "Budget", "Summary"),
     **_names("tailboost.boosting.candidate_losses", "CandidateLosses"),
     **_names("tailboost.selection.loss_mixture", "Mixture"),
     **_names("tailboost.selection.loss_objective", "CVaR", "WorstRow"),
-    **_names("tailboost.selection.loss_pool", "Pool"),
+    **_names("tailboost.selection.loss_pool", "LossPool"),
     **_names("tailboost.selection.subgroup_mixture", "Grouping", "SubgroupMixture"),
-    **_names("tailboost.boosting.soft_margin", "Choice", "SoftMargin"),
+    **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.selection.average", "Average"),
     **_names("tailboost.classifiers.rated", "Priced", "RateChoice", "Rated", "Stated"),
@@ -296,9 +293,8 @@ def reviewed() -> dict[str, Reviewed]:
 
     A rule and its state are frozen dataclasses that compute, and answers never ask them.
     """
-    homes = [import_module(f"tailboost.{name}") for name in ("classifiers", "presets")]
-    shown = [getattr(home, name) for home in homes for name in home.__all__]
-    ours = [cls for cls in shown if issubclass(cls, ClassifierMixin)]
+    package = import_module("tailboost")
+    ours = [getattr(package, name) for name in package.__all__ if name.endswith("Classifier")]
     rules = import_module("tailboost.boosting.players")
     modules = [import_module(f"{rules.__name__}.{module.name}") for module in iter_modules(rules.__path__)]
     players = [

@@ -20,25 +20,28 @@ from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
 # Where each command is, and what `tailboost -h` says of it: a command's module, and with it the library, is
 # loaded when the command is asked for.
 COMMANDS = {
-    "demo": ("_compare.demo", "Compare ours with plain methods on two bundled tables."),
-    "example": ("_example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
-    "compare": ("_compare.compare_methods", "Compare methods on a table, and write a report."),
-    "fit": ("_fit.fit", "Fit one method on a table and store it."),
-    "predict": ("_predict.predict", "Predict the rows of a table."),
-    "evaluate": ("_inspect.evaluate", "Count a model's errors on a table by class and group."),
-    "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
-    "rule": ("_rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
-    "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
+    "demo": ("compare.demo", "Compare ours with plain methods on two bundled tables."),
+    "example": ("example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
+    "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
+    "fit": ("fit.fit", "Fit one method on a table and store it."),
+    "predict": ("predict.predict", "Predict the rows of a table."),
+    "evaluate": ("inspect.evaluate", "Count a model's errors on a table by class and group."),
+    "inspect": ("inspect.inspect_model", "Show what a model file holds, and its guarantee."),
+    "rule": ("rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
+    "tradeoff": ("tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
     "calibrate": (
-        "_certify.calibrate",
+        "certify.calibrate",
         "Write the cheapest point of a model's trade-off that is certified to keep its targets.",
     ),
-    "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
-    "card": ("_certify.card", "Write a card of a model: what was measured on new rows, and what was not."),
-    "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
-    "decide": ("_predict.decide", "Draw a decision for each row by its id."),
-    "reproduce": ("_experiments.reproduce", "Run a published experiment."),
-    "list": ("_experiments.list_all", "Show methods, data sets and experiments."),
+    "certify": ("certify.certify", "Bound a model's errors on rows it has not seen."),
+    "card": ("certify.card", "Write a card of a model: what was measured on new rows, and what was not."),
+    "watch": (
+        "monitor.watch",
+        "Test a model's bounds on later rows, batch by batch; alarms end with code 3.",
+    ),
+    "decide": ("predict.decide", "Draw a decision for each row by its id."),
+    "reproduce": ("experiments.reproduce", "Run a published experiment."),
+    "list": ("experiments.list_all", "Show methods, data sets and experiments."),
 }
 
 

@@ -102,7 +102,7 @@ class CVaRCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of a fitted classifier's ``predict_distribution``, or of another's ``predict_proba``.
+        """Draw the curve of a classifier's ``predict_distribution``, or of another's ``predict_proba``.
 
         With ``reweight=True`` the curve is that of Figure 1 of Zhai et al. 2021: at each α the λ for this α.
 
