@@ -12,13 +12,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from tailboost import classifiers as classifiers
     from tailboost import dask as dask
     from tailboost import learners as learners
     from tailboost import rates as rates
     from tailboost import solvers as solvers
     from tailboost.app import datasets as datasets
     from tailboost.app import plotting as plotting
-    from tailboost.app.report import Card as Card
+    from tailboost.app.report import ModelCard as ModelCard
     from tailboost.app.report import Results as Results
     from tailboost.app.report import compare as compare
     from tailboost.app.report import render as render
@@ -51,9 +52,12 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
+    from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners import torch as torch
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
+    from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.loss_objective import CVaR as CVaR
     from tailboost.selection.loss_objective import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -66,7 +70,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
 __version__ = "0.1.0"
 
 _MODULES = {
-    "app.report": "Card Results compare render",
+    "app.report": "ModelCard Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
@@ -82,6 +86,7 @@ _MODULES = {
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
+    "guarantees.weak_regions": "WeakRegion WeakRegions",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
     "selection.loss_objective": "CVaR WorstRow",

@@ -83,7 +83,7 @@ def names(folder):
 # function. Says how many did.
 KILLED = """
     import functools, os, signal, sys, traceback
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
     import test_checkpoints as here
 
     def killing(function, at):
@@ -452,7 +452,7 @@ def test_equal_values_are_described_alike():
 def test_descriptions_are_the_same_in_every_process():
     code = """
         import sys
-        sys.path.insert(0, {tests!r})
+        sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
         import test_checkpoints as here
         values = [{{"b", "a", "c"}}, here.Depth({{"x": {{"p", "q"}}}}), here.TREE, here.factor, here.long(3)]
         print([here.describe(v) for v in values])
@@ -501,7 +501,7 @@ def test_tensors_and_nets_are_described_by_their_weights():
 
 HOLDING = """
     import sys
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
     import test_checkpoints as here
 
     def wait():

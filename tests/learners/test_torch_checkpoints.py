@@ -64,7 +64,7 @@ def same(a, b):
 
 KILLED = """
     import sys
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
     import test_torch_checkpoints as here
     from tailboost.learners.torch import _training
 
@@ -198,7 +198,7 @@ def test_a_file_that_outgrows_its_limit(tmp_path):
     """The system itself refuses the write, as a full disk does."""
     code = f"""
         import resource, signal, sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
         import test_torch_checkpoints as here
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

@@ -278,7 +278,7 @@ class RateFamily:
             comparison = replace(
                 empty,
                 subgroup=limit.form,
-                estimate=_number_or_none(limit.said_of(means)),
+                estimate=_number_or_none(limit.value(means)),
                 lower=low,
                 upper=high,
                 n=min((len(sample.rows) for sample in samples), default=0),
