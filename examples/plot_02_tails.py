@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
-from tailboost.registry import get_method
+from tailboost.app.registry import get_method
 
 data = tb.datasets.load_credit_default()
 X, X_test, y, y_test = train_test_split(
@@ -27,7 +27,7 @@ for name in ("forest", "xgboost"):
 clf = tb.AdaLPBoostClassifier(random_state=0).fit(X, y)
 tail = [
     tb.metrics.cvar_zero_one_loss(
-        y_test, clf.reweight(alpha=a).predict_shares(X_test), a, labels=clf.classes_
+        y_test, clf.reweight(alpha=a).predict_distribution(X_test), a, labels=clf.classes_
     )
     for a in alphas
 ]

@@ -54,6 +54,6 @@ clf = tb.RobustMixtureClassifier(random_state=0).fit(X[:2000], y[:2000])
 print(td.certify(clf, X_lazy[2000:], y_lazy[2000:]))
 try:
     td.certify(clf, X_lazy, y_lazy)
-except tb.SeenRowsError as error:
+except tb.LeakageError as error:
     print(error)
 client.close()

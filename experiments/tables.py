@@ -3,7 +3,7 @@
 Random splits 70/30, at most 10,500 training and 15,000 test rows. AdaLPBoost is trained once and re-weighted
 to each α; LPBoost and its regularised form are trained for α = .3 and re-weighted to the others. Errors are
 those for α = .3: "error" is that of ``predict``, "expected" that of the randomised rule behind
-``predict_shares``. The CVaR is that of the expected zero-one loss of the randomised rules, and
+``predict_distribution``. The CVaR is that of the expected zero-one loss of the randomised rules, and
 min(1, error/α) for the others.
 """
 
@@ -28,8 +28,8 @@ from experiments._experiment import (
 )
 from experiments._tables import Data, Split, load_all, split
 from tailboost import metrics
-from tailboost.registry import METHODS, Method
-from tailboost.report.results import summarise
+from tailboost.app.registry import METHODS, Method
+from tailboost.app.report.results import summarise
 
 Cell = dict[str, Any]
 # Cells by the title of the method.

@@ -16,7 +16,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
 # A shell's background jobs ignore Ctrl-C: tests of it would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)

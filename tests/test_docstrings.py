@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import tailboost as tb
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
 CLASSIFIERS = sorted({m.factory for m in METHODS.values() if m.ours}, key=lambda cls: cls.__name__)
 LEARNERS = [getattr(tb.learners, name) for name in tb.learners.__all__]
@@ -48,7 +48,7 @@ def fitted(cls, **params):
 
 
 def torch_classifier():
-    return pytest.importorskip("tailboost.torch").TorchClassifier
+    return pytest.importorskip("tailboost.learners.torch").TorchClassifier
 
 
 def check_parameters(cls):
@@ -122,7 +122,7 @@ def test_papers_are_in_the_list_of_references():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    if name.startswith("tailboost.torch"):
+    if name.startswith("tailboost.learners.torch"):
         pytest.importorskip("torch")
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0

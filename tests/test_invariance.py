@@ -11,11 +11,11 @@ import pytest
 from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost._rows import Sketch, distinct, draw_lots, hash_rounded_rows, hash_rows
-from tailboost.data import Problem
+from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, round_significant
+from tailboost.boosting.training_set import Problem
+from tailboost.core.fingerprints import Fingerprint, distinct, draw_lots, hash_rounded_rows, hash_rows
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
-from tailboost.validation import choose_scheme, folds, held_out, round_significant
 
 ROUNDS = 6
 SETS = 60
@@ -312,7 +312,7 @@ def test_weights_are_rounded_to_sixteen_bits():
 
 
 def known_share(rows, changed):
-    return Sketch.of_rows(rows).share(hash_rounded_rows(changed))
+    return Fingerprint.of_rows(rows).share(hash_rounded_rows(changed))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20, 60, 300])

@@ -6,21 +6,24 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
+from tailboost.boosting import players
+from tailboost.boosting.game import Player
 from tailboost.classifiers import __all__ as classifiers
-from tailboost.registry import METHODS
 
 MODULES = [
-    "tailboost", "tailboost.statements.calibration", "tailboost.statements.certificates",
-    "tailboost.storage.checkpoints",
-    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
-    "tailboost.game", "tailboost.rates",
-    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.storage", "tailboost.plotting",
-    "tailboost.published",
-    "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
+    "tailboost", "tailboost.app.datasets", "tailboost.app.plotting", "tailboost.app.registry",
+    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.checkpoints",
+    "tailboost.boosting.game", "tailboost.boosting.players", "tailboost.classifiers.decisions",
+    "tailboost.classifiers.published", "tailboost.guarantees.calibration",
+    "tailboost.guarantees.certificates", "tailboost.guarantees.robustness", "tailboost.learners",
+    "tailboost.rates", "tailboost.rates.bounds",
+    "tailboost.rates.metrics", "tailboost.selection.combiners", "tailboost.solvers", "tailboost.storage",
 ]  # fmt: skip
 
 
@@ -67,10 +70,12 @@ def test_every_classifier_of_the_registry_is_at_the_top():
             assert getattr(tb, method.factory.__name__) is method.factory
 
 
-def test_a_rule_is_found_in_its_module():
-    """One that the package does not name would be in no suite."""
-    modules = {Path(inspect.getfile(getattr(tb.rules, name))).stem for name in tb.rules.__all__}
-    assert {"adaboost", "dro", "ebboost", "entropic", "hedge", "lpboost", "vada"} <= modules
+def test_the_package_of_players_exports_all_of_them():
+    """The tests of all players run over this list."""
+    modules = [import_module(f"tailboost.boosting.players.{m.name}") for m in iter_modules(players.__path__)]
+    classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)}
+    defined = {cls.__name__ for cls in classes if Player in cls.__mro__ and not inspect.isabstract(cls)}
+    assert defined - {"Player"} == set(players.__all__)
 
 
 def test_an_unknown_name_is_refused():

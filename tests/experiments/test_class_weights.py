@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from experiments import class_weights as cw
 from experiments._experiment import Settings
-from tailboost import cli
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 

@@ -89,7 +89,7 @@ def test_ours_told_is_near_the_exact_program_and_opponents_answer(tmp_path):
     ours = _opponents.Ours(case, told=True, randomized=True)
     mix = ours.chosen(goal)
     assert mix.limits_met_
-    q = mix.predict_shares(train.X, groups={"group": case.groups})[:, 1]
+    q = mix.predict_distribution(train.X, groups={"group": case.groups})[:, 1]
     found = reached(q, train.y, case.groups)
     exact = Exact(scored.P[:, 1], train.y, case.groups, goal)
     assert exact.error - 1e-6 <= found["error"] <= exact.error + 0.005

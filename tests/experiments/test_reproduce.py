@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from experiments import EXPERIMENTS, Settings, credit_default, domain_shift
 from experiments._experiment import Cells, Experiment, Report, plus_minus
-from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli
+from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
+from tailboost.app import cli
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

@@ -97,7 +97,7 @@ def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
         HistTreeClassifier(max_depth=5), n_estimators=4, alpha=0.2, validation=0.2, include_constants=False,
         n_iter_no_change=None, random_state=1,
     ).fit(rows.train.X, rows.train.y)  # fmt: skip
-    loss = 1 - clf.predict_shares(rows.test.X)[np.arange(len(rows.test.y)), rows.test.y]
+    loss = 1 - clf.predict_distribution(rows.test.X)[np.arange(len(rows.test.y)), rows.test.y]
     n = len(loss)
     truth = -linprog(-loss, A_eq=np.ones((1, n)), b_eq=[1], bounds=(0, 1 / (0.2 * n))).fun
     (cell,) = (c["values"] for c in cells if c["key"] == {"data": "two", "repeat": 1})

@@ -24,7 +24,8 @@ from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
 from experiments._nets import ALPHAS, BOUND_OF_CHOICE, BOUND_OF_TEST, bounds, judge_game
-from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier, cli
+from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 

@@ -12,7 +12,8 @@ for module in ("typer", "rich"):
 from typer.testing import CliRunner
 
 from experiments.post_processing import BUDGETS, after_training, errors, read_nets
-from tailboost import cli, metrics
+from tailboost import metrics
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from experiments._regret import Case, Points, corrected_half_width, cost, regret, twin_share
-from tailboost.report.results import resampled_interval
+from tailboost.app.report.results import resampled_interval
 
 pytestmark = pytest.mark.experiments
 

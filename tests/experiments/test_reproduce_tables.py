@@ -186,7 +186,7 @@ def test_optimism(tmp_path, monkeypatch):
     rows = split(toy(3)(None), 0, optimism.TEST_SIZE, optimism.MAX_TRAIN, optimism.MAX_TEST)
     title = "worst class"
     clf = few[title](random_state=0).fit(rows.train.X, rows.train.y)
-    shares = clf.predict_shares(rows.test.X)
+    shares = clf.predict_distribution(rows.test.X)
     wrong = 1 - shares[np.arange(len(rows.test.y)), rows.test.y]
     cell = cells["three", title]
     assert cell["true"] == pytest.approx(max(wrong[rows.test.y == k].mean() for k in range(3)))

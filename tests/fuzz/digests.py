@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from tailboost import load_model, save_model
-from tailboost.learners import _threads as threads
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
+from tailboost.learners import threads as threads
 
 JOBS = (1, 2, -1)
 ROUNDS = 3

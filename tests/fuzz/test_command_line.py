@@ -24,8 +24,8 @@ pytest.importorskip("pyarrow")
 for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
-from tailboost import cli
-from tailboost.datasets import read_raw
+from tailboost.app import cli
+from tailboost.app.datasets import read_raw
 
 pytestmark = pytest.mark.fuzz
 PART = "command line"

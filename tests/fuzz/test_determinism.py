@@ -13,7 +13,7 @@ import pytest
 for needed in ("pandas", "xgboost"):
     pytest.importorskip(needed)
 
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
 pytestmark = pytest.mark.fuzz
 PART = "determinism"

@@ -21,8 +21,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from tailboost.storage import _made, _reviewed, load_model, save_model
-from tailboost.storage._files import packed
+from tailboost.storage import constructors as _made
+from tailboost.storage import load_model, save_model
+from tailboost.storage import reviewed as _reviewed
+from tailboost.storage.model_files import packed
 
 pytestmark = pytest.mark.fuzz
 PART = "forged types"
@@ -38,17 +40,17 @@ MODELS = {
     "words": lambda: make_pipeline(CountVectorizer(), RandomForestClassifier(2, random_state=0)),
 }
 UNLISTED = [
-    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost._store.Lock",
+    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.storage.checkpoints._RecordedScheme", "tailboost.storage.checkpoints.Checkpoints",
+    "tailboost.boosting.checkpoints._RecordedScheme", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
-    "tailboost.dask._tally.Tally", "tailboost.cli._models.StoredModel",
-    "tailboost.validation.CrossFitted",
+    "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
+    "tailboost.boosting.cross_fitting.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
-LISTED = sorted(name for name in _reviewed.reviewed() if not name.startswith("tailboost.torch")) + sorted(
-    _made.MADE
-)
+LISTED = sorted(
+    name for name in _reviewed.reviewed() if not name.startswith("tailboost.learners.torch")
+) + sorted(_made.MADE)
 FIELDS = [
     "func", "preprocessor", "tokenizer", "analyzer", "metric", "scoring", "memory", "checkpoint_dir",
     "random_state",

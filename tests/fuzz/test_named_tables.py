@@ -65,12 +65,12 @@ class Problem:
             "reweight": lambda: self.given.reweight(
                 {"m": P[rows]}, y, groups=part["groups"], costs=part["costs"]).rates_.to_dict(),
             "predict_from": lambda: self.given.predict_from({"m": P}, deferred="human").tolist(),
-            "predict_shares_from": lambda: self.given.predict_shares_from({"m": P}).tolist(),
+            "predict_distribution_from": lambda: self.given.predict_distribution_from({"m": P}).tolist(),
             "predict_proba_from": lambda: self.given.predict_proba_from({"m": P}).tolist(),
             "certify": lambda: tb.certify(
                 self.mix, X, y, rates=bounds, equal_rows="natural", **part).to_dict(),
             "certify answers": lambda: tb.certify(P, None, self.y, groups=groups).to_dict(),
-            "watch": lambda: tb.Watch.against(self.mix, limits=bounds).add(
+            "watch": lambda: tb.Monitor.against(self.mix, limits=bounds).add(
                 self.mix, X, y, equal_rows="natural", **part).to_dict(),
             "measure": lambda: (
                 rates.measure(rates.error(by=("sex", "site")), self.y, P, groups=groups),

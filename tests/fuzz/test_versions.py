@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
 from tailboost.learners import HistTreeClassifier
-from tailboost.registry import METHODS
 
 xgboost = pytest.importorskip("xgboost")
 import test_persistence as stored

@@ -8,10 +8,10 @@ from conftest import make, noisy
 from scipy.optimize import minimize
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.game import Game, Response, Turn, Units, play
+from tailboost.boosting.game import Game, Response, Turn, Units, play
+from tailboost.boosting.players import EntropicLP, TotallyCorrectiveLP
 from tailboost.learners import HistTreeClassifier
-from tailboost.metrics import cvar_zero_one_loss
-from tailboost.rules import EntropicLP, TotallyCorrectiveLP
+from tailboost.rates.metrics import cvar_zero_one_loss
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, worst_case_weights
 
 ALPHAS = (1e-6, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -46,7 +46,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
     }
     for alpha in ALPHAS:
         ours = clf.reweight(alpha=alpha)
-        value = cvar_zero_one_loss(y, ours.predict_shares(X), alpha, sample_weight=weight)
+        value = cvar_zero_one_loss(y, ours.predict_distribution(X), alpha, sample_weight=weight)
         assert value == pytest.approx(ours.summary_.achieved, abs=1e-8)
         for rival, shares in rivals.items():
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
@@ -58,7 +58,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
 @pytest.mark.thinned(10)
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     clf, X, y, weight = fit_on_training_rows(name, "tree", seed, alpha=alpha)
-    value = cvar_zero_one_loss(y, clf.predict_shares(X), alpha, sample_weight=weight)
+    value = cvar_zero_one_loss(y, clf.predict_distribution(X), alpha, sample_weight=weight)
     K = len(clf.classes_)
     erm = np.eye(K)[clf.estimators_[0].predict(X)]
     assert value <= cvar_zero_one_loss(y, erm, alpha, sample_weight=weight) + 1e-8

@@ -7,8 +7,8 @@ import pytest
 from conftest import make, noisy
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.game import Game, Response, Units, play
-from tailboost.rules.hedge import Hedge, theory_eta
+from tailboost.boosting.game import Game, Response, Units, play
+from tailboost.boosting.players.hedge import Hedge, theory_eta
 from tailboost.solvers import cvar
 
 ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)
@@ -193,6 +193,6 @@ def test_average_on_training_rows_keeps_the_theory_promise(weighted):
     )
     clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
     n = 60
-    loss = 1 - clf.predict_shares(X)[np.arange(60), y]
+    loss = 1 - clf.predict_distribution(X)[np.arange(60), y]
     g = clf.trace_.weighted_loss.max()
     assert loss.max() <= g + math.sqrt(math.log(n) / (2 * 15)) + 1e-9
