@@ -3,7 +3,7 @@ A PyTorch net as the base learner
 =================================
 
 Any ``nn.Module`` with a score per class can be boosted. Here a small perceptron on images of digits; the
-mixture's tail is compared with that of the first net alone.
+tail of the mixture is compared with the tail of the first net.
 """
 
 import matplotlib.pyplot as plt

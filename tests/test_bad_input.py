@@ -1,4 +1,4 @@
-"""Every bad input is refused by a message that names the culprit, before any learner is fitted."""
+"""Bad input is refused before any fit, and the message names the fault."""
 
 import re
 
@@ -426,7 +426,7 @@ def test_a_learner_that_resamples_is_refused(recorder):
 
 @pytest.mark.parametrize("labels", [["5", "6"], ["5.0", "true"], ["yes", "no"], [5, 6], [0.0, 2.0]])
 def test_class_weights_of_labels_of_any_type(labels):
-    """Text that looks like a number is the label it is; a factor of 2 is each row twice."""
+    """Numeric text stays text as a label; a weight of 2 means each row twice."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = np.array(labels)[(X[:, 0] > 0.3).astype(int)]

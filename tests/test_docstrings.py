@@ -1,4 +1,4 @@
-"""Docstrings say what is so: parameters, attributes, sections, and examples that run."""
+"""Docstrings are correct: parameters, attributes, sections, examples."""
 
 import doctest
 import importlib
@@ -41,7 +41,7 @@ def entries(body):
 
 
 def fitted(cls, **params):
-    """Return an instance after a short fit; a table with names, so that these are learned too."""
+    """Return an instance after a short fit to a table with column names."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     params |= {"n_estimators": 3, "random_state": 0}
     return cls(**{k: v for k, v in params.items() if k in cls().get_params()}).fit(X, y)
@@ -72,7 +72,7 @@ def test_attributes_that_are_described_exist_after_fit(cls):
     described = entries(sections(cls)["Attributes"])
     fits = [fitted(cls)]
     if cls in (tb.WorstClassBoostClassifier, tb.GroupDROBoostClassifier):
-        fits.append(fitted(cls, estimator="tree"))  # a game has what belongs to rounds
+        fits.append(fitted(cls, estimator="tree"))  # a game has attributes of rounds
     missing = [name for name in described if not any(hasattr(clf, name) for clf in fits)]
     assert not missing
     assert {"classes_", "n_features_in_"} <= set(described)
@@ -109,7 +109,7 @@ def test_methods_describe_their_parameters(cls):
 
 
 def test_papers_are_in_the_list_of_references():
-    """A bare key, or a short name that no list resolves, says nothing."""
+    """Short names of papers are in the list of references; bare keys are absent."""
     page = (Path(__file__).parents[1] / "docs" / "references.md").read_text(encoding="utf-8")
     known = set(re.findall(r"^\*\*(.+?)\.?\*\*", page, flags=re.MULTILINE))
     assert "Zhai et al. 2021" in known

@@ -1,12 +1,13 @@
-"""Public docstrings are read by numpydoc, which lays out the API reference, without a fault.
+"""Public docstrings pass numpydoc, which lays out the API reference.
 
-`make docs` runs this before it builds the pages.
+`make docs` runs this test before the build.
 """
 
 import dataclasses
 import inspect
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -25,26 +26,26 @@ from numpydoc.validate import validate
 
 SECTIONS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "_api.py"))["sections"]()
 
-#: What is checked, by numpydoc's names for it.
+#: Checks, by numpydoc's names.
 CHECKS = {
     "GL01", "GL03", "GL05", "GL06", "GL07", "GL08", "GL09", "GL10",  # layout; known sections, in order
     "SS01", "SS03", "SS04",  # a summary, which ends with a full stop
     "PR01", "PR02", "PR05", "PR06", "PR07", "PR09", "PR10",  # parameters: all, no others, types, descriptions
-    "RT02", "RT05", "YD01",  # what is returned
+    "RT02", "RT05", "YD01",  # returned values
     "SA02", "SA03", "SA04",  # see also
-    "EX02", "EX03", "EX04",  # examples: none of these is raised where there is no example
+    "EX02", "EX03", "EX04",  # examples: none of these is raised without an example
 }  # fmt: skip
 # Not checked. PR03: parameters described elsewhere share one entry ("X, y, sample_weight: as in …"), which
 # breaks their order; PR04: so do their types. SS02, PR08 and RT04 take α and δ for small letters; SS05 takes
-# plural nouns ("Weights of …") for verbs. GL02 is about closing quotes; RT01 and RT03 want "Returns" where
-# the summary says it; ES01, EX01 and SA01 want a longer summary, an example and a "See Also" everywhere.
+# plural nouns ("Weights of …") for verbs. GL02 is about closing quotes; RT01 and RT03 want "Returns" after
+# a sufficient summary; ES01, EX01 and SA01 want a longer summary, an example and a "See Also" everywhere.
 
 
 def public():
-    """Every name of the API reference with its methods: path, object."""
+    """Yield the path and object of each name of the API reference, and of each public method."""
     for module, names in SECTIONS.values():
         for name in names:
-            thing, path = getattr(module, name), f"{module.__name__}.{name}"
+            thing, path = getattr(import_module(module), name), f"{module}.{name}"
             if not (inspect.isclass(thing) or inspect.isfunction(thing)):
                 continue
             yield path, thing
@@ -59,7 +60,7 @@ THINGS = dict(public())
 
 
 def described(thing):
-    """Names under "Parameters" and "Attributes"; "a, b : float" is two."""
+    """Return the names under "Parameters" and "Attributes"; "a, b : float" is two."""
     doc = NumpyDocString(inspect.getdoc(thing))
     entries = [*doc["Parameters"], *doc["Attributes"]]
     return {name.strip() for entry in entries for name in entry.name.split(",")}
@@ -69,23 +70,21 @@ def described(thing):
 def test_numpydoc_finds_no_fault(section):
     module, names = SECTIONS[section]
     faults = []
-    for path in (p for p in THINGS if p.removeprefix(f"{module.__name__}.").split(".")[0] in names):
-        if not path.startswith(f"{module.__name__}."):
-            continue
+    for name, path in [
+        (name, path) for name in names for path in THINGS if (path + ".").startswith(f"{module}.{name}.")
+    ]:
         doc = inspect.getdoc(THINGS[path])
+        # One-line docstrings list nothing, methods may use prose, and fields of results are attributes.
+        prose = "\n" not in doc or (path != f"{module}.{name}" and "\nParameters\n" not in doc)
+        no_parameters = prose or dataclasses.is_dataclass(THINGS[path])
         for code, message in validate(path)["errors"]:
-            # A docstring of one line lists nothing, and that of a method may say it in prose; the fields of a
-            # result are its attributes, see below.
-            method = path.count(".") > module.__name__.count(".") + 1
-            prose = "\n" not in doc or (method and "\nParameters\n" not in doc)
-            told = code == "PR01" and (prose or dataclasses.is_dataclass(THINGS[path]))
-            if code in CHECKS and not told:
+            if code in CHECKS and not (code == "PR01" and no_parameters):
                 faults.append(f"{path}: {code} {message}")
     assert not faults, "\n".join(faults)
 
 
-def test_what_is_cited_is_listed():
-    """A shared text that cites a reference needs it in every docstring that takes the text over."""
+def test_citations_have_a_reference():
+    """A shared text with a citation needs the reference in every docstring."""
     for path, thing in THINGS.items():
         doc = inspect.getdoc(thing)
         cited, listed = (set(re.findall(mark, doc)) for mark in (r"\[(\d+)\]_", r"(?m)^\.\. \[(\d+)\]"))

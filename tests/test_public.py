@@ -1,4 +1,4 @@
-"""What is public: every name can be had, says what it is, and nothing else shows."""
+"""Public names: each can be imported and has a docstring; no other names show."""
 
 import ast
 import inspect
@@ -28,7 +28,7 @@ MODULES = [
 
 
 def names(module):
-    """Return what a module offers: ``__all__``, or without it what it defines."""
+    """Return the public names of a module: ``__all__``, or its definitions."""
     found = vars(module)
     if "__all__" in found:
         return list(module.__all__)
@@ -56,7 +56,7 @@ def test_dir_shows_what_is_public():
 
 
 def test_a_star_gives_all_public_names():
-    """The list is made when it is first asked for: names of the classifiers stand in their package alone."""
+    """The list is created at first use; the names of the classifiers occur in their package only."""
     space = {}
     exec("from tailboost import *", space)
     assert set(tb.__all__) <= set(space)
@@ -84,7 +84,7 @@ def test_an_unknown_name_is_refused():
 
 
 def test_the_names_at_the_top_are_those_that_type_checkers_see():
-    """The list that is imported from when a name is asked for, and the imports for type checkers, are one."""
+    """The lazy imports and the imports for type checkers are the same."""
     tree = ast.parse(Path(tb.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}

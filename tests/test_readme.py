@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands; every file it links to is there."""
+"""The README's code runs as printed; every linked file exists."""
 
 import re
 import runpy
@@ -54,7 +54,7 @@ def test_the_commands_of_make_are_named():
 
 
 def places(page):
-    """Return what the headings of a page are called in links."""
+    """Return the link targets of the headings of a page."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import solvers as solvers
     from tailboost.app import datasets as datasets
     from tailboost.app import plotting as plotting
-    from tailboost.app.report import Card as Card
+    from tailboost.app.report import ModelCard as ModelCard
     from tailboost.app.report import Results as Results
     from tailboost.app.report import compare as compare
     from tailboost.app.report import render as render
@@ -52,6 +52,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
+    from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners import torch as torch
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
@@ -68,7 +70,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
 __version__ = "0.1.0"
 
 _MODULES = {
-    "app.report": "Card Results compare render",
+    "app.report": "ModelCard Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
@@ -84,6 +86,7 @@ _MODULES = {
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
+    "guarantees.weak_regions": "WeakRegion WeakRegions",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
     "selection.loss_objective": "CVaR WorstRow",

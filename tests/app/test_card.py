@@ -1,4 +1,4 @@
-"""A model card says what was measured, and what was not."""
+"""Model cards list measured numbers and tests that were not made."""
 
 import re
 
@@ -28,7 +28,9 @@ def mix():
 
 def test_every_number_is_measured(mix):
     rest = slice(600, None)
-    card = tb.Card.of(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9, purpose="To *try*.")
+    card = tb.ModelCard.of(
+        mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9, purpose="To *try*."
+    )
     cert = tb.certify(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9)
     errors = next(section for section in card.sections if section.title == "Errors on new rows")
     shown = {row[0]: row for row in errors.rows}
@@ -51,32 +53,32 @@ def test_every_number_is_measured(mix):
     page = card.to_html()
     assert "<i>" not in page
     assert "<script" not in page
-    assert "How errors grow where the population shifts" in page
+    assert "Growth of errors under a shift" in page
 
 
-def test_what_was_not_measured_is_said(mix):
-    seen = tb.Card.of(mix, X[:600], LABELS[:600])
+def test_missing_measurements_are_listed(mix):
+    seen = tb.ModelCard.of(mix, X[:600], LABELS[:600])
     assert "Nothing is certified" in seen.to_markdown()
     assert not re.search(r"\| class", seen.to_markdown())
-    alone = tb.Card.of(mix, X[600:], LABELS[600:]).to_markdown()
+    alone = tb.ModelCard.of(mix, X[600:], LABELS[600:]).to_markdown()
     assert "no column of groups was given" in alone
-    assert "none was stated" in alone
+    assert "no purpose was stated" in alone
     few = np.flatnonzero(Y[600:] == 0)[:40] + 600
-    rare = tb.Card.of(mix, X[few], LABELS[few]).to_markdown()
-    assert "there is no row" in rare
-    assert "Nothing is known of" in rare
-    persons = tb.Card.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
+    rare = tb.ModelCard.of(mix, X[few], LABELS[few]).to_markdown()
+    assert "No row of class" in rare
+    assert "No rows, and therefore no estimate" in rare
+    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
     assert "| clusters |" in persons
 
 
-def test_rates_of_the_fit_are_measured_too():
+def test_rates_of_the_fit_are_measured():
     limits = [tb.rates.error(by="class") <= 0.6]
     mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)
     mix.fit(X[:600], LABELS[:600])
-    card = tb.Card.of(mix, X[600:], LABELS[600:])
+    card = tb.ModelCard.of(mix, X[600:], LABELS[600:])
     titles = [section.title for section in card.sections]
     assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
-    persons = tb.Card.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
+    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
     assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
     shown = card.sections[titles.index("Rates on new rows")].rows
     known = tb.certify(mix, X[600:], LABELS[600:]).rates

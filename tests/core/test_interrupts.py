@@ -1,4 +1,4 @@
-"""Ctrl-C is noticed where a learner swallows it, and ends what is of no use half done."""
+"""Ctrl-C is noticed if a learner swallows the signal, and ends useless partial work."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ def interrupt():
 
 
 def swallowing():
-    """What scikit-learn's multilayer perceptron does at Ctrl-C."""
+    """Behave like scikit-learn's multilayer perceptron at Ctrl-C."""
     try:
         interrupt()
     except KeyboardInterrupt:
@@ -100,7 +100,7 @@ def test_code_that_catches_everything_only_delays_the_end():
 
 
 def test_an_end_within_a_noticing_game_passes_through():
-    """`play` takes a KeyboardInterrupt for a wish to stop early; what ends the block is none."""
+    """`play` treats a KeyboardInterrupt as a request to stop early; the end of the block is none."""
     with pytest.raises(KeyboardInterrupt), ending_at_interrupts(), noticing_interrupts() as interrupted:
         swallowing()
     assert interrupted()

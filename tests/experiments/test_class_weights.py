@@ -1,4 +1,4 @@
-"""Table II by both row weights: the nets against PyTorch's own, the game against a plain loop, a toy run."""
+"""Table II by both row weights: the nets against PyTorch's, the game against a plain loop, a toy run."""
 
 import json
 import math

@@ -1,8 +1,8 @@
-"""Certificates and monitors of tables with few values, groups that come later, and rows given twice.
+"""Certificates and monitors with few values, later groups, and repeated rows.
 
-A case is a table, or a series of batches, for which every bound is true. Equal: no false certificate or
-alarm, or as few as the confidence allows. Violation: more false ones; a group that no bound names and that
-is not named; copies of earlier rows that are taken.
+A case is a table, or a series of batches, with true bounds. Equal: no false certificate or
+alarm, or as few as the confidence allows. Violation: more false ones; a new group without
+a name in the report; accepted copies of earlier rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_monitors_of_gaps(tally, levels, continuous):
 
 
 def test_groups_that_appear_later(tally):
-    """Each new group is named and counted; limits that it keeps raise no alarm, one that it breaks does."""
+    """New groups are named and counted; violated limits raise an alarm, others do not."""
     rng, false = np.random.default_rng(0), 0
     limits = [rates.error(by="group") <= 0.3, rates.gap(rates.error(by="group")) <= 0.2]
     for k in range(200):

@@ -1,7 +1,7 @@
 """Model files into which types, functions and objects were forged: refused, or inert.
 
-Inert means that loading the model and asking it opens no file, writes nothing, starts nothing and unpickles
-nothing, as Python's audit events tell it (see `test_model_file_attacks`).
+Inert: loading and prediction open no file, write nothing, start nothing and unpickle
+nothing, by Python's audit events (see `test_model_file_attacks`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.boosting.checkpoints._RecordedScheme", "tailboost.boosting.checkpoints.Checkpoints",
+    "tailboost.boosting.checkpoints._Hasher", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.cross_fitting.CrossFitted",
@@ -62,7 +62,7 @@ FIELDS = [
 
 
 def value(draw, structure):
-    """A value of a field: a name, a function, a type, or an object that is there or was forged."""
+    """Value of a field: a name, a function, a type, or a real or forged object."""
     n = len(structure["parts"])
     return draw.choice(
         [
@@ -78,7 +78,7 @@ def value(draw, structure):
 
 
 def forged(structure, draw):
-    """Change one to three things of a structure that an attacker would change."""
+    """Change one to three parts of a structure like an attacker."""
     structure = json.loads(json.dumps(structure))
     for _ in range(draw.randint(1, 3)):
         objects = [part for part in structure["parts"] if part[0] == "object"]

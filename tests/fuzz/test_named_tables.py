@@ -1,7 +1,7 @@
-"""Tables whose named columns come in any order: equal answers. Tables with a wrong name: refused.
+"""Tables with named columns in any order: equal answers. Tables with a wrong name: refused.
 
-Problems differ in their labels and in their features, few-valued or continuous. Every argument that is a
-table is given with its columns shuffled, one at a time and all together.
+Problems differ in their labels and in their features, few-valued or continuous. The columns of every table
+argument are shuffled, one table at a time and all together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LABELS = (["no", "yes"], [0, 1], [3, 1, 2], [False, True], ["1", "10", "2"], ["b
 
 
 class Problem:
-    """A drawn problem with everything that is a table in it."""
+    """A random problem with all its tables."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ class Problem:
             limits=self.limits)  # fmt: skip
 
     def asked(self, P, groups, costs):
-        """Every public way in, with what it answers."""
+        """Public calls, with their answers."""
         rows = slice(240, None)
         X, y = self.X[rows], self.y[rows]
         part = {"groups": groups[rows], "costs": costs[rows], "cost_range": (0, 5)}

@@ -297,4 +297,4 @@ def test_a_comparison_records_it():
     X, y = table(0)
     found = tb.compare(X, y, methods=["adaboost"], alphas=[0.5], repeats=1)
     record = next(m for m in found.document["methods"] if m["name"] == "adaboost")["repeats"][0]
-    assert "errs on" in record["guarantee"]["verdict"]
+    assert "errs on" in record["fit_summary"]

@@ -1,6 +1,6 @@
-"""Predict and fit in several threads at once, and count what goes wrong; run by test_threads.py.
+"""Predict and fit in several threads at once, and count the failures; run by test_threads.py.
 
-A process of its own, so that a crash shows as its exit status. Prints one JSON object per model:
+A separate process, so a crash is visible in the exit status. Prints one JSON object per model:
 ``{"model": …, "calls": …, "errors": …, "wrong": …, "shown": [a few errors]}``.
 """
 
@@ -36,7 +36,7 @@ TREES = HistBoostClassifier(n_estimators=4, max_depth=2)
 
 
 def models() -> dict[str, tuple[Any, Any]]:
-    """Return every learner and every classifier, unfitted, with labels for it."""
+    """Return every learner and every classifier, unfitted, with labels."""
     found: dict[str, tuple[Any, Any]] = {
         "HistTree": (HistTreeClassifier(max_depth=2), BINARY),
         "HistTree, 3 classes": (HistTreeClassifier(max_depth=2), THREE),
@@ -68,14 +68,14 @@ def models() -> dict[str, tuple[Any, Any]]:
 
 
 def answers(model: Any) -> bytes:
-    """Return all that a model says about the rows, as bytes."""
+    """Return all predictions of a model for the rows, as bytes."""
     method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
     scores = getattr(model, method)(X) if hasattr(model, method) else np.empty(0)
     return b"".join(np.ascontiguousarray(part).tobytes() for part in (scores, model.predict(X).astype("U")))
 
 
 def together(tasks: list[Callable[[], bytes]], calls: int, expected: list[bytes]) -> tuple[list[str], int]:
-    """Run each task in a thread of its own, so many times; return errors and the number of wrong answers."""
+    """Run each task several times in a separate thread; return errors and the number of wrong answers."""
     errors: list[str] = []
     wrong: list[int] = []
     start = threading.Barrier(len(tasks))

@@ -1,15 +1,15 @@
-"""The methods by name: one entry feeds the command line, the comparison and the conformance suite.
+"""Methods by name, for the command line, the comparison and the conformance suite.
 
-A name is that of the class in lower case, without "Classifier"; where a class is listed twice, the variant
-that does not follow from its name says so after a hyphen. Baselines are called after what they are made of.
-Our own entries are in `tailboost.classifiers` and `tailboost.classifiers.presets`.
+The name of a classifier is its class name in lower case, without "Classifier". A second entry of one class
+has a variant after a hyphen. Baselines are named after their models. The entries of tailboost's classifiers
+are next to the classes, in `tailboost.classifiers` and `tailboost.classifiers.presets`.
 """
 
 from __future__ import annotations
 
 from tailboost import classifiers
 from tailboost.app.baselines import (
-    CoinFlip,
+    RandomGuess,
     balanced_forest,
     tuned_average,
     tuned_forest,
@@ -28,13 +28,13 @@ METHODS: dict[str, Method] = {
         *classifiers.METHODS,
         *presets.METHODS,
         Method.of(
-            RobustMixtureClassifier, "Robust mixture", "boosted trees and forests mixed for the worst class",
+            RobustMixtureClassifier, "Robust mixture", "boosted trees and forests, rule for the worst class",
             by_classes=True, randomized=True,
         ),
-        Method("erm", "ERM", "the default learner alone", LEARNERS["erm"]),
-        Method("forest", "Random forest", "scikit-learn's, 100 trees", LEARNERS["forest"]),
+        Method("erm", "ERM", "the default learner alone (empirical risk minimisation)", LEARNERS["erm"]),
+        Method("forest", "Random forest", "scikit-learn's random forest, 100 trees", LEARNERS["forest"]),
         Method(
-            "forest-balanced", "Balanced forest", "a random forest, every class weighing the same",
+            "forest-balanced", "Balanced forest", "a random forest with balanced class weights",
             balanced_forest,
         ),
         Method(
@@ -42,9 +42,9 @@ METHODS: dict[str, Method] = {
             "a random forest, class weights on its probabilities tuned out of fold for the worst class",
             tuned_forest,
         ),
-        Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", LEARNERS["xgboost"]),
+        Method("xgboost", "XGBoost", "XGBoost's classifier with its defaults", LEARNERS["xgboost"]),
         Method(
-            "xgboost-balanced", "Balanced XGBoost", "XGBoost, every class weighing the same",
+            "xgboost-balanced", "Balanced XGBoost", "XGBoost with balanced class weights",
             weighted_xgboost, by_classes=True,
         ),
         Method(
@@ -53,12 +53,12 @@ METHODS: dict[str, Method] = {
             tuned_xgboost, by_classes=True,
         ),
         Method(
-            "xgboost-cells", "Cell-weighted XGBoost", "XGBoost, every class × group cell weighing the same",
+            "xgboost-cells", "Cell-weighted XGBoost", "XGBoost with balanced weights of class × group cells",
             weighted_xgboost, takes_groups=True,
         ),
         Method(
             "xgboost-groups", "XGBoost tuned per group",
-            "XGBoost, class weights tuned for each group, which it is told at prediction",
+            "XGBoost, class weights tuned for each group; predict needs the group",
             tuned_xgboost, takes_groups=True, by_group=True,
         ),
         Method(
@@ -66,8 +66,10 @@ METHODS: dict[str, Method] = {
             "the average of their probabilities, class weights tuned out of fold for the worst class",
             tuned_average,
         ),
-        Method("coinflip", "Coin flip", "all classes evenly: CVaR 1 − 1/K at every α", CoinFlip,
-               randomized=True),
+        Method(
+            "random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
+            RandomGuess, randomized=True,
+        ),
     )
 }  # fmt: skip
 
@@ -78,7 +80,7 @@ def get_method(name: str) -> Method:
     Parameters
     ----------
     name : str
-        One of ``METHODS``, see `tailboost list`.
+        A key of ``METHODS``; `tailboost list` prints them.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def get_method(name: str) -> Method:
     Raises
     ------
     ValueError
-        If there is none; the message names near ones.
+        If the name is unknown; the message suggests similar names.
     """
     if name in METHODS:
         return METHODS[name]

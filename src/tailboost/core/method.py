@@ -1,4 +1,4 @@
-"""A classifier with its name for people, the command line and the comparison."""
+"""A classifier with its display name, for the command line and the comparison."""
 
 from __future__ import annotations
 
@@ -15,48 +15,56 @@ from tailboost.core.pipelines import label_shares
 
 @dataclass(frozen=True)
 class Method:
-    """A method that can be compared."""
+    """A method of the registry.
 
-    # name, title, summary: key, display name, one line.
+    Attributes
+    ----------
+    name, title, summary : str
+        Key, display name and one line of description.
+    factory : callable
+        Estimator class, or a function that returns an unfitted estimator.
+    ours : bool
+        Whether the classifier is one of tailboost's; the others are baselines.
+    randomized : bool
+        Whether ``predict_distribution`` is the label distribution of a randomised rule.
+    by_classes : bool
+        Whether the groups are the classes even if the rows have groups.
+    takes_groups : bool
+        Whether ``fit`` takes groups, for a factory that is a function.
+    by_group : bool
+        Whether ``predict`` needs the groups.
+    """
+
     name: str
     title: str
     summary: str
-    factory: Callable[..., Any]  # the estimator class, or what makes the estimator
-    ours: bool = False  # whether it is a classifier of tailboost; the others are baselines
-    randomized: bool = (
-        False  # whether ``predict_distribution`` is the label distribution of a randomised rule
-    )
-    # Whether classes are the groups, also where the rows have groups that ``fit`` would take.
+    factory: Callable[..., Any]
+    ours: bool = False
+    randomized: bool = False
     by_classes: bool = False
-    # Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
     takes_groups: bool = False
-    by_group: bool = False  # whether it has to be told the groups of the rows it answers
+    by_group: bool = False
 
     @classmethod
     def of(cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool) -> Method:
-        """Return the entry of a classifier of ours, which is called after its class."""
+        """Return the entry of one of tailboost's classifiers; its name is the class name in lower case."""
         name = "-".join(filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant)))
         return cls(name, title, summary, factory, ours=True, **flags)
 
     @property
     def uses_alpha(self) -> bool:
-        """Whether there is a parameter ``alpha`` that has a meaning by default."""
+        """Whether the parameter ``alpha`` has an effect by default."""
         return "alpha" in self._parameters and "objective" not in self._parameters
 
     @property
     def uses_groups(self) -> bool:
-        """Whether ``fit`` is handed the groups of the rows."""
+        """Whether ``fit`` gets the groups of the rows."""
         return (self.takes_groups or self._fit_takes_groups) and not self.by_classes
 
     @property
     def may_use_groups(self) -> bool:
-        """Whether ``fit`` takes groups for another ``objective`` than that by default."""
+        """Whether ``fit`` takes groups under another ``objective`` than the default."""
         return "objective" in self._parameters and self._fit_takes_groups
-
-    @property
-    def seeded(self) -> bool:
-        """Whether there are the parameters ``random_state`` and ``n_jobs``."""
-        return {"random_state", "n_jobs"} <= self._parameters
 
     @property
     def _fit_takes_groups(self) -> bool:
@@ -75,18 +83,18 @@ class Method:
         n_jobs: int | None = None,
         **params: Any,
     ) -> Any:
-        """Return an unfitted estimator; ``alpha`` is passed where it has a meaning."""
+        """Return an unfitted estimator; an argument is passed on if the estimator uses it."""
         if self.uses_alpha and alpha is not None:
             params["alpha"] = alpha
-        if self.seeded:
+        if {"random_state", "n_jobs"} <= self._parameters:
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
 
-    def shares(self, model: Any, X: Any, classes: Any) -> Floats:
-        """Return the share of a fitted model's answers that goes to each of the sorted classes, shape (n, K).
+    def distribution(self, model: Any, X: Any, classes: Any, **groups: Any) -> Floats:
+        """Return the label distribution of a fitted model for each row, shape (n, K).
 
-        All goes to one if nothing is randomised.
+        Without a randomised rule the whole probability is on the answer of ``predict``.
         """
         if self.randomized:
             return label_shares(model, X)
-        return (np.asarray(model.predict(X))[:, None] == classes).astype(np.float64)
+        return (np.asarray(model.predict(X, **groups))[:, None] == classes).astype(np.float64)

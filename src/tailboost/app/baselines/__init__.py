@@ -1,7 +1,7 @@
-"""What every comparison shows beside ours: what is done today about rare classes and groups."""
+"""Baselines of every comparison: the usual methods for rare classes and groups."""
 
-from tailboost.app.baselines.plain import CoinFlip
 from tailboost.app.baselines.recipes import (
+    RandomGuess,
     balanced_forest,
     tuned_average,
     tuned_forest,
@@ -20,7 +20,7 @@ from tailboost.learners.named import plain_xgboost
 
 __all__ = [
     "CellWeightedClassifier",
-    "CoinFlip",
+    "RandomGuess",
     "TunedThresholdClassifier",
     "adjusted_answers",
     "balanced_forest",

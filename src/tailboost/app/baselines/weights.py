@@ -1,4 +1,4 @@
-"""Sample weights that make every class, or every class of every group, weigh the same."""
+"""Sample weights that balance classes or class × group cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailboost.core.checks import check_length, label_column
 
 
 def checked_labels(X: Any, y: ArrayLike) -> Labels:
-    """Return the labels, one for each row of X, or say as scikit-learn does what is wrong with them."""
+    """Return one label per row of X; errors have scikit-learn's messages."""
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     check_consistent_length(X, y)
@@ -29,9 +29,18 @@ def checked_labels(X: Any, y: ArrayLike) -> Labels:
 
 
 def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
-    """Weigh rows so that every class × group cell has the same sum of weights; the weights' mean is 1.
+    """Return sample weights with mean 1 and the same sum in each class, or class × group cell.
 
-    Without groups every class weighs the same.
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    groups : array-like of shape (n,), optional
+        Groups of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n,)
 
     Examples
     --------
@@ -49,13 +58,13 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
 
 
 class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A classifier that fits another one, ``estimator``, and keeps it as ``estimator_``."""
+    """Base of classifiers that fit another classifier, ``estimator``, and store it as ``estimator_``."""
 
     estimator: Any
     estimator_: Any
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of ``estimator_``, without any weights, shape (n, K)."""
+        """Return the class probabilities of ``estimator_``, shape (n, K)."""
         check_is_fitted(self)
         P: Floats = self.estimator_.predict_proba(X)
         return P
@@ -67,24 +76,26 @@ class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return int(self.estimator_.n_features_in_)
 
     def __sklearn_tags__(self) -> Tags:
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags = own.input_tags
-        tags.classifier_tags.multi_class = own.classifier_tags.multi_class
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
 
 class CellWeightedClassifier(MetaClassifier):
-    """Any classifier, fitted with weights that balance the classes or the class × group cells.
+    """Classifier fitted with balanced weights of classes or class × group cells.
 
     Parameters
     ----------
-    estimator : classifier whose ``fit`` takes ``sample_weight``
+    estimator : classifier
+        Its ``fit`` takes ``sample_weight``.
 
     Attributes
     ----------
     estimator_ : classifier
-        The fitted one.
+        The fitted classifier.
     classes_ : ndarray of shape (K,)
+        Sorted labels.
 
     Examples
     --------
@@ -107,7 +118,7 @@ class CellWeightedClassifier(MetaClassifier):
         return self
 
     def predict(self, X: Any) -> Labels:
-        """Answer each row, shape (n,)."""
+        """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
         answers: Labels = self.estimator_.predict(X)
         return answers

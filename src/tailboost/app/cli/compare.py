@@ -1,4 +1,4 @@
-"""``demo`` and ``compare``: many methods on one table, as a table and a report."""
+"""Commands ``demo`` and ``compare``: methods on one data set, as a table and a report."""
 
 from __future__ import annotations
 
@@ -31,15 +31,10 @@ from tailboost.app.cli.shared import (
     warn,
     write_out,
 )
-from tailboost.app.cli.tables import repeated_ids
 from tailboost.app.registry import Method, get_method
-from tailboost.app.report import Chapter, Results, compare, render, render_overview
-from tailboost.app.report.comparison import checked_alphas
-from tailboost.app.report.findings import comparison_table, findings
-from tailboost.app.report.reading import Reading
-from tailboost.app.report.verdict import verdict
+from tailboost.app.report import Chapter, ComparisonTable, Results, compare, render, render_overview
 
-# Chosen so that the demo ends within minutes.
+# Methods of the demo, which ends within minutes.
 WITHOUT_GROUPS = (
     "robustmixture",
     "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
@@ -69,10 +64,10 @@ def demo(
     seed: given.Seed = 0,
     jobs: given.Jobs = 1,
 ) -> None:
-    """Compare ours with plain methods on two bundled tables: wine grades and credit default clients.
+    """Compare tailboost with baselines on two bundled tables: wine grades and credit default clients.
 
-    The wines have five classes, two of them rare; the clients have two classes and groups (sex, age band,
-    education). index.html in the folder has both verdicts and leads to the reports.
+    The wines have five classes, two of them rare. The clients have two classes and groups (sex, age band,
+    education). index.html in the folder summarises both and links to the reports.
     """
     command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
     wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
@@ -101,7 +96,7 @@ def demo(
         chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
         write_out(out / "index.html", render_overview("tailboost demo: two tables", chapters))
         _end(results)
-    say(f"Both on one page, to begin with: {out / 'index.html'}")
+    say(f"Overview of both: {out / 'index.html'}")
 
 
 def compare_methods(
@@ -109,10 +104,10 @@ def compare_methods(
     target: given.Target,
     group: given.Groups = None,
     drop: given.Drop = None,
-    identity: given.Identity = None,
+    cluster: given.FitCluster = None,
     keep: given.Keep = None,
     rows: Annotated[
-        int | None, typer.Option(min=200, help="Rows to use, drawn with the classes' shares; by default all.")
+        int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")
     ] = None,
     methods: Annotated[
         str | None,
@@ -136,12 +131,11 @@ def compare_methods(
     try:
         alphas = [float(item) for item in _listed(alpha)]
     except ValueError:
-        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}") from None
-    with bad_input():
-        alphas = checked_alphas("--alpha", alphas)
+        alphas = []
+    if not alphas or not all(0 < a <= 1 for a in alphas):
+        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
     refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    aside = [*(drop or []), *([] if identity is None else [identity])]
-    table, _ = read_to_fit(data, target, group or (), aside, keep or (), sep=sep)
+    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
     make_folder(out)
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
@@ -150,7 +144,7 @@ def compare_methods(
         table.data.loc[taken],
         table.target[taken],
         table.groups.loc[taken] if group else None,
-        clusters=repeated_ids(data, identity, taken, sep),
+        clusters=None if clusters is None else clusters[taken],
         methods=chosen,
         alphas=alphas,
         repeats=repeats,
@@ -163,7 +157,7 @@ def compare_methods(
             target=target,
             group=group,
             drop=drop,
-            id=identity,
+            cluster=cluster,
             keep=keep,
             rows=rows,
             methods=methods,
@@ -178,32 +172,32 @@ def compare_methods(
 
 
 def _drawn(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
-    """Return as many of the rows as asked for, drawn with the classes' shares, or all of them."""
+    """Return a stratified random sample of the rows, or all rows."""
     if rows is None or rows >= len(index):
         return index
     return train_test_split(index, train_size=rows, stratify=labels, random_state=seed)[0]
 
 
 def installed(name: str) -> Method:
-    """Return a method by name; one that needs a missing package raises ImportError."""
+    """Return a method by name; raise ImportError if a package is missing."""
     method = get_method(name)
     method.make()
     return method
 
 
 def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
-    """Return the methods to compare: those named, all (None), or of the demo's those that can be made."""
+    """Return the named methods, None for all, or by default the methods of the demo that are installed."""
     if names is not None and _listed(names) == ["all"]:
         return None
     if names is not None:
         return [installed(name) for name in _listed(names)]
-    found = []
+    available = []
     for name in WITH_GROUPS if grouped else WITHOUT_GROUPS:
         try:
-            found.append(installed(name))
+            available.append(installed(name))
         except ImportError as error:
             warn(f"{name} is left out: {error}")
-    return found
+    return available
 
 
 def _listed(text: str) -> list[str]:
@@ -211,7 +205,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results:
-    """Compare methods on a table, with settings of `tailboost.compare`; write and print what came of it."""
+    """Compare methods, write the results and the report, and print the table."""
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = console(stderr=True)
@@ -233,7 +227,7 @@ def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results
 
 
 def _end(results: Results) -> None:
-    """End the command with the exit code of a comparison that is not whole."""
+    """Exit with an error code if the comparison is incomplete."""
     if results.document["status"] == "interrupted":
         raise typer.Exit(fail("stopped by Ctrl-C; the finished fits are kept", INTERRUPTED))
     if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
@@ -241,33 +235,30 @@ def _end(results: Results) -> None:
 
 
 def _print_results(results: Results) -> None:
-    reading = Reading(results)
-    columns, rows = comparison_table(reading)
+    comparison = ComparisonTable(results)
     table = Table(
-        caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column and "
-        "below the coin flip; = the same numbers on every split"
+        caption="mean ± half the 95 % interval over the splits; lower is better; * lowest of the column; "
+        f"a random guess has {comparison.random_error:.3f}; "
+        "Δ: ours minus the baseline at the baseline's overall error; = same answers"
     )
-    table.add_column("method")
-    for column in columns:
-        table.add_column(Text(printable(column.title)), justify="right")
-    for row in rows:
+    for column in ("method", *comparison.columns):
+        table.add_column(Text(printable(column)), justify="left" if column == "method" else "right")
+    for row in comparison.rows:
         name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
         for title in row.same:
             name.append(f"\n= {title}", style="not bold dim")
         cells = [name]
         for cell in row.cells:
-            if cell is None:
-                cells.append(Text("–"))
-                continue
-            mark, style = ("* ", "bold green") if cell.best else ("", "")
-            text = Text(f"{mark}{cell.mean:.3f}", style=style)
-            if cell.half is not None:
-                text.append(f"\n± {cell.half:.3f}", style="not bold dim")
+            text = Text("–")
+            if cell is not None:
+                mark = "* " * (cell.mark == "best")
+                text = Text(f"{mark}{cell.text}", style="bold" if cell.mark else "")
+                if cell.half is not None:
+                    text.append(f"\n± {cell.half:.3f}", style="not bold dim")
             cells.append(text)
         table.add_row(*cells)
-    if rows:
+    if comparison.rows:
         console().print(table)
-    for finding in findings(reading):
-        tell(f"- {finding.text}")
-    if (said := verdict(reading)) is not None:
-        tell(f"In short: {said.sentence} {said.price}".rstrip())
+    for text in (*comparison.problems(), *comparison.warnings()):
+        tell(f"- {text}")
+    tell(comparison.sentence)

@@ -1,4 +1,4 @@
-"""Self-contained HTML files, drawn from results documents alone."""
+"""Self-contained HTML pages, drawn from results alone."""
 
 from __future__ import annotations
 
@@ -7,69 +7,47 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailboost.app.report import charts
-from tailboost.app.report.findings import comparison_table, findings, guarantees
-from tailboost.app.report.reading import Reading, at
+from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.results import Results
-from tailboost.app.report.verdict import as_difference, verdict
-from tailboost.core.subgroups import GroupUse
 
-__all__ = ["Chapter", "render", "render_overview"]
+if TYPE_CHECKING:
+    from tailboost.guarantees.monitor import Monitor
 
-# Of a larger table of answers only the most frequent mistakes are shown.
-_MOST_CONFUSED = 10
+__all__ = ["Chapter", "render", "render_monitor", "render_overview"]
+
+MOST_CLASSES = 10  # classes in a confusion matrix
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
-    """Render the report.
+    """Return the report of a comparison as an HTML page.
 
     Parameters
     ----------
     results : Results or dict
-        What `compare` returned, or its document as read from JSON.
+        Returned by `compare`, or its document as read from JSON.
 
     Returns
     -------
     str
-        HTML. It fetches nothing: pictures are drawn into it as SVG, and its content security policy forbids
-        everything else. Of scripts it allows its own one alone, by its hash; without it only the marking of
-        methods, the tips and the slider for α are missing.
+        The page. Its content security policy forbids it to fetch anything and allows only its own script.
+        Without scripts the page lacks only marking, tooltips and the slider for α.
     """
-    reading = Reading(results)
-    columns, rows = comparison_table(reading)
-    found: dict[str, list[str]] = {}
-    for finding in findings(reading):
-        found.setdefault(finding.kind, []).append(finding.text)
-    script = _asset("report.js")
-    lines = script.replace("\r\n", "\n").replace("\r", "\n").encode()
-    groups = reading.data["groups"]
-    styles = charts.method_styles(reading)
+    table = ComparisonTable(results)
+    styles = charts.method_styles(table)
+    script = _asset("report.js").replace("\r\n", "\n")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return page(
         "report.html.j2",
-        d=reading.document,
-        verdict=verdict(reading),
-        columns=columns,
-        rows=rows,
-        found=found,
-        matches=reading.matches,
-        as_difference=as_difference,
-        duels=_shown_duels(reading),
-        randomised=_randomised(reading),
-        class_errors=_errors(reading, reading.data["classes"], "class_errors"),
-        classes_drawn=charts.classes_drawn(reading),
-        group_errors={
-            name: _errors(reading, list(counts), "group_errors", name) for name, counts in groups.items()
-        },
-        group_uses=_group_uses(reading),
-        confusions=_confusions(reading),
-        guarantees=guarantees(reading),
+        table=table,
         styles=styles,
-        charts=charts.pictures(reading, styles),
+        charts=charts.comparison_charts(table, styles),
+        classes_drawn=charts.classes_drawn(table),
+        confusions=_confusions(table),
         script=script,
-        # What the content security policy calls an inline script by.
-        script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(lines).digest()).decode()}'",
+        script_hash=f"'sha256-{digest}'",
     )
 
 
@@ -80,11 +58,11 @@ class Chapter:
     Attributes
     ----------
     results : Results or dict
-        What `compare` returned, or its document as read from JSON.
+        Returned by `compare`, or its document as read from JSON.
     link : str
-        Where its own report is, from the overview.
+        Address of its report, relative to the overview.
     about : str
-        A sentence or two on the data, such as their source.
+        A sentence or two about the data, such as their source.
     """
 
     results: Results | Mapping[str, Any]
@@ -93,41 +71,60 @@ class Chapter:
 
 
 def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
-    """Render one page with the verdicts and pictures of several comparisons, and links to their reports.
+    """Return one page with the sentence and the chart of each comparison, and links to the reports.
 
     Parameters
     ----------
     title : str
-        The heading.
+        Heading.
     chapters : sequence of Chapter
         At least one.
 
     Returns
     -------
     str
-        HTML. It fetches nothing and runs nothing: its content security policy forbids both.
+        The page. Its content security policy forbids it to fetch or to run anything.
     """
     described = []
     for chapter in chapters:
-        reading = Reading(chapter.results)
-        styles = charts.method_styles(reading)
-        described.append(
-            {
-                "d": reading.document,
-                "link": chapter.link,
-                "about": chapter.about,
-                "verdict": verdict(reading),
-                "styles": styles,
-                "rows": reading.finished,
-                "chart": charts.tradeoff_chart(reading, styles) if reading.finished else "",
-                "trouble": [f.text for f in findings(reading) if f.kind == "trouble"],
-            }
-        )
+        table = ComparisonTable(chapter.results)
+        styles = charts.method_styles(table)
+        chart = charts.tradeoff_chart(table, styles) if table.finished else ""
+        described.append({"chapter": chapter, "table": table, "styles": styles, "chart": chart})
     return page("overview.html.j2", title=title, chapters=described)
 
 
+def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
+    """Return the page of a monitor.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        With at least one batch.
+    title : str
+        Heading.
+
+    Returns
+    -------
+    str
+        The page. Its content security policy forbids it to fetch or to run anything.
+    """
+    heads, rows = monitor.cells()
+    evidence = [(batch.name, batch.evidence) for batch in monitor.batches]
+    names = [bound.short for bound in monitor.certificate.tested]
+    return page(
+        "monitor.html.j2",
+        title=title,
+        monitor=monitor,
+        heads=heads,
+        rows=rows,
+        chart=charts.evidence_chart(names, evidence, monitor.threshold) if evidence else "",
+        styles=charts.line_styles(),
+    )
+
+
 def page(template: str, **values: Any) -> str:
-    """Return a page in the style of the reports, from a template by name and the values that it speaks of."""
+    """Return a page in the style of the reports, from a template and its variables."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -137,74 +134,16 @@ def page(template: str, **values: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("tailboost.app.report") / "templates" / name).read_text(encoding="utf-8")
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
-def _shown_duels(reading: Reading) -> list[Any]:
-    """Duels between methods that are shown first; all of them have a part in the error of the family."""
-    kept = [m["name"] for m in reading.shown_first(charts.MOST_SHOWN)]
-    fought = [
-        (measure, [d for d in row if d.ours["name"] in kept])
-        for measure, row in reading.duels
-        if row[0].plain["name"] in kept
-    ]
-    return [(measure, row) for measure, row in fought if row]
-
-
-def _randomised(reading: Reading) -> list[dict[str, Any]]:
-    """Every mixture at every α it was re-weighted to: errors of ``predict`` beside the expected ones."""
-    return [
-        {"title": method["title"], "alpha": alpha, "predict": figures, "drawn": figures["expected"]}
-        for method in reading.finished
-        if "expected" in method["figures"]
-        for alpha, figures in method["figures"].get("at_alpha", {None: method["figures"]}).items()
-    ]
-
-
-def _errors(reading: Reading, names: list[str], *path: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "titles": [m["title"] for m in group],
-            "cells": [at(group[0]["figures"], path).get(k) for k in names],
-        }
-        for group in reading.distinct
-    ]
-
-
-def _group_uses(reading: Reading) -> list[str]:
-    """Say of each column of groups whether answers may depend on it; older documents do not know."""
-    told = [m["title"] for m in reading.document["methods"] if m.get("by_group")]
-    but = f"; but {', '.join(told)} is told it" if told else ""
-    uses = reading.data.get("group_features", {})
-    return [
-        f"G{str(GroupUse(name, False, None if features is None else tuple(features)))[1:]}{but}"
-        for name, features in uses.items()
-    ]
-
-
-def _confusions(reading: Reading) -> list[dict[str, Any]]:
-    """Share of each class that ``predict`` answers with each, all splits together, per distinct method."""
-    classes = reading.data["classes"]
-    found = []
-    for group in reading.distinct:
-        tables = [r["confusion"] for r in group[0]["repeats"] if "confusion" in r]
-        if not tables:
-            continue
-        counts = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*tables, strict=True)]
-        shares = [[n / max(sum(row), 1) for n in row] for row in counts]
-        pairs = [
-            (shares[i][j], classes[i], classes[j])
-            for i in range(len(classes))
-            for j in range(len(classes))
-            if i != j and counts[i][j]
-        ]
-        found.append(
-            {
-                "title": group[0]["title"],
-                "same": [m["title"] for m in group[1:]],
-                "bounds": [f"{r['error_bound']:.3f}" for r in group[0]["repeats"] if "error_bound" in r],
-                "shares": shares if len(classes) <= _MOST_CONFUSED else None,
-                "pairs": sorted(pairs, reverse=True)[:_MOST_CONFUSED],
-            }
-        )
-    return found
+def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
+    """Return, per distinct method, the fraction of each class that gets each answer, over all splits."""
+    confusions = []
+    for method, *same in table.distinct if len(table.data["classes"]) <= MOST_CLASSES else ():
+        counts = [record["confusion"] for record in method["repeats"] if "confusion" in record]
+        if counts:
+            total = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*counts, strict=True)]
+            rates = [[n / max(sum(row), 1) for n in row] for row in total]
+            confusions.append({"method": method, "same": [m["title"] for m in same], "rates": rates})
+    return confusions

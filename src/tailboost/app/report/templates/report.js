@@ -1,5 +1,5 @@
 "use strict";
-// What the page can do beyond its text and pictures: mark methods, say what a mark is, move along α.
+// Marks methods in the charts, shows tooltips, and moves along α.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   document.documentElement.classList.add("js");
@@ -39,24 +39,22 @@
 
   const slider = document.getElementById("alpha");
   if (slider) {
-    const heads = all("#cvar-table thead th").slice(1);
-    const rows = all("#cvar-table tbody tr");
+    const alphas = slider.dataset.alphas.trim().split(" ");
+    const list = document.getElementById("alpha-list");
+    const methods = [...list.children].map((item) => [item, item.dataset.name, item.dataset.values.trim().split(" ")]);
     const move = () => {
       const k = Number(slider.value);
-      slider.setAttribute("aria-valuetext", `α = ${heads[k].textContent}`);
+      slider.setAttribute("aria-valuetext", `α = ${alphas[k]}`);
+      document.getElementById("alpha-value").textContent = alphas[k];
       for (const line of all(".cursor")) {
         line.setAttribute("transform", `translate(${line.dataset.x.split(" ")[k]},0)`);
         line.style.visibility = "visible";
       }
-      const lines = rows
-        .filter((row) => !row.classList.contains("rest") || document.getElementById("all")?.checked)
-        .map((row) => [row.dataset.short, row.cells[k + 1].textContent.trim()])
-        .sort((a, b) => parseFloat(a[1]) - parseFloat(b[1]));
-      document.getElementById("alpha-value").textContent = heads[k].textContent;
-      document.getElementById("alpha-list").textContent = lines.map(([name, value]) => `${name} ${value}`).join(" · ");
+      methods.sort((a, b) => a[2][k] - b[2][k]);
+      for (const [item, name, values] of methods) item.textContent = `${name} ${values[k]}`;
+      list.replaceChildren(...methods.flatMap(([item]) => [item, " "]));
     };
     slider.addEventListener("input", move);
-    document.getElementById("all")?.addEventListener("change", move);
     move();
   }
 
