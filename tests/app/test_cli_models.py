@@ -1042,7 +1042,7 @@ class TestPassingOn:
         assert by_class["yes"] == pytest.approx(
             *rates.measure(rates.miss("yes"), rows["outcome"], answers, deferred=passed).values()
         )
-        assert "error among the answered by class" in text
+        assert "error among answered rows by class" in text
 
     def test_curves_of_shares_passed_on(self, deferring, tmp_path):
         call = (
