@@ -45,7 +45,7 @@ def _by_weights(estimator):
     return {}
 
 
-# RobustMixtureClassifier has no learner and no rounds: tests/mixture has its checks.
+# RobustMixtureClassifier has no learner and no rounds: tests/classifiers has its checks.
 OURS = {
     method.factory: method
     for method in METHODS.values()

@@ -83,7 +83,7 @@ def test_units_without_rows_have_the_trivial_bound_and_are_named():
     f, m, gap = cert.rates
     assert (m.n, m.lower, m.upper, m.estimate) == (0, 0.0, 1.0, None)
     assert gap.upper == max(f.upper, 1 - f.lower)
-    assert any("share answered 'yes' by sex of m" in note for note in cert.notes)
+    assert any("selection rate of 'yes' by sex of m" in note for note in cert.notes)
     never = tb.certify(
         np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], units={"class": NAMES}
     )
@@ -460,7 +460,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     assert [b.n for b in alone.rates[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
     both = tb.certify(mix, X, y, groups=groups)
     assert [str(b.rate) for b in both.rates] == [
-        "share passed on", *2 * ["error among the answered by class"], *2 * ["share passed on by sex"]
+        "share deferred", *2 * ["error among answered rows by class"], *2 * ["share deferred by sex"]
     ]  # fmt: skip
     unlimited = tb.certify(mix.reweight(objective="error", limits=[rates.error() <= 0.9]), X, y)
     assert unlimited.rates[0].n == 800

@@ -94,7 +94,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     See Also
     --------
-    tailboost.guarantees.robustness : Worst cases and radii for any fitted classifier.
+    tailboost.robustness : Worst cases and radii for any fitted classifier.
 
     Notes
     -----

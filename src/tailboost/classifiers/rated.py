@@ -502,7 +502,7 @@ class Rated:
         program = growth.program
         counts = np.tensordot(growth.solved.weights, pool.tallies, axes=1)
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
-        reached = [limit.said_of(limit.rate.terms(program.strata).values(counts)) for limit in named]
+        reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
         each = "; ".join(
             f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
         )
@@ -771,7 +771,7 @@ def _broken(limit: Limit, strata: Strata, values: Floats) -> str:
     """Return what a limit reaches, by the subgroups that break it."""
     names = limit.rate.terms(strata).names
     if limit.compares or len(names) == 1:
-        return f"{limit.said_of(values):.4g}"
+        return f"{limit.value(values):.4g}"
     bounds = limit.bounds(names)
     rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
     sign = 1.0 if limit.from_above else -1.0

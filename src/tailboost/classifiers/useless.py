@@ -83,7 +83,7 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares or len(values) < 2:
-        return f"{limit.said_of(values):.4g}"
+        return f"{limit.value(values):.4g}"
     room = limit.bounds(terms.names) - values
     tightest = int(np.nanargmin(room if limit.from_above else -room))
     return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"

@@ -248,7 +248,7 @@ class RateFamily:
                 replace(
                     empty,
                     unit=limit.form,
-                    estimate=_known(limit.said_of(seen)),
+                    estimate=_known(limit.value(seen)),
                     lower=low,
                     upper=high,
                     n=min(sizes, default=0),
