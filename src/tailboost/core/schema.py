@@ -293,6 +293,11 @@ def _truth(value: Any) -> float | None:
     return digit if (digit := number(value)) in (0.0, 1.0) else None
 
 
+def is_code(value: str) -> bool:
+    """Whether a text is a code such as 01234, which no number is written like."""
+    return _CODE.match(value) is not None
+
+
 def text(value: Any) -> str:
     """Return a value as a category's name.
 
@@ -326,7 +331,7 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     gaps = len(texts) < len(values)
     if not gaps and all(t.casefold() in _TRUTH for t in texts):
         return np.array([t.casefold() == "true" for t in texts], dtype=bool), 0
-    if feature and any(_CODE.match(t) for t in texts):
+    if feature and any(map(is_code, texts)):
         return None, 0
     numbers = _numbers(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
     if numbers is None:
