@@ -36,6 +36,7 @@ _MODULES = (
     "images",
     "post_processing",
     "field",
+    "broken_limits",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
