@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.classifiers.rated import Rated
-from tailboost.guarantees.fit_summary import NO_SHARE, Summary, guarantee
+from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.cvar_candidates import POWERS, Tempered, losses_of
 from tailboost.selection.loss_mixture import Mixture
@@ -108,7 +108,7 @@ class TailChoice:
         """Return what was achieved, against the best candidate alone and against constants."""
         names = [member.words(classes) for member in self.ensemble.members]
         weights, nothing = self.ensemble.weights, ((), ())
-        return guarantee(None, self.combiner, weights, self.gap, nothing, classes, names)
+        return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
 
     def warn(self, *, forewarned: bool) -> None:
         """Name nothing: a CVaR is over rows."""
