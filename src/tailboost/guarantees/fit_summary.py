@@ -379,12 +379,12 @@ def _symbols(
             "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
             "g": f"largest weighted loss of a round, {losses.max():.4g}",
             "log": "natural logarithm",
-            **game.rule.symbols,
+            **game.player.symbols,
         }
         if "β" in symbols:
             symbols["δ"] = "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1"
     if game is not None and alpha is None:
-        alpha = getattr(game.rule, "alpha", None)
+        alpha = getattr(game.player, "alpha", None)
     return symbols if alpha is None else {**symbols, "α": f"tail mass, {alpha:g}"}
 
 
@@ -399,9 +399,9 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     and there is no bound unless there is one unit. ``alpha`` is the level of the CVaR bound, which games over
     groups do not have.
     """
-    rule: Any = game.rule
-    T, trace, step = game.n_rounds, game.trace, rule.eta
-    if rule.outlier_fraction > 0:
+    player: Any = game.player
+    T, trace, step = game.n_rounds, game.trace, player.eta
+    if player.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
     V, p, mean_losses = float(trace.weighted_loss.mean()), game.state.base, game.state.cumulative / T
     least = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
@@ -440,8 +440,8 @@ def mixed_by_program(
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
-    rule: Any = game.rule
-    if rule.outlier_fraction > 0:
+    player: Any = game.player
+    if player.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
     of_rows = np.sum([losses.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
     same = np.array_equal(of_rows, game.state.cumulative)
@@ -466,11 +466,11 @@ def _name_of_cvar(alpha: float) -> str:
 
 def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     """Return the bound of LPBoost: g, once the learner finds no model that improves the mixture."""
-    rule: Any = game.rule
-    name = _name_of_cvar(rule.alpha)
-    if rule.outlier_fraction > 0:
+    player: Any = game.player
+    name = _name_of_cvar(player.alpha)
+    if player.outlier_fraction > 0:
         return (Bound(name, "g", None, note=OUTLIERS),), ()
-    g, best = float(game.trace.weighted_loss.max()), rule.best(game.state)
+    g, best = float(game.trace.weighted_loss.max()), player.best(game.state)
     if best <= g:
         return (Bound(name, "g", g, best),), ()
     return (Bound(name, "g", None, best, "not reached in these rounds; no rate of convergence is known"),), ()
@@ -483,19 +483,19 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     the smallest δ with ``β ≥ max{(2/δ) log(1/α), 1/2}``; the rounds needed are ``T = max{(32/δ²) log(1/α),
     8/δ}``.
     """
-    rule: Any = game.rule
-    name, formula = _name_of_cvar(rule.alpha), "g + δ"
-    if rule.outlier_fraction > 0:
+    player: Any = game.player
+    name, formula = _name_of_cvar(player.alpha), "g + δ"
+    if player.outlier_fraction > 0:
         return (Bound(name, formula, None, note=OUTLIERS),), ()
-    best = rule.best(game.state)
-    if rule.beta < 0.5:
-        return (Bound(name, formula, None, best, f"only for β ≥ 1/2, got {rule.beta:g}"),), ()
+    best = player.best(game.state)
+    if player.beta < 0.5:
+        return (Bound(name, formula, None, best, f"only for β ≥ 1/2, got {player.beta:g}"),), ()
     if delta is None:  # α = 1 requires only T ≥ 8/δ
-        log_inverse = math.log(1 / rule.alpha)
-        delta = 2 * log_inverse / rule.beta if log_inverse > 0 else 8 / game.n_rounds
-    needed = entropic_theory(rule.alpha, delta)[1]
+        log_inverse = math.log(1 / player.alpha)
+        delta = 2 * log_inverse / player.beta if log_inverse > 0 else 8 / game.n_rounds
+    needed = entropic_theory(player.alpha, delta)[1]
     if game.n_rounds < needed:
-        note = f"δ = {delta:.3g} at β = {rule.beta:g} needs T ≥ {needed:,}; T = {game.n_rounds}"
+        note = f"δ = {delta:.3g} at β = {player.beta:g} needs T ≥ {needed:,}; T = {game.n_rounds}"
         return (Bound(name, formula, None, best, note),), ()
     bound = float(game.trace.weighted_loss.max()) + delta
     return (Bound(name, formula, bound, best, f"δ = {delta:.3g}"),), ()
