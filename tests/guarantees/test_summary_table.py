@@ -132,7 +132,7 @@ def test_long_traces_are_cut(data):
     clf = tb.AdaBoostClassifier(n_estimators=30, random_state=0).fit(X, (y == "a").astype(int))
     html = clf.trace_._repr_html_()
     assert html.count("<tr>") == 21
-    assert f"{len(clf.trace_) - 20} in the middle left out" in html
+    assert f"{len(clf.trace_) - 20} in the middle omitted" in html
 
 
 @pytest.mark.parametrize("name", ["GroupDROBoostClassifier", "AdaLPBoostClassifier"])
