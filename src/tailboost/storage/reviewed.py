@@ -279,7 +279,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
     **_names("tailboost.selection.probability_tables", "Judged", "Models"),
     # -- baselines
-    **_names("tailboost.app.baselines.recipes", "RandomGuess"),
     **_names("tailboost.app.baselines.thresholds", "TunedThresholdClassifier"),
     **_names("tailboost.app.baselines.weights", "CellWeightedClassifier"),
 }  # fmt: skip
