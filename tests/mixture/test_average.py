@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
 from tailboost.data import Rows
-from tailboost.mixture._average import GRAIN, PSEUDO_ROWS, Average
+from tailboost.mixture._tables import GRAIN, PSEUDO_ROWS, Average
 
 
 def noisy_probabilities(rng, y, K, strength):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tailboost import RobustMixtureClassifier
-from tailboost.mixture._order import better_order
+from tailboost.mixture._tables import better_order
 
 RNG = np.random.default_rng(0)
 

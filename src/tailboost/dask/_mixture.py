@@ -25,9 +25,8 @@ from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._average import averaging
 from tailboost.mixture._rated import Rated, Stated, believed
-from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.mixture._tables import Judged, LogTable, Models, averaging
 from tailboost.rates import Strata
 from tailboost.thresholds import Belief, RemoteTable
 

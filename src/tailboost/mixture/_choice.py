@@ -29,7 +29,6 @@ from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._rated import (
     InfeasibleLimitsError,
-    RateChoice,
     Rated,
     Stated,
     name_of,
@@ -37,6 +36,7 @@ from tailboost.mixture._rated import (
 )
 from tailboost.mixture._tables import Judged, Models
 from tailboost.mixture._tail import TailChoice
+from tailboost.mixture._useless import RateChoice
 from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
 from tailboost.statements.guarantee import Guarantee
 from tailboost.statements.known_rows import noting_frozen, noting_seen

@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import softmax
 
+from tailboost import rates
+from tailboost._typing import Floats, Ints
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import CVaR
 from tailboost.combiners.pool import Pool
-from tailboost.mixture._members import POWERS, Tempered, losses_of
 from tailboost.mixture._rated import Rated
-from tailboost.mixture._tables import Judged
+from tailboost.mixture._rule import RulePart, log_weights
+from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.rates import Objective, error, largest
 from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import DenseLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.thresholds import Program, RateTable
+
+# Powers of the probabilities that are drawn from.
+POWERS = (0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
+
+    table_: Models  # the models, shared by all members
+    model: int | None  # which of them; None for the average of all
+    power: float  # > 0: β; 1 draws from the probabilities themselves
+    draws: ClassVar[bool] = True
+    weighs_groups: ClassVar[bool] = False
+
+    def predict_table(self, table: LogTable) -> Floats:
+        """Return the shares of the classes, shape (n, K)."""
+        return np.asarray(softmax(self.power * self._logs(table), axis=1))
+
+    def _logs(self, table: LogTable) -> Floats:
+        return table.pooled if self.model is None else table[self.model]
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models that it asks."""
+        return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
+
+    def predict(self, X: Any) -> Ints:
+        """Return the class numbers with the largest shares, shape (n,)."""
+        return self._logs(self.table_.transform(X)).argmax(axis=1)
+
+    def words(self, classes: Any) -> str:
+        """Say what it is, for people."""
+        of = self.table_.words(self.model)
+        return f"{of} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +162,16 @@ def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     # Candidates without a weight settle no tie, so that no model is asked for that alone.
     order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
+
+
+def loss_of(answers: Any, y: Ints) -> Any:
+    """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
+    return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+
+
+def losses_of(members: Iterable[Any], table: LogTable, y: Ints) -> BitLosses | DenseLosses:
+    """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
+    rows = [loss_of(member.predict_table(table), y) for member in members]
+    if all(row.dtype == np.bool_ for row in rows):
+        return BitLosses.from_rows(np.array(rows))
+    return DenseLosses(np.array(rows, dtype=np.float64))

@@ -277,12 +277,11 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.subgroups", "Grouping", "SubgroupMixture"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
     # -- mixtures of other models
-    **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Priced", "RateChoice", "Rated", "Stated"),
-    **_names("tailboost.mixture._tail", "TailChoice"),
-    **_names("tailboost.mixture._members", "Tempered"),
+    **_names("tailboost.mixture._rated", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._useless", "RateChoice"),
+    **_names("tailboost.mixture._tail", "TailChoice", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
-    **_names("tailboost.mixture._tables", "Judged", "Models"),
+    **_names("tailboost.mixture._tables", "Average", "Judged", "Models"),
     # -- baselines
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),

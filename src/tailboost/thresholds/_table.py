@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,36 +16,6 @@ from tailboost.rates import Strata
 
 Singles = NDArray[np.float32]
 """Probabilities p(s | x), shape (S, n): a row of numbers for each stratum."""
-
-
-class Answering(Protocol):
-    """A candidate that answers by stratum probabilities."""
-
-    @property
-    def source(self) -> int:
-        """The number of the stratum probabilities that it reads."""
-
-    def answers(self, belief: Singles) -> Ints:
-        """Return the action of each row, shape (n,)."""
-
-
-class SelectionData(Protocol):
-    """The rows on which candidates are compared, in memory or elsewhere."""
-
-    @property
-    def strata(self) -> Strata:
-        """The strata, with the masses of these rows."""
-
-    @property
-    def costs(self) -> Floats | None:
-        """Costs of each action in each row, if they are known."""
-
-    @property
-    def at_hand(self) -> Table:
-        """The rows that are in memory: all, or some that stand for all."""
-
-    def examined(self, candidates: Sequence[Answering]) -> Iterable[tuple[bytes, Floats]]:
-        """Yield a key of the answers of each candidate, and its confusion counts."""
 
 
 def spread(stratum: Ints, most: int) -> Ints:
@@ -104,7 +74,7 @@ class Table:
         """The rows that are in memory: all."""
         return self
 
-    def examined(self, candidates: Sequence[Answering]) -> Iterator[tuple[bytes, Floats]]:
+    def examined(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
         """Yield a key of the answers of each candidate, and its confusion counts."""
         for candidate in candidates:
             actions = self.answers(candidate)
@@ -116,7 +86,7 @@ class Table:
         packed = np.packbits(actions) if few else actions.astype(np.uint16)
         return blake2b(packed.tobytes(), digest_size=16).digest()
 
-    def answers(self, candidate: Answering) -> Ints:
+    def answers(self, candidate: Any) -> Ints:
         """Return the actions of a candidate, shape (n,)."""
         return candidate.answers(self.beliefs[candidate.source])
 
@@ -159,13 +129,13 @@ class RemoteTable:
     at_hand: Table  # the sample
     # Confusion counts of candidates on all rows, shape (T, S, A). It stays behind if the table is copied to
     # another process or saved: the rows are not there.
-    count: Callable[[Sequence[Answering]], Floats] | None = None
+    count: Callable[[Sequence[Any]], Floats] | None = None
     costs: None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self) | {"count": None}
 
-    def examined(self, candidates: Sequence[Answering]) -> Iterator[tuple[bytes, Floats]]:
+    def examined(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
         """Yield a key of the answers of each candidate, and its confusion counts.
 
         Candidates with the same confusion counts are one.
@@ -184,3 +154,7 @@ class RemoteTable:
             )
         for counts in self.count(candidates):
             yield counts.tobytes(), counts
+
+
+SelectionData = Table | RemoteTable
+"""The rows on which candidates are compared, in memory or on the workers of a cluster."""
