@@ -195,27 +195,27 @@ def test_on_noise_it_is_said_that_nobody_gains():
 @pytest.mark.slow
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
-    kept = mix._rated.table
+    kept = mix._engine.data
     curves = mix.tradeoff(
         rates.largest(rates.answered_error(by="class")),
         rates.answered_error(),
         n_points=2,
-        passed_on=(0, 0.1),
+        deferred=(0, 0.1),
     )
     assert list(curves) == [0.0, 0.1]
     for share, curve in curves.items():
         limited, _ = curve.predicted(P, Y, groups=GROUPS)
         assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
         for point in curve:
-            assert point.classifier._rated.table is kept  # nothing is fitted or inferred anew
+            assert point.classifier._engine.data is kept  # nothing is fitted or inferred anew
             assert point.classifier.rates_.met
             assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for curve in curves.values()]
     assert least[1] < least[0]
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
         with pytest.raises(ValueError, match="passed_on must be"):
-            mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
-    assert list(mix.tradeoff(passed_on=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
+            mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
+    assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
 
 
 def test_the_picture_has_a_line_for_each_share():
@@ -225,7 +225,7 @@ def test_the_picture_has_a_line_for_each_share():
     mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
     display = DeferralDisplay.from_estimator(
         mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
-        passed_on=(0, 0.05), n_points=2,
+        deferred=(0, 0.05), n_points=2,
     )  # fmt: skip
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
     assert display.ax_.get_xlabel() == "error among the answered"

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 
 from tailboost.rates import Strata
-from tailboost.thresholds import Belief, Calibration, GroupModel
+from tailboost.thresholds import StratumProbabilities, Calibration, GroupModel
 
 
 def people(n, seed=0, rare=0.02):
@@ -20,7 +20,7 @@ def people(n, seed=0, rare=0.02):
 def fitted(X, y, g, K=2):
     w = np.ones(len(y))
     strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (("f", "m"),))
-    belief = Belief(K, strata.combinations, False)
+    belief = StratumProbabilities(K, strata.combinations, False)
     return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
 
 
@@ -49,7 +49,7 @@ def test_several_columns_multiply_to_one_distribution():
     other = (X[:, 2] > 0).astype(int)
     groups, w = np.column_stack([g, other]), np.ones(600)
     strata, _ = Strata.of(y, groups, w, range(2), ("sex", "race"), (("f", "m"), ("a", "b")))
-    belief = Belief(2, strata.combinations, False)
+    belief = StratumProbabilities(2, strata.combinations, False)
     out = belief.fit_groups(X, y, groups, w, strata)
     assert out.shape == (2, 4, 600)
     np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-6)

@@ -113,7 +113,7 @@ def tradeoff(
     labels = classifier.classes_.tolist()
     rates = [spelled(rate, labels, stored.groups, None) for rate in (asked, other) if rate is not None]
     with bad_input(f"{model}: "), warnings_as_lines():
-        curve = classifier.tradeoff(*rates, **({"passed_on": passed_on} if passed_on else {}))
+        curve = classifier.tradeoff(*rates, **({"deferred": passed_on} if passed_on else {}))
     curves = list(curve.items()) if passed_on else [(None, curve)]
     seen = None
     if data is not None:

@@ -25,10 +25,10 @@ from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._rated import Rated, Stated, believed
-from tailboost.mixture._tables import Judged, LogTable, Models, averaging
+from tailboost.mixture._rated import RateProblem, SelectionEngine, stratum_probabilities
+from tailboost.mixture._tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.rates import Strata
-from tailboost.thresholds import Belief, RemoteTable
+from tailboost.thresholds import RemoteSelectionData, StratumProbabilities
 
 # Different rows on which candidates are made.
 SAMPLE = 2**16
@@ -135,7 +135,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         if names is not None:
             mix._set_groups(names)
         mix._choose(_Reader(mix, models), table)
-        mix._warn()
+        mix._selected.warn(forewarned=False)
         return mix
 
     def _choose(self, reader: _Reader, table: _Table) -> None:
@@ -153,32 +153,34 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = averaging(sample)
         stated, names = reader.stated, getattr(self, "_group_names", None)
-        rated = Rated.of(stated, sample, None, self.classes_, names, told=self.by_group)
-        if not complete and self._stated is not None:
+        engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
+        if not complete and self._problem is not None:
             lines = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
-            strata, stratum, _ = stated.strata(lines, self.classes_, names, told=self.by_group)
+            strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             counting = _Counting(
-                replace(reader, models=sample.models), rated.belief, strata, tally.keys, stratum
+                replace(reader, models=sample.models), engine.probabilities, strata, tally.keys, stratum
             )
 
             def count(members: Sequence[Any]) -> Floats:
                 sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
                 return sums / tally.weight.sum()
 
-            far = RemoteTable(strata, rated.table.at_hand, count)
-            rated = replace(
-                rated, table=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
+            far = RemoteSelectionData(strata, engine.data.in_memory, count)
+            engine = replace(
+                engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
             )
-        self._settle(sample, known=rated)
+        self._settle(sample, engine=engine)
 
-    def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
+    def _outputs_on(
+        self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
+    ) -> ModelOutputs:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; to choose on Dask collections again use "
                 "from_probabilities"
             )
-        return super()._judged_by(models, X, y, groups, sample_weight, to)
+        return super()._outputs_on(models, X, y, groups, sample_weight, to)
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the classifier of one machine that this one is: without Dask, and to be saved."""
@@ -309,11 +311,9 @@ class _Reader:
     models: Models
 
     @property
-    def stated(self) -> Stated:
+    def stated(self) -> RateProblem:
         """The objective and the limits as rates; for a CVaR the errors of the classes."""
-        found = self.mix._stated or Stated.of("worst_class")
-        assert found is not None
-        return found
+        return self.mix._rate_problem
 
     @property
     def radices(self) -> list[int]:
@@ -355,13 +355,13 @@ class _Block:
     rows: Rows
     keys: Ints
 
-    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogTable]]:
+    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogProbabilities]]:
         """Yield tables of the rows with their combination of groups, a few at a time."""
         size = max(512, AT_ONCE // self.logs.shape[2])
         for a in range(0, len(self.keys), size):
             part = slice(a, a + size)
             logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogTable.of(logs, combination[part], models.average)
+            yield part, LogProbabilities.of(logs, combination[part], models.average)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -407,14 +407,14 @@ class RowSample:
             tally, stratum[chosen], hashes[chosen], logs, np.add.reduceat(totals, first, axis=1)[:, kept]
         )
 
-    def sample(self, reader: _Reader, words: str) -> Judged:
+    def sample(self, reader: _Reader, words: str) -> ModelOutputs:
         """Return the rows that are there, each class and group weighing what it does in all."""
         tally = self.tally
         at = np.searchsorted(tally.keys, self.stratum)
         of_all = np.array([tally.rows, tally.weight, tally.squares])
         here = np.array([np.bincount(at, weights=v) for v in self.totals])
         rows = reader.lines(self.stratum, self.totals * (of_all / here)[:, at], words)
-        return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
+        return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
 def room(sizes: Any, most: int) -> int:
@@ -442,7 +442,7 @@ class _Counting:
     """What workers need to count candidates."""
 
     reader: _Reader
-    belief: Belief
+    belief: StratumProbabilities
     strata: Strata
     keys: Ints  # shape (m,): the classes and groups that occur, sorted
     stratum: Ints  # shape (m,): the stratum of each
@@ -461,10 +461,10 @@ def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats
     stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
     for part, table in block.parts(models, strata.combination[stratum]):
         p, weight, cell = (
-            believed(counting.belief, table),
+            stratum_probabilities(counting.belief, table),
             block.rows.weight[part],
             stratum[part] * A,
         )
         for t, member in enumerate(members):
-            sums[t] += np.bincount(cell + member.answers(p), weight, n_strata * A)
+            sums[t] += np.bincount(cell + member.actions(p), weight, n_strata * A)
     return sums.reshape(len(members), n_strata, A)

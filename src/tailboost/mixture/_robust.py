@@ -401,7 +401,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if not frozen:
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
-        stated, names = self._stated, getattr(self, "_group_names", None)
+        problem_of_rates, names = self._problem, getattr(self, "_group_names", None)
         judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
@@ -409,11 +409,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
-        if stated is not None:
+        if problem_of_rates is not None:
             names = None if groups is None else names
-            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
-            stated.check(strata)
-            warn_of_noise(stated.limits, strata)
+            strata = problem_of_rates.strata(
+                judged_on, self.classes_, names, costs, group_aware=self.by_group
+            )[0]
+            problem_of_rates.check(strata)
+            warn_of_noise(problem_of_rates.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -435,7 +437,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             known = None if costs is None else costs[places]
             features = take(problem.X, places)
         self._settle(judged, features, costs=known)
-        self._warn(forewarned=True)
+        self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
@@ -512,11 +514,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
-        mix._warn()
+        mix._selected.warn(forewarned=False)
         return mix
 
     @classmethod

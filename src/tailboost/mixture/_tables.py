@@ -87,7 +87,7 @@ class Average:
         return average
 
 
-class LogTable:
+class LogProbabilities:
     """The log-probabilities of some rows by source, shape (n, K) each.
 
     Parameters
@@ -122,17 +122,17 @@ class LogTable:
     @classmethod
     def of(
         cls, tables: Sequence[Floats], groups: Ints | None = None, average: Average | None = None
-    ) -> LogTable:
+    ) -> LogProbabilities:
         """Return the table of log-probabilities that are all there."""
         return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), average=average)
 
-    def knowing(self, groups: Ints | None) -> LogTable:
+    def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
+        return LogProbabilities(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
 
-    def beside(self, X: Any) -> LogTable:
+    def beside(self, X: Any) -> LogProbabilities:
         """Return the table with the features of the rows."""
-        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
+        return LogProbabilities(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
 
     def __getitem__(self, model: int) -> Floats:
         found: Floats = self.derived(model, lambda: self._of_model(model))
@@ -238,15 +238,15 @@ class Models:
             return f"mean({', '.join(names)})"
         return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist())
 
-    def pool(self, table: LogTable) -> Floats:
+    def pool(self, table: LogProbabilities) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
         return softmax(table.pooled, axis=1)
 
-    def transform(self, X: Any) -> LogTable:
+    def transform(self, X: Any) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
-        return LogTable(
+        return LogProbabilities(
             n,
             lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read),
             None,
@@ -297,7 +297,7 @@ class Models:
         needed: Sequence[int],
         classes: NDArray[Any],
         n_rows: int | None = None,
-    ) -> LogTable:
+    ) -> LogProbabilities:
         """Return the log-probabilities that were given for new rows, as many as there are labels if known.
 
         Columns of a data frame that are named by the labels of the classes may be in any order.
@@ -318,11 +318,13 @@ class Models:
             )
         logs = logs_by_name(probabilities, classes, n_rows)
         n_rows = len(next(iter(logs.values())))
-        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average)
+        return LogProbabilities(
+            n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average
+        )
 
 
 @dataclass(frozen=True)
-class Judged:
+class ModelOutputs:
     """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on."""
 
     models: Models  # the models
@@ -330,7 +332,7 @@ class Judged:
     rows: Rows  # the rows, with their groups where there are any
 
     @classmethod
-    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
+    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
         """Return them with what each row draws: by its probabilities, whoever made them.
 
         Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
@@ -358,11 +360,11 @@ class Judged:
             )
 
     @property
-    def table(self) -> LogTable:
+    def table(self) -> LogProbabilities:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups, self.models.average)
+        return LogProbabilities.of(self.logs, self.rows.groups, self.models.average)
 
-    def kept(self) -> Judged:
+    def kept(self) -> ModelOutputs:
         """Return these, by which members can be made and asked again.
 
         Raises
@@ -378,7 +380,7 @@ class Judged:
         return self
 
 
-def averaging(judged: Judged) -> Judged:
+def averaging(judged: ModelOutputs) -> ModelOutputs:
     """Return the selection data with models that know their average."""
     rows, logs = judged.rows, judged.logs
     if len(rows.y) > MOST_ROWS and rows.lots is not None:

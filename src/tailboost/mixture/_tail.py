@@ -16,9 +16,9 @@ from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import CVaR
 from tailboost.combiners.pool import Pool
-from tailboost.mixture._rated import Rated
+from tailboost.mixture._rated import SelectionEngine
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.mixture._tables import LogProbabilities, ModelOutputs, Models
 from tailboost.rates import Objective, error, largest
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -30,7 +30,7 @@ POWERS = (0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Tempered:
+class PowerDraw:
     """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
 
     table_: Models  # the models, shared by all members
@@ -39,11 +39,11 @@ class Tempered:
     draws: ClassVar[bool] = True
     weighs_groups: ClassVar[bool] = False
 
-    def predict_table(self, table: LogTable) -> Floats:
+    def predict_table(self, table: LogProbabilities) -> Floats:
         """Return the shares of the classes, shape (n, K)."""
         return np.asarray(softmax(self.power * self._logs(table), axis=1))
 
-    def _logs(self, table: LogTable) -> Floats:
+    def _logs(self, table: LogProbabilities) -> Floats:
         return table.pooled if self.model is None else table[self.model]
 
     @property
@@ -66,31 +66,33 @@ class Tempered:
 
 
 @dataclass(frozen=True, eq=False)
-class TailChoice:
+class SelectedMixture:
     """The mixture of candidates of least CVaR on the selection data."""
 
-    rated: Rated  # the engine
-    judged: Judged  # the selection data
+    engine: SelectionEngine  # the engine
+    outputs: ModelOutputs  # the selection data
     combiner: Mixture  # the candidates with their losses by row
     ensemble: MixtureEnsemble  # the candidates with their weights
 
     @classmethod
-    def of(cls, rated: Rated, judged: Judged, alpha: float, error_budget: float | None) -> Self:
+    def of(
+        cls, engine: SelectionEngine, outputs: ModelOutputs, alpha: float, error_budget: float | None
+    ) -> Self:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
-        program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
-        models = judged.models
+        program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
+        models = outputs.models
         members = [
-            *map(rated.member, rated.seeded(program).members),
+            *map(engine.member, engine.seeded(program).candidates),
             *(
-                Tempered(models, model, power)
+                PowerDraw(models, model, power)
                 for model in (None, *range(len(models.names)))
                 for power in POWERS
             ),
         ]
-        losses = losses_of(members, judged.table, judged.rows.y)
-        combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), error_budget=error_budget)
-        combiner.pool = Pool(Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), [], members)
-        return cls(rated, judged, combiner, _settled(combiner.stage(len(members))))
+        losses = losses_of(members, outputs.table, outputs.rows.y)
+        combiner = Mixture(CVaR(alpha), len(engine.data.strata.classes), error_budget=error_budget)
+        combiner.pool = Pool(Ledger(outputs.rows, losses, BitLosses(len(outputs.rows.y))), [], members)
+        return cls(engine, outputs, combiner, _settled(combiner.stage(len(members))))
 
     @property
     def objective(self) -> CVaR:
@@ -113,12 +115,12 @@ class TailChoice:
         """The least mean loss of a candidate."""
         return float(self.combiner.pool.ledger.mean_losses().min())
 
-    def within(self, error_budget: float) -> TailChoice:
+    def within(self, error_budget: float) -> SelectedMixture:
         """Return the mixture within an error budget."""
         combiner = self.combiner.aiming_at(self.objective, error_budget=error_budget)
         return replace(self, combiner=combiner, ensemble=_settled(combiner.stage(combiner.pool.n_rounds)))
 
-    def curve(self) -> Iterator[tuple[float, float, TailChoice]]:
+    def curve(self) -> Iterator[tuple[float, float, SelectedMixture]]:
         """Yield mean loss, CVaR and mixture of each corner of the trade-off."""
         combiner = self.combiner.aiming_at(self.objective)
         found = combiner.curve()
@@ -134,14 +136,14 @@ class TailChoice:
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the classes by `predict`, on the selection data."""
-        strata, logs = self.rated.table.strata, self.judged.table
+        strata, logs = self.engine.data.strata, self.outputs.table
         used = np.flatnonzero(self.ensemble.weights > 0)
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.rated.table.at_hand.counted(shares.argmax(axis=1))
+        counts = self.engine.data.in_memory.count(shares.argmax(axis=1))
         stated = [(error(by="class"), None)]
-        refit = self.rated.refit
-        return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)
+        refit = self.engine.refit
+        return RateTable.counted(stated, strata, counts, self.engine.words, kind="class", refit=refit)
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Guarantee:
         """Return what was achieved, against the best candidate alone and against constants."""
@@ -150,10 +152,7 @@ class TailChoice:
         return guarantee(None, self.combiner, weights, self.gap, nothing, classes, names)
 
     def warn(self, *, forewarned: bool) -> None:
-        """Name nothing: a CVaR is over rows."""
-
-    def warn_of_missed(self) -> None:
-        """Name nothing: there are no limits."""
+        """Give no warning: a CVaR has no limits."""
 
 
 def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
@@ -169,7 +168,7 @@ def loss_of(answers: Any, y: Ints) -> Any:
     return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
 
 
-def losses_of(members: Iterable[Any], table: LogTable, y: Ints) -> BitLosses | DenseLosses:
+def losses_of(members: Iterable[Any], table: LogProbabilities, y: Ints) -> BitLosses | DenseLosses:
     """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
     rows = [loss_of(member.predict_table(table), y) for member in members]
     if all(row.dtype == np.bool_ for row in rows):

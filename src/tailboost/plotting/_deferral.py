@@ -112,7 +112,7 @@ class DeferralDisplay(Display):
         ValueError
             As in ``tradeoff``.
         """
-        found = estimator.tradeoff(limited, objective, n_points=n_points, passed_on=passed_on)
+        found = estimator.tradeoff(limited, objective, n_points=n_points, deferred=passed_on)
         pairs = []
         for curve in found.values():
             seen, made_small = curve.predicted(X, y, groups=groups, sample_weight=sample_weight)

@@ -1,8 +1,19 @@
 """Selection of decision rules on confusion counts, for any linear rate: candidates, program, select."""
 
-from tailboost.thresholds._belief import Belief, Calibration, GroupModel
-from tailboost.thresholds._candidates import Member, Pool, charges, decide
-from tailboost.thresholds._choice import ROWS, SOLVED, Selection, seeded, select, selected, within_budget
+from __future__ import annotations
+
+from tailboost.thresholds._belief import Calibration, GroupModel, StratumProbabilities
+from tailboost.thresholds._candidates import Candidate, Pool, decide, expected_costs
+from tailboost.thresholds._choice import (
+    ROWS,
+    SOLVED,
+    Selection,
+    overall_errors,
+    seeded,
+    select,
+    selected,
+    within_budget,
+)
 from tailboost.thresholds._confidence import (
     FEW,
     LEAST_ROWS,
@@ -14,48 +25,54 @@ from tailboost.thresholds._confidence import (
     fold_spread,
     outlook,
 )
-from tailboost.thresholds._games import play
-from tailboost.thresholds._lines import REFITTED, ROUNDING, SELECTED, RateLine, RateTable, below_noise
-from tailboost.thresholds._pool import Growth, grow, solve
+from tailboost.thresholds._lines import REFITTED, SELECTED, RateLine, RateTable, below_noise
+from tailboost.thresholds._pool import Growth, grow, play, solve
 from tailboost.thresholds._program import SLIGHT, Master, Program, mixed
-from tailboost.thresholds._table import RemoteTable, SelectionData, Singles, Table, plain_state, spread
+from tailboost.thresholds._table import (
+    AnySelectionData,
+    RemoteSelectionData,
+    SelectionData,
+    Singles,
+    plain_state,
+    spread,
+)
 
 __all__ = [
     "FEW",
     "LEAST_ROWS",
     "REFIT",
     "REFITTED",
-    "ROUNDING",
     "ROWS",
     "SELECTED",
     "SLIGHT",
     "SOLVED",
     "SPREAD",
-    "Belief",
+    "AnySelectionData",
     "Calibration",
+    "Candidate",
     "GroupModel",
     "Growth",
     "LimitsOutlook",
     "Master",
-    "Member",
     "Pool",
     "Program",
     "RateLine",
     "RateTable",
-    "RemoteTable",
+    "RemoteSelectionData",
     "Selection",
     "SelectionData",
     "Singles",
-    "Table",
+    "StratumProbabilities",
     "below_noise",
     "binomial_arms",
-    "charges",
     "confident",
     "decide",
+    "expected_costs",
     "fold_spread",
     "grow",
     "mixed",
     "outlook",
+    "overall_errors",
     "plain_state",
     "play",
     "seeded",
