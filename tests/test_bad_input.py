@@ -1,4 +1,4 @@
-"""Every bad input is refused by a message that names the culprit, before any learner is fitted."""
+"""Bad input is refused before any fit, and the message names the fault."""
 
 import re
 
@@ -266,7 +266,7 @@ def test_unfitted(name):
         lambda: clf.predict_proba(X),
         lambda: clf.predict_randomized(X),
         lambda: list(clf.staged_predict(X)),
-        lambda: list(clf.staged_predict_shares(X)),
+        lambda: list(clf.staged_predict_distribution(X)),
         lambda: clf.reweight(alpha=0.1),
         lambda: clf.alpha_path([0.1]),
         lambda: clf.summary_,
@@ -287,7 +287,7 @@ def fitted_to_frame():
     return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
 
 
-ANSWERS = ("predict", "predict_proba", "predict_shares", "predict_randomized")
+ANSWERS = ("predict", "predict_proba", "predict_distribution", "predict_randomized")
 
 
 def ask(clf, method, table):
@@ -407,7 +407,7 @@ def test_warm_start(case):
     before = clf.predict_proba(X)
     with pytest.raises(ValueError, match=match):
         refit(clf)
-    np.testing.assert_array_equal(clf.predict_proba(X), before)  # a refused fit leaves the model as it was
+    np.testing.assert_array_equal(clf.predict_proba(X), before)  # a refused fit does not change the model
 
 
 def test_warm_start_with_theory_eta():
@@ -465,7 +465,7 @@ def test_a_learner_that_resamples_is_refused(recorder):
 
 @pytest.mark.parametrize("labels", [["5", "6"], ["5.0", "true"], ["yes", "no"], [5, 6], [0.0, 2.0]])
 def test_class_weights_of_labels_of_any_type(labels):
-    """Text that looks like a number is the label it is; a factor of 2 is each row twice."""
+    """Numeric text stays text as a label; a weight of 2 means each row twice."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = np.array(labels)[(X[:, 0] > 0.3).astype(int)]

@@ -13,11 +13,8 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.learners import (
-    HistBoostClassifier,
-    HistTreeClassifier,
-    _hist,
-)
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners import hist as _hist
 from tailboost.learners.session import constant, open_session, predict_members
 from tailboost.learners.table import TableReader, cuts
 

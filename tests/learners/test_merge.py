@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import tailboost as tb
 from tailboost.learners import HistTreeClassifier
-from tailboost.learners._merge import ROWS_WORTH_MERGING, TREES_PER_PASS
+from tailboost.learners.merge import ROWS_WORTH_MERGING, TREES_PER_PASS
 from tailboost.learners.session import predict_members
 
 pytest.importorskip("xgboost")

@@ -9,27 +9,27 @@ from typing import Any, ClassVar, Self, cast
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost.classifiers._base import Run, with_callbacks
+from tailboost.boosting.cross_fitting import CrossFitted, Scheme
+from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
+from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
+from tailboost.boosting.players.hedge import Hedge, eta_for
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import Run, with_callbacks
+from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
-from tailboost.combiners import CVaR, Mixture, WorstRow
-from tailboost.data import Problem
-from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units
-from tailboost.learners.protocols import Averaging
-from tailboost.rules.entropic import EntropicLP, entropic_theory
-from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.rules.lpboost import TotallyCorrectiveLP
-from tailboost.statements.guarantee import (
+from tailboost.guarantees.fit_summary import (
     Bounds,
     entropic_bounds,
     hedge_game_bounds,
     mixed_by_program,
     totally_corrective_bounds,
 )
-from tailboost.validation import CrossFitted, Scheme
+from tailboost.learners.protocols import AveragingLearner
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.loss_objective import CVaR, WorstRow
 
 # Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
 FIVE_FOLDS_UP_TO = 1_000
@@ -160,7 +160,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         )
         return Plan(units, self._rule(units), combiner)
 
-    def _rule(self, units: Units) -> Rule[Any]:
+    def _rule(self, units: Units) -> Player[Any]:
         if self.player == "hedge":
             return Hedge(eta_for(self.eta, units.count, self._most_rounds()), self.outlier_fraction)
         if self.player == "lp":
@@ -177,7 +177,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
             return super()._respond(run, scheme, turn)
         combiner = cast("Mixture", run.plan.combiner)
         may_end = turn.t > 1 and self.n_iter_no_change is not None
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
             # Where there is much noise, the weights are on rows that nobody can tell.
             scheme = scheme.round(turn.u, turn.seed)
             for rows, known in scheme.looks():
@@ -209,7 +209,8 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_shares`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
+    `predict_distribution`, not about `predict`. Where λ is chosen on the losses that drove the player
+    (out-of-fold
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
     weighted loss of the rounds: `summary_` prints that bound, and none where λ was chosen on other rows.
 
@@ -286,8 +287,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
     No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_shares`, not about `predict`. For the choice
-    of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
+    randomised classifier whose label distribution is `predict_distribution`, not about `predict`. For the
+    choice of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
     those trained for this one.
 
     Parameters
@@ -336,7 +337,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
     g the largest weighted loss the learner returned; `summary_` says whether T and β are large enough.
-    The promise is about the randomised classifier whose label distribution is `predict_shares`.
+    The promise is about the randomised classifier whose label distribution is `predict_distribution`.
 
     Parameters
     ----------

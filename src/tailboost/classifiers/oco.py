@@ -8,20 +8,21 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._warn import warn_user
-from tailboost.classifiers._base import with_callbacks
+from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.game import StopKind, Stopping, Units
+from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import with_callbacks
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.mixture import MixtureClassifier
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
-from tailboost.combiners import Mixture, WorstRow
-from tailboost.data import Problem
-from tailboost.game import StopKind, Stopping, Units
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
-from tailboost.statements.guarantee import Bounds, hedge_game_bounds
-from tailboost.validation import Scheme
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.loss_objective import WorstRow
 
 # γ for "auto": an edge that one shallow tree reaches on most tables.
 GAMMA = 0.1
@@ -56,7 +57,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
-        1/T each; `predict_shares` gives the shares of the votes.
+        1/T each; `predict_distribution` gives the shares of the votes.
     {{rest}}
 
     Warns

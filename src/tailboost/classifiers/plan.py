@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tailboost._typing import Floats
-from tailboost.combiners import Combiner
-from tailboost.game import Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
-from tailboost.targets import DECIMALS
-from tailboost.validation import Goal, Scheme
+from tailboost.boosting.cross_fitting import Goal, Scheme
+from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Stopping, Turn, Units
+from tailboost.boosting.targets import DECIMALS
+from tailboost.core.array_types import Floats
+from tailboost.selection.combiners import Combiner
 
 
 class BoundNotMetWarning(UserWarning):
     """A target or condition was missed or could not be measured; the message names the class or round."""
 
 
-class SmallUnitsWarning(UserWarning):
+class SmallSubgroupsWarning(UserWarning):
     """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
 
 
@@ -65,7 +65,7 @@ class Plan:
     """Everything that defines a classifier's game."""
 
     units: Units  # what gets weight
-    rule: Rule[Any]  # the weight player
+    rule: Player[Any]  # the weight player
     combiner: Combiner  # turns the hypotheses into one classifier
     demand: Demand | None = None  # how far a learner is grown; without one learners are fitted whole
 

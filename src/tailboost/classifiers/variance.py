@@ -9,23 +9,21 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._typing import Floats
-from tailboost._warn import warn_user
-from tailboost.classifiers._additive import AdditiveClassifier
+from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.ensemble import AdditiveEnsemble
+from tailboost.boosting.game import Units
+from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
+from tailboost.boosting.soft_margin import SoftMargin
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.docs import documented_additive
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
-from tailboost.combiners import AdditiveEnsemble, SoftMargin
-from tailboost.data import Problem
-from tailboost.game import Units
+from tailboost.core.array_types import Floats
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
-from tailboost.rules.adaboost import AdaBoost
-from tailboost.rules.additive import Additive as AdditiveRule
-from tailboost.rules.ebboost import EBBoost
-from tailboost.rules.vada import VadaBoost
 from tailboost.solvers.soft_margin import check_price
-from tailboost.statements.additive_guarantee import Cost, margin_bound
-from tailboost.validation import Scheme
 
 # Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
 # α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
@@ -115,7 +113,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 
 #: What to do with models that are fitted already, for the messages that refuse them.
 FOR_FITTED = (

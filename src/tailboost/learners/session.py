@@ -12,12 +12,12 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
-from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._hist import HistTreeClassifier
-from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
-from tailboost.learners._regressor import RegressorSession
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.foreign import SklearnSession, constant, is_constant, set_seeds
+from tailboost.learners.hist import HistTreeClassifier
+from tailboost.learners.merge import ROWS_WORTH_MERGING, predict_trees
 from tailboost.learners.protocols import Growing, Learner, Session
+from tailboost.learners.regressor import RegressorSession
 
 __all__ = [
     "constant",

@@ -1,0 +1,138 @@
+"""Training tables, with warnings about suspicious columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost import datasets
+from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
+from tailboost.app.datasets import TableSchema
+
+FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
+MOST_CLASSES = 50  # with more classes no column is tested for a leak
+MOST_NUMBERS = 20  # classes that are numbers; with more, the target may be a quantity
+SAMPLE = 10_000  # rows on which each column is tested for a leak
+DISTINCT = 0.95  # fraction of distinct values from which a text column is an id; a few may share a name
+LEAK = 0.98  # balanced accuracy of a single column from which it is suspicious
+
+
+def read_to_fit(
+    data: Path,
+    target: str,
+    group: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    cluster: str | None = None,
+    sep: str = ",",
+    weight: str | None = None,
+) -> tuple[Any, list[str], Any]:
+    """Read a training table and warn of suspicious columns.
+
+    Returns
+    -------
+    table : Bunch
+        The table of `tailboost.datasets.load_table`, without columns that look like ids.
+    ids : list of str
+        Columns that look like ids.
+    clusters : ndarray of str or None
+        The person or site of each row; None if no two rows share one.
+    """
+    no_features = [*(drop or []), *([] if cluster is None else [cluster])]
+    with bad_input(), warnings_as_lines():
+        table = datasets.load_table(
+            data, target, group=group or (), drop=no_features, weight=weight, text_labels=True, sep=sep
+        )
+    ids = _drop_ids(table, keep or [])
+    for alert in _alerts(table.data, table.target, table.groups):
+        warn(alert)
+    if cluster is None:
+        return table, ids, None
+    sites = datasets.read_raw(data, sep)[cluster]
+    alone = sites.is_unique or sites.isna().any()
+    return table, ids, None if alone else sites.astype(str).to_numpy()
+
+
+def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
+    """Drop the features that look like ids, except those to keep, and return their names."""
+    for name in keep:
+        if name not in table.data:
+            raise BadInput(f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}")
+    ids = [name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])]
+    if len(ids) == table.data.shape[1]:
+        raise BadInput(f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep")
+    for name in ids:
+        warn(
+            f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
+            f"--keep {name} uses it"
+        )
+    table.data = table.data.drop(columns=ids)
+    table.schema = TableSchema(
+        tuple(column for column in table.schema.columns if column.name not in ids), table.schema.target
+    )
+    return ids
+
+
+def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
+    """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity."""
+    for name in () if groups is None else groups:
+        if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
+            yield f"--group {name}: every group has one class only; these groups are the classes again"
+    classes = np.unique(y)
+    if len(classes) > MOST_NUMBERS and _are_numbers(classes):
+        yield (
+            f"the target has {len(classes)} different numbers, and each is a class here; if the target is a "
+            "quantity, divide it into a few ranges first"
+        )
+    for name in data:
+        texts = data[name].cat.categories if data[name].dtype == "category" else []
+        # Without leading zeros, as in 01234, these texts would be a column of numbers.
+        if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
+            yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
+    if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
+        return
+    sample = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
+    for name in data:
+        accuracy = _accuracy_of(data[name].iloc[sample], y[sample])
+        if accuracy >= LEAK:
+            yield (
+                f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
+                f"classes); if its value is known only after the target, drop it: --drop {name}"
+            )
+
+
+def _are_numbers(values: Any) -> bool:
+    return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
+
+
+def _looks_like_an_id(column: Any) -> bool:
+    """Return whether all whole numbers, or nearly all texts, of a column differ."""
+    if len(column) < FEWEST_ROWS or column.isna().any():
+        return False
+    if column.dtype.kind in "iu":
+        return bool(column.is_unique)
+    return column.dtype == "category" and column.nunique() >= DISTINCT * len(column)
+
+
+def _accuracy_of(column: Any, y: Any) -> float:
+    """Return the balanced accuracy of a few thresholds, or of common values, of one column."""
+    classes = len(np.unique(y))
+    if classes < 2:
+        return 0.0
+    if column.dtype == "category":
+        counts = column.value_counts()
+        # A rare value identifies its rows, which is no leak.
+        values = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
+        modes = pd.Series(y).groupby(values.to_numpy()).transform(lambda part: part.mode()[0])
+        return float(balanced_accuracy_score(y, modes.to_numpy()))
+    # Ranks suffice for a tree, whose values are limited to 32 bits.
+    ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
+    tree = DecisionTreeClassifier(max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0)
+    return float(balanced_accuracy_score(y, tree.fit(ranks, y).predict(ranks)))

@@ -1,0 +1,144 @@
+"""The command ``tailboost``: subcommands, help, completion and exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
+from inspect import Parameter
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from tailboost import __version__
+from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
+
+# The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
+COMMANDS = {
+    "demo": ("compare.demo", "Compare methods on two bundled tables."),
+    "example": ("example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
+    "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
+    "fit": ("fit.fit", "Train one method on a table and store the model."),
+    "predict": ("predict.predict", "Predict the labels of new rows."),
+    "evaluate": ("inspect.evaluate", "Measure a model's errors on new rows, by class and group."),
+    "inspect": ("inspect.inspect_model", "Print the content of a model file."),
+    "rule": ("rule.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
+    "tradeoff": (
+        "tradeoff.tradeoff",
+        "Print the trade-off curve of two rates, such as largest and overall error.",
+    ),
+    "calibrate": ("certify.calibrate", "Select the point of the curve whose targets are certified."),
+    "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
+    "card": ("certify.card", "Write a model card, measured on fresh rows."),
+    "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
+    "decide": ("predict.decide", "Draw a decision for each row by its id."),
+    "reproduce": ("experiments.reproduce", "Run a published experiment."),
+    "list": ("experiments.list_all", "List methods, data sets and experiments."),
+}
+# Hints for names that are no command.
+HINTS = {
+    "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
+    "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
+    "train": "`tailboost fit DATA` trains and stores a model",
+    "tune": "`tailboost fit DATA` trains a model; tailboost.tune, in Python, takes fitted models",
+}
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of an error.")]
+
+
+def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --quiet, --verbose and exit codes to a command."""
+    signature = inspect.signature(command, eval_str=True)
+    shared = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("verbose", Verbose))
+    ]
+
+    @wraps(command)
+    def run(*, quiet: bool, verbose: bool, **options: Any) -> None:
+        with exit_codes(verbose, quiet):
+            command(**options)
+
+    vars(run)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *shared])
+    return run
+
+
+class LazyGroup(TyperGroup):
+    """Subcommands that are imported when they run."""
+
+    def __init__(self, **settings: Any) -> None:
+        # The names suffice for hints at mistyped ones.
+        super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a subcommand; None if there is none of this name."""
+        if cmd_name in HINTS:
+            ctx.fail(f"there is no command {cmd_name!r}: {HINTS[cmd_name]}")
+        if cmd_name not in COMMANDS:
+            return None
+        module, function = COMMANDS[cmd_name][0].split(".")
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        command = getattr(import_module(f"tailboost.app.cli.{module}"), function)
+        alone.command(name=cmd_name, context_settings=HELP)(ending_with_a_code(command))
+        return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of `tailboost -h` without importing the subcommands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(
+    name="tailboost",
+    cls=LazyGroup,
+    help="Boosting classifiers that hold up on the worst samples, the worst class and the worst group.",
+    context_settings=HELP,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def tailboost(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions and exit.")] = False,
+) -> None:
+    """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
+    if version:
+        from tailboost.app.report.results import versions
+
+        libraries = versions("torch", "pandas").items()
+        print(f"tailboost {__version__}")
+        print(", ".join(f"{name} {number}" for name, number in libraries if name != "tailboost"))
+        print(platform.system(), platform.machine())
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, default=None
+        Arguments after ``tailboost``; None takes the arguments of the process.
+    """
+    # This is UsageError of click, which typer either vendors or imports.
+    usage_error: type[Any] = typer.BadParameter.__bases__[0]
+    try:
+        code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+    except usage_error as error:
+        code = fail(error.format_message(), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        code = fail("stopped by Ctrl-C", INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)

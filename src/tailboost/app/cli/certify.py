@@ -1,0 +1,240 @@
+"""``certify``, ``calibrate`` and ``card``: bounds on a model's rates from fresh rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailboost import NotCertifiedError
+from tailboost import calibrate as calibrate_model
+from tailboost import certify as certify_model
+from tailboost.app.cli import options as given
+from tailboost.app.cli.attempts import AttemptLog, digest_of
+from tailboost.app.cli.costs import CostTable
+from tailboost.app.cli.models import StoredModel, check_model_output
+from tailboost.app.cli.rates import (
+    fitted_limits,
+    fitted_targets,
+    read_limits,
+    read_rates,
+    read_targets,
+    spelled,
+    targets_by_label,
+)
+from tailboost.app.cli.shared import (
+    BadInput,
+    check_output,
+    command_line,
+    fail,
+    read_number,
+    say,
+    say_aside,
+    tell,
+    tell_json,
+    write_out,
+)
+
+
+def certify(
+    model: given.Model,
+    data: given.Data,
+    target: given.Labels = None,
+    group: given.Groups = None,
+    confidence: given.Confidence = 0.95,
+    max_error: given.MaxError = None,
+    rate: given.Rates = None,
+    costs: given.Costs = None,
+    cost_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="With costs by row: smallest and largest possible cost, as 0,50000."
+        ),
+    ] = None,
+    equal_rows: given.EqualRows = "copies",
+    cluster: given.Cluster = None,
+    sep: given.Sep = ",",
+    as_json: given.Json = False,
+) -> None:
+    """Compute confidence bounds for a model's errors or rates from fresh rows.
+
+    DATA are rows that no fit and no selection used. All bounds hold together with the given confidence. The
+    bounds are for the rates of --rate; by default for the limits of the fit; without limits for the errors by
+    class and group, beside the targets of --max-error or of the fit. The command fails if more than 5 % of
+    the rows are training rows.
+    """
+    targets, asked = read_targets(max_error), read_rates(rate)
+    between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
+    stored = StoredModel.read(model)
+    classifier = stored.classifier
+    by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
+    # A group-aware rule needs the groups of the fit.
+    needed = stored.group_columns if stored.by_group or by_rates else []
+    columns = list(dict.fromkeys([*needed, *(group or [])]))
+    if targets is not None:
+        targets = targets_by_label(targets, classifier.classes_, columns)
+    elif not group:
+        targets = fitted_targets(classifier)
+    labels = classifier.classes_.tolist()
+    with stored.labelled_rows(
+        data, sep, target, purpose="certify on", columns=columns, cluster=cluster
+    ) as rows:
+        table = None if costs is None else CostTable.read(costs, labels, rows.y, data, sep)
+        certificate = certify_model(
+            classifier,
+            rows.features,
+            rows.y,
+            confidence=confidence,
+            groups=rows.groups,
+            max_error=None if by_rates else targets,
+            rates=[spelled(one, labels, columns, table) for one in asked] or None,
+            costs=None if table is None else table.by_row,
+            cost_range=between,
+            equal_rows=equal_rows,
+            clusters=rows.clusters,
+        )
+    if as_json:
+        tell_json(certificate.to_dict())
+    else:
+        tell(str(certificate))
+
+
+def _two_numbers(option: str, text: str) -> tuple[float, float]:
+    try:
+        low, high = map(read_number, text.split(","))
+    except ValueError:
+        raise BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
+    return low, high
+
+
+def calibrate(
+    model: given.Model,
+    data: given.Data,
+    out: given.ModelOut,
+    max_error: given.MaxError = None,
+    limit: given.Limits = None,
+    target: given.Labels = None,
+    group: given.Groups = None,
+    confidence: given.Confidence = 0.95,
+    cluster: given.Cluster = None,
+    previous: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Model file of an earlier calibration.")
+    ] = None,
+    attempts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Record of attempts; default: MODEL.attempts.json."),
+    ] = None,
+    sep: given.Sep = ",",
+) -> None:
+    """Select a point of the trade-off curve whose targets are certified on fresh rows.
+
+    The selected point has the smallest overall error of all certified points. DATA are rows that no fit used.
+    Bounds on other rates need further rows (`tailboost certify`). The default for --max-error and --limit is
+    those of the fit. If no point is certified, no model is written and the exit code is 1. Each attempt is
+    recorded in a file. A later attempt counts all recorded ones, and needs rows that none of them used.
+    """
+    targets, limits = read_targets(max_error), read_limits(limit)
+    if targets is not None and limits:
+        raise BadInput("--max-error and --limit: give one of them")
+    check_model_output(out, model, data, previous)
+    stored = StoredModel.read(model)
+    classifier = stored.classifier
+    if not hasattr(classifier, "tradeoff"):
+        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from")
+    earlier = None if previous is None else StoredModel.read(previous).classifier
+    log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
+    check_output("--attempts", log.path, model, data, out, previous)
+    call = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)
+    log = log.before(f"{call} --confidence {confidence:g} of {digest_of(data)}")
+    classifier.calibration_attempts_ = log.earlier
+    labels, own_limits = classifier.classes_.tolist(), fitted_limits(classifier)
+    columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
+    if targets is None and not limits and not own_limits:
+        targets = fitted_targets(classifier)
+        if targets is None:
+            raise BadInput("--max-error: the model was fitted without targets; give targets, or a --limit")
+    with_groups = stored.by_group or bool(limits or group or own_limits)
+    with stored.labelled_rows(
+        data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster
+    ) as rows:
+        try:
+            point = calibrate_model(
+                classifier,
+                rows.features,
+                rows.y,
+                targets_by_label(targets, classifier.classes_, columns),
+                limits=[spelled(one, labels, columns) for one in limits] or None,
+                confidence=confidence,
+                groups=rows.groups if with_groups else None,
+                previous=log.previous(earlier),
+                clusters=rows.clusters,
+            )
+        except NotCertifiedError as error:
+            log.add(classifier)
+            code = fail(f"no model is written: {error.reason}", 1)
+            if error.attempts:
+                say_aside(
+                    f"The rows of {data} cannot be used again. Attempts recorded in {log.path}: "
+                    f"{log.count(classifier)}. Call calibrate again with a file of other rows: it reads the "
+                    "record, and each further attempt has a smaller part of the error probability"
+                )
+            raise typer.Exit(code) from None
+        log.add(classifier)
+    stored.save(point, out, calibrated=str(data.name))
+    tell(str(point.certificate_))
+    say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
+    say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
+
+
+def card(
+    model: given.Model,
+    data: given.Data,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File to write, .md or .html; may be repeated. Default: print."),
+    ] = None,
+    purpose: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the model, in your words.")] = "",
+    target: given.Labels = None,
+    group: given.Groups = None,
+    cluster: given.Cluster = None,
+    max_error: given.MaxError = None,
+    confidence: given.Confidence = 0.95,
+    equal_rows: given.EqualRows = "copies",
+    sep: given.Sep = ",",
+) -> None:
+    """Write a model card: purpose, data, errors with certificates, limits, and open questions.
+
+    DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
+    noted at the fit. The default for --group is the columns of the fit.
+    """
+    from tailboost.app.report import ModelCard  # slow to import
+
+    for path in out or []:
+        check_output("--out", path, model, data)
+        if path.suffix not in (".md", ".html"):
+            raise BadInput(f"--out: {str(path)!r} must end in .md or .html")
+    targets = read_targets(max_error)
+    stored = StoredModel.read(model)
+    columns = stored.group_columns if group is None else group
+    with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
+        model_card = ModelCard.of(
+            stored.classifier,
+            rows.features,
+            rows.y,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            max_error=targets_by_label(targets, stored.classifier.classes_, columns),
+            confidence=confidence,
+            equal_rows=equal_rows,
+            title=f"Model card: {model.name}",
+            purpose=purpose,
+            rows_are=data.name,
+            notes={"target": stored.target, **stored.notes},
+            versions=stored.versions,
+        )
+    for path in out or []:
+        write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())
+        say(f"Model card: {path}")
+    if not out:
+        tell(model_card.to_markdown())

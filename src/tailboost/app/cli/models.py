@@ -1,0 +1,201 @@
+"""Model files of the commands, and new tables read as the training table was."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from tailboost import datasets
+from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
+from tailboost.app.table_encoder import TableEncoder
+from tailboost.core.subgroups import answers_by_group
+from tailboost.storage import check_model_path, load_model, read_notes, save_model
+
+MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows of a new file, as written there and as features of the classifier."""
+
+    table: Any  # all columns of the file
+    features: Any  # input of the classifier
+    path: Path
+    group_columns: Sequence[str] = ()
+    cluster_column: str | None = None
+    y: Any = None  # labels, if the command needs them
+
+    def column(self, name: str, option: str) -> Any:
+        """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
+        if name not in self.table:
+            raise BadInput(
+                f"{option}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
+            )
+        column = self.table[name]
+        if missing := int(column.isna().sum()):
+            raise BadInput(f"{option}: column {name!r} has {missing} missing values")
+        return column
+
+    @property
+    def groups(self) -> Any:
+        """The groups of the rows, one column for each column of groups; None without such columns."""
+        return self.groups_by(self.group_columns)
+
+    @property
+    def clusters(self) -> Any:
+        """The person or site of each row; None without --cluster."""
+        return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
+
+    def groups_by(self, names: Sequence[str]) -> Any:
+        """Return the groups by some columns as `load_table` names them: missing values are "missing"."""
+        groups = {}
+        for name in names:
+            if name not in self.table:
+                raise BadInput(f"--group: the data have no column {name!r}")
+            column = self.table[name]
+            if column.nunique() > MOST_GROUPS:
+                raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
+            texts = column.astype(object).map(str, na_action="ignore")
+            groups[name] = texts.fillna("missing").to_numpy(dtype=str)
+        return pd.DataFrame(groups) if names else None
+
+
+def check_model_output(out: Path, *inputs: Path | None) -> None:
+    """Raise `BadInput` if a model file cannot be written."""
+    check_output("--model", out, *inputs)
+    with bad_input("--model: "):
+        check_model_path(out)
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """Content of a model file."""
+
+    path: Path
+    whole: Any  # the stored estimator, with its preparation
+    notes: dict[str, Any]  # notes of `tailboost fit`
+    versions: dict[str, str]  # versions of the libraries at the fit
+
+    @classmethod
+    def read(cls, path: Path) -> StoredModel:
+        """Read a model file; raise `BadInput` if its content cannot predict."""
+        with bad_input():
+            whole = load_model(path)
+            if not hasattr(whole, "predict"):
+                raise BadInput(f"{str(path)!r} holds a {type(whole).__name__}, which cannot predict")
+            record = read_notes(path)
+        return cls(path, whole, record["notes"], record["versions"])
+
+    @property
+    def classifier(self) -> Any:
+        """The classifier without its preparation."""
+        return self.whole[-1] if isinstance(self.whole, Pipeline) else self.whole
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """The table encoder of the model, which reads the text of CSV files; None without one."""
+        first = self.whole.steps[0][1] if isinstance(self.whole, Pipeline) else None
+        return first if isinstance(first, TableEncoder) else None
+
+    @property
+    def target(self) -> str | None:
+        """The name of the target column; None if it is unknown."""
+        schema = None if self.encoder is None else self.encoder.schema_.target
+        return None if schema is None else schema.name
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns of groups of the fit."""
+        return list(self.notes.get("group") or [])
+
+    @property
+    def by_group(self) -> bool:
+        """Whether the rule is group-aware."""
+        return answers_by_group(self.classifier)
+
+    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+        """Store another classifier with the preparation and notes of this model, and further notes."""
+        model = classifier
+        if isinstance(self.whole, Pipeline):
+            model = Pipeline([*self.whole.steps[:-1], (self.whole.steps[-1][0], classifier)])
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with bad_input("--model: "):
+            save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
+
+    def read_rows(
+        self,
+        data: Path,
+        sep: str = ",",
+        *,
+        purpose: str,
+        columns: Sequence[str] = (),
+        cluster: str | None = None,
+        unused: Sequence[str] = (),
+    ) -> NewRows:
+        """Read a new file as the training table was read.
+
+        Parameters
+        ----------
+        data : Path
+            CSV or Parquet file.
+        sep : str
+            Separator of CSV files.
+        purpose : str
+            The verb for the message about a file without rows.
+        columns : sequence of str
+            Columns of groups.
+        cluster : str, optional
+            Column of persons or sites.
+        unused : sequence of str
+            Further columns that are no features and need no warning.
+        """
+        with bad_input():
+            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
+        if not len(table):
+            raise BadInput(f"{str(data)!r} has no rows to {purpose}")
+        known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
+        no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
+        features = table.drop(columns=[name for name in table if name in no_features - known])
+        with bad_input(f"{data}: "):
+            if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
+                features = self.whole[:-1].transform(features)
+        return NewRows(table, features, data, columns, cluster)
+
+    @contextmanager
+    def labelled_rows(self, data: Path, sep: str, target: str | None, **options: Any) -> Iterator[NewRows]:
+        """Yield the rows of a new file with their labels; errors inside become `BadInput`.
+
+        Further options are those of `read_rows`. Warnings are printed at the end.
+        """
+        with warnings_as_lines():
+            rows = self.read_rows(data, sep, **options)
+            name = target or self.target
+            if name is None:
+                raise BadInput("--target: the model does not name its target; give the column of the labels")
+            y = known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
+            with bad_input(f"{data}: "):
+                yield replace(rows, y=y)
+
+    def group_arguments(self, rows: NewRows) -> dict[str, Any]:
+        """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
+        return {"groups": rows.groups_by(self.group_columns)} if self.by_group else {}
+
+
+def known_labels(column: Any, classes: Any, name: str) -> Any:
+    """Return labels as the model stores them: the text of a CSV file may stand for numbers."""
+    by_text = {str(label): label for label in classes.tolist()}
+    texts = [str(value) for value in column.tolist()]
+    if unknown := sorted(set(texts) - set(by_text)):
+        raise BadInput(
+            f"target column {name!r} has labels that the model does not know: "
+            f"{', '.join(map(repr, unknown[:5]))}"
+        )
+    return np.array([by_text[text] for text in texts], dtype=classes.dtype)

@@ -1,0 +1,147 @@
+"""``predict`` and ``decide``: predictions for the rows of a new table, as a CSV file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from tailboost.app.cli import options as given
+from tailboost.app.cli.models import StoredModel
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    check_output,
+    escaped,
+    say,
+    warnings_as_lines,
+    write_out,
+)
+from tailboost.classifiers.decisions import RandomizedDecision
+from tailboost.core.subgroups import can_defer
+
+
+def predict(
+    model: given.Model,
+    data: given.Data,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV file to write; default: print.")
+    ] = None,
+    identity: Annotated[
+        str | None, typer.Option("--id", metavar="COL", help="Column of DATA to repeat in the output.")
+    ] = None,
+    escape_formulas: given.Escape = False,
+    sep: given.Sep = ",",
+) -> None:
+    """Predict the labels of new rows: row number (from 0), prediction, and a probability per class.
+
+    A mixture also has its label distribution: how often its randomised rule predicts each label. If the model
+    defers rows to a human reviewer, the column "deferred" marks them, and the prediction is the label without
+    a deferral. Columns are read as at the fit. A warning counts new columns, new categories, and values of
+    another type, which count as missing.
+    """
+    if out is not None:
+        check_output("--out", out, model, data)
+    if identity in ("row", "prediction", "deferred"):
+        raise BadInput(f"--id: the output has its own column {identity!r}")
+    stored = StoredModel.read(model)
+    with warnings_as_lines():
+        rows = stored.read_rows(data, sep, purpose="predict", unused=[] if identity is None else [identity])
+        columns: dict[str, Any] = {"row": range(len(rows.table))}
+        if identity is not None:
+            columns[identity] = rows.column(identity, "--id").to_numpy()
+        with bad_input(f"{data}: "):
+            columns |= _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+    if out is None:
+        print(_csv(columns, escape_formulas), end="")
+        return
+    write_out(out, _csv(columns, escape_formulas))
+    say(f"{len(rows.table):,} predictions: {out}")
+
+
+def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
+    columns = {"prediction": classifier.predict(features, **groups)}
+    if can_defer(classifier):
+        columns["deferred"] = classifier.defers(features, **groups)
+    if hasattr(classifier, "predict_proba"):
+        by_label = {"probability": classifier.predict_proba(features)}
+        if hasattr(classifier, "reweight"):
+            by_label["distribution"] = classifier.predict_distribution(features, **groups)
+        for name, values in by_label.items():
+            for label, column in zip(classifier.classes_, values.T, strict=True):
+                columns[f"{name}_{label}"] = np.round(column, 9)
+    return columns
+
+
+def _csv(columns: dict[str, Any], escape: bool) -> str:
+    """Return columns as a CSV file. Names of columns may contain formulas too."""
+    table = pd.DataFrame(columns)
+    if escape:
+        for name in table.select_dtypes(exclude=["number", "bool"]):
+            table[name] = escaped(table[name].tolist())
+        table.columns = pd.Index(escaped(table.columns))
+    return str(table.to_csv(index=False))
+
+
+def decide(
+    model: given.Model,
+    data: given.Data,
+    identity: Annotated[
+        str,
+        typer.Option("--id", metavar="COL", help="Column of ids: stable, and all different."),
+    ],
+    secret_env: Annotated[
+        str, typer.Option(metavar="VAR", help="Environment variable that holds the secret.")
+    ],
+    out: given.OutFile,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Name of the decision, such as loans-2026; default: the name of the target."
+        ),
+    ] = None,
+    escape_formulas: given.Escape = False,
+    sep: given.Sep = ",",
+) -> None:
+    """Draw a decision for each row by its id: id, prediction, the candidate that answered, and the draw.
+
+    The prediction of a deferred row is "person". The same id gets the same draw in any file, order and
+    process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
+    """
+    check_output("--out", out, model, data)
+    if identity in ("prediction", "candidate", "u", "deferred"):
+        raise BadInput(f"--id: the output has its own column {identity!r}")
+    if not os.environ.get(secret_env):
+        # The message does not repeat the name: it may be the secret itself.
+        raise BadInput(
+            "--secret-env must name an environment variable that holds the secret; the given variable does "
+            "not exist or is empty"
+        )
+    stored = StoredModel.read(model)
+    name = context if context is not None else stored.target
+    if name is None:
+        raise BadInput("--context: the model does not name its target; give a name for the decision")
+    with bad_input(f"{model}: "):
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), name)
+    with warnings_as_lines():
+        rows = stored.read_rows(data, sep, purpose="decide on", unused=[identity])
+        ids = rows.column(identity, "--id")
+        groups = stored.group_arguments(rows)
+        with bad_input(f"{data}: --id {identity}: "):
+            decisions = policy.decide(rows.features, ids, **groups)
+    columns = {
+        identity: ids.to_numpy(),
+        "prediction": decisions.answers,
+        "candidate": decisions.candidate,
+        "u": decisions.u,
+    }
+    if can_defer(stored.classifier):
+        columns["deferred"] = decisions.deferred
+    write_out(out, _csv(columns, escape_formulas))
+    deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
+    say(f"{len(decisions):,} decisions{deferred}: {out}")
+    say(f"Context: {name}")

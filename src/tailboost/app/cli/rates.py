@@ -1,0 +1,221 @@
+"""Rates, limits and targets: read from options, and printed as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tailboost import rates
+from tailboost.app.cli.costs import CostTable
+from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
+from tailboost.core.subgroups import can_defer
+from tailboost.selection.rate_table import RateTable
+
+Targets: TypeAlias = float | dict[Any, float] | None
+
+
+# -- options -----------------------------------------------------------------------------------------------
+
+
+def read_targets(text: str | None) -> Targets:
+    """Return the errors of --max-error: ``.3`` or ``yes=.2,no=.1,*=.4``; names may contain "="."""
+    if text is None:
+        return None
+    targets: dict[Any, float] = {}
+    for item in text.split(","):
+        name, equals, number = item.strip().rpartition("=")
+        try:
+            error = read_number(number)
+        except ValueError:
+            raise BadInput(f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'") from None
+        if not 0 < error <= 1:
+            raise BadInput(f"--max-error: {number} is not in (0, 1]")
+        if not equals and "," not in text:
+            return error
+        if not name or (key := None if name == "*" else name) in targets:
+            raise BadInput(f"--max-error: {item.strip()!r} has no name, or its name occurs twice")
+        targets[key] = error
+    return targets
+
+
+def read_objective(text: str | None) -> Any:
+    """Return the objective of --objective: a name, or a rate."""
+    if text is None or text.isidentifier():
+        return text
+    expression = _parse("--objective", text)
+    if expression.limit is not None or expression.compares:
+        raise BadInput(f"--objective: {text!r} is a limit; use --limit")
+    return expression
+
+
+def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
+    """Return the limits of --limit."""
+    limits = []
+    for text in texts or []:
+        limit = _parse("--limit", text).limit
+        if limit is None:
+            raise BadInput(f"--limit: {text!r} has no bound; write, for instance, {text} <= .1")
+        limits.append(limit)
+    return limits
+
+
+def read_rates(texts: Sequence[str] | None) -> list[Any]:
+    """Return the rates and limits of --rate."""
+    expressions = [_parse("--rate", text) for text in texts or []]
+    return [one.rate if one.limit is None else one for one in expressions]
+
+
+def read_curve_rate(option: str, text: str) -> Any:
+    """Return a rate of a trade-off: a rate, the largest of a family, a gap or a ratio."""
+    expression = _parse(option, text)
+    if expression.limit is not None:
+        raise BadInput(f"{option}: {text!r} is a limit; leave out the number, the curve shows all of them")
+    return expression
+
+
+def _parse(option: str, text: str) -> rates.Expression:
+    with bad_input(f"{option}: "):
+        return rates.parse(text)
+
+
+# -- of the model ------------------------------------------------------------------------------------------
+
+
+def rate_of(given: Any) -> Any:
+    """Return the rate of an objective or a limit; None of an objective given by name."""
+    expression = rates.as_expression(given)
+    return None if expression is None else expression.rate
+
+
+def fitted_limits(classifier: Any) -> Sequence[rates.Limit]:
+    """Return the limits of the fit."""
+    limits: Sequence[rates.Limit] = getattr(classifier, "limits", ())
+    return limits
+
+
+def fitted_targets(classifier: Any) -> Any:
+    """Return the targets (``max_error``) of the fit; None without targets."""
+    allowed = getattr(classifier, "max_error", None)
+    return None if allowed == "auto" else allowed
+
+
+def fitted_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
+    """Return the objective of the fit, if it is a rate, and the limits.
+
+    If the classifier defers rows, the error among the answered and the deferral rate are added: of all rows,
+    by class, and by group if there are columns of groups.
+    """
+    rate = rate_of(getattr(classifier, "objective", None))
+    stated = [*([] if rate is None else [rate]), *fitted_limits(classifier)]
+    if can_defer(classifier):
+        subgroups = [None, "class", *(["group"] if columns else [])]
+        about = [make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups]
+        stated += [one for one in about if one not in map(rate_of, stated)]
+    return stated
+
+
+def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> Targets:
+    """Return targets by subgroup: labels as the model stores them, groups as (column, value)."""
+    if not isinstance(targets, dict):
+        return targets
+    labels = {str(label): label for label in classes.tolist()}
+
+    def subgroup(name: Any) -> Any:
+        if name is None or name in labels:
+            return labels.get(name)
+        column, equals, value = name.partition("=")
+        return (column, value) if equals and column in columns else name
+
+    return {subgroup(name): error for name, error in targets.items()}
+
+
+def spelled(
+    given: Any, classes: Sequence[Any], columns: Sequence[str], costs: CostTable | None = None
+) -> Any:
+    """Return a rate, objective or limit with the labels and groups of the table, and with costs.
+
+    The text of an option has 1 for the label "1" of a CSV file.
+
+    Raises
+    ------
+    BadInput
+        If the rate needs a column of groups that is not given.
+    """
+    expression = rates.as_expression(given)
+    if expression is None:
+        return given
+    rate, labels = expression.rate, {str(label): label for label in classes}
+    for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
+        if name in ("group", "cell") and not columns:
+            raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
+        if name not in (None, "class", "group", "cell") and str(name) not in columns:
+            raise BadInput(f"{rate!r} needs the groups of {name!r}; add --group {name}")
+
+    def label(name: Any) -> Any:
+        return labels.get(str(name), name)
+
+    by = tuple(map(str, rate.by)) if isinstance(rate.by, tuple) else rate.by and str(rate.by)
+    named = replace(rate, by=by, label=None if rate.label is None else label(rate.label))
+    if named.labels is not None:
+        named = replace(named, labels=tuple(map(label, named.labels)))
+    if costs is not None and named.needs_costs:
+        named = costs.fill(named)
+    return expression.of_rate(named, _subgroups(rate.by, label))
+
+
+def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that spells the subgroups of ``by``: labels as in the table, groups as text."""
+
+    def group(name: Any) -> Any:
+        return tuple(map(str, name)) if isinstance(name, tuple) else str(name)
+
+    if by == "class":
+        return label
+    if by == "cell":
+        return lambda name: (label(name[0]), group(name[1])) if isinstance(name, tuple) else name
+    if isinstance(by, tuple):
+        spellings = [label if part == "class" else str for part in by]
+        return lambda name: (
+            tuple(spell(part) for spell, part in zip(spellings, name, strict=False))
+            if isinstance(name, tuple)
+            else group(name)
+        )
+    return group
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def measured_rates(
+    stated: Sequence[Any], stored: StoredModel, rows: NewRows, costs: Path | None, sep: str
+) -> RateTable | None:
+    """Return the rates of `predict` on new rows; None if there are none. Rates without costs are left out."""
+    classifier = stored.classifier
+    labels = classifier.classes_.tolist()
+    table = None if costs is None else CostTable.read(costs, labels, rows.y, rows.path, sep)
+    by_row = None if table is None else table.by_row
+    named = [spelled(one, labels, rows.group_columns, table) for one in stated]
+    named = [one for one in named if by_row is not None or not rate_of(one).needs_costs]
+    if not named:
+        return None
+    groups = stored.group_arguments(rows)
+    answered = rates.Answered.of(
+        rows.y,
+        classifier.predict(rows.features, **groups),
+        groups=rows.groups,
+        deferred=classifier.defers(rows.features, **groups) if can_defer(classifier) else None,
+        costs=by_row,
+        labels=classifier.classes_,
+    )
+    return RateTable.measured(named, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
+
+
+def print_rates(table: RateTable) -> None:
+    """Print a table of rates by subgroup, and a sentence about the limits."""
+    headings, cells = table.cells()
+    tell(f"Rates of predict on {table.words}:")
+    plain_table(headings, cells, left=2)
+    tell(table.verdict)

@@ -1,0 +1,230 @@
+"""Shared by all commands: exit codes, checks of files, printed lines and tables."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn
+from rich.table import Table
+from rich.text import Text
+
+from tailboost.core.output import is_same_file, write_output
+
+LONGEST_LINE = 300  # characters of an error line
+INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def read_number(text: str) -> float:
+    """Return a number written as .3 or 30%."""
+    text = text.strip()
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
+class BadInput(Exception):
+    """The user's input cannot be used; the message is the printed line."""
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
+    """Run a command: each error becomes one printed line and an exit code."""
+    token = _quiet.set(quiet)
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(fail("stopped by Ctrl-C", INTERRUPTED)) from None
+    except BrokenPipeError:  # the reader of the output has ended, for example `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except Exception as error:
+        if verbose:
+            traceback.print_exc()
+        if isinstance(error, BadInput):
+            raise typer.Exit(fail(str(error), 2)) from None
+        hint = "" if verbose else " (--verbose prints the traceback)"
+        raise typer.Exit(fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
+    finally:
+        _quiet.reset(token)
+
+
+@contextmanager
+def bad_input(prefix: str = "") -> Iterator[None]:
+    """Turn errors about values and files into `BadInput`, with a prefix that names the option or file."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        raise BadInput(f"{prefix}{error}") from error
+
+
+def fail(message: str, code: int) -> int:
+    """Print an error as one line and return the exit code."""
+    line = f"tailboost: {printable(' '.join(message.split()))}"
+    if len(line) > LONGEST_LINE:  # the end often names the remedy
+        line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
+    print(line, file=sys.stderr)
+    return code
+
+
+def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
+    """Raise `BadInput` if an output is one of the input files."""
+    for output in outputs:
+        for path in inputs:
+            if path is not None and is_same_file(output, path):
+                raise BadInput(f"{option}: {str(output)!r} would overwrite the input file {str(path)!r}")
+
+
+def check_output(option: str, out: Path, *inputs: Path | None) -> None:
+    """Raise `BadInput` if a file cannot be written."""
+    with bad_input(f"{option}: "):  # the name may be too long for the system
+        if out.is_dir() or not out.parent.is_dir():
+            raise BadInput(f"{option}: {str(out)!r} is a folder, or its folder does not exist")
+        refuse_overwriting(option, [out], *inputs)
+
+
+def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
+    """Write the file that an option names."""
+    with bad_input(f"{option}: "):
+        write_output(path, content)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of --out."""
+    with bad_input("--out: "):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+# -- output ------------------------------------------------------------------------------------------------
+
+# Control characters, except line breaks and tabs, and characters that change the direction of text. Names of
+# classes, columns and files may contain them, and a terminal would execute them.
+_ESCAPES = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (
+        *(c for c in range(32) if chr(c) not in "\n\t"),
+        *range(0x7F, 0xA0),
+        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters escaped, which can be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print each warning raised inside once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield
+    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        warn(message)
+
+
+def warn(message: str) -> None:
+    """Print a warning, also with --quiet."""
+    print(f"warning: {printable(message)}", file=sys.stderr)
+
+
+def is_quiet() -> bool:
+    """Return whether the command was given --quiet."""
+    return _quiet.get()
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that is 130 characters wide in a file or pipe."""
+    terminal = Console(stderr=stderr, highlight=False)
+    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
+
+
+def progress(*columns: ProgressColumn) -> Progress:
+    """Return a progress line on standard error. It is hidden with --quiet and outside a terminal."""
+    terminal = console(stderr=True)
+    hidden = is_quiet() or not terminal.is_terminal
+    # Older versions of rich end a hidden progress line with a line break.
+    shown = Console(file=io.StringIO()) if hidden else terminal
+    return Progress(*columns, console=shown, transient=True, disable=hidden)
+
+
+def tell(line: str) -> None:
+    """Print a line of the result."""
+    console().print(Text(printable(line)), soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print a line about the work, unless --quiet."""
+    if not is_quiet():
+        tell(line)
+
+
+def say_aside(line: str) -> None:
+    """Print a line about the work to standard error, unless --quiet."""
+    if not is_quiet():
+        console(stderr=True).print(Text(printable(line)), soft_wrap=True)
+
+
+def tell_json(document: Any) -> None:
+    """Print the result as JSON."""
+    print(json.dumps(document, indent=1, allow_nan=False, default=str))
+
+
+def plain_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", left: int = 1
+) -> None:
+    """Print a table without borders. The first columns are aligned to the left, the others to the right."""
+    table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
+    for j, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
+    colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
+    for row in rows:
+        table.add_row(*(Text(printable(cell), style=colours.get(cell.split(",")[0], "")) for cell in row))
+    if title:  # a title of the table itself would be wrapped at the width of the table
+        tell(title)
+    console().print(table)
+
+
+def command_line(command: str, *arguments: Path, **options: Any) -> str:
+    """Return the call of a command, quoted for a shell."""
+    words = ["tailboost", command, *map(str, arguments)]
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [] if value is None else [value]:
+            words += [f"--{name.replace('_', '-')}", str(item)]
+    return printable(shlex.join(words))
+
+
+def escaped(labels: Iterable[Any]) -> list[Any]:
+    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
+    marks = ("=", "+", "-", "@", "\t", "\r")
+    return [
+        f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels
+    ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

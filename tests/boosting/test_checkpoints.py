@@ -1,0 +1,668 @@
+"""Checkpoints of any learner: kills, damage, other fits, two fits at once, Ctrl-C that a learner swallows."""
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from conftest import make, noisy
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.core.identity import Identity, differing
+from tailboost.learners import HistTreeClassifier
+
+TREE = DecisionTreeClassifier(max_depth=2)
+X, Y = noisy(17, n=90, K=3)
+
+
+class CountedTree(DecisionTreeClassifier):
+    """A tree that counts the fits of all clones, and ends the process, or raises, in one of them."""
+
+    fits, last, end = 0, None, staticmethod(lambda: None)
+
+    def fit(self, X, y, sample_weight=None):
+        cls = type(self)
+        cls.fits += 1
+        if cls.fits == cls.last:
+            cls.end()
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Return a function that starts the count anew: with ``last``, that fit raises RuntimeError."""
+
+    def start(last=None):
+        def end():
+            raise RuntimeError("stopped here")
+
+        for name, value in (("fits", 0), ("last", last), ("end", staticmethod(end))):
+            monkeypatch.setattr(CountedTree, name, value)
+        return CountedTree(max_depth=2)
+
+    return start
+
+
+def classifier(name="adalpboost", folder=None, estimator=TREE, rounds=4, **params):
+    given = {"validation": "train", "alpha": 0.4, "random_state": 0, "n_iter_no_change": None} | params
+    return make(name, estimator, n_estimators=rounds, checkpoint_dir=folder, **given)
+
+
+def same(one, two):
+    assert one.n_iter_ == two.n_iter_
+    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    for column in ("weighted_loss", "effective_size", "value", "gap"):
+        np.testing.assert_array_equal(getattr(one.trace_, column), getattr(two.trace_, column))
+
+
+def names(folder):
+    return sorted(f.name for f in folder.iterdir())
+
+
+# -- kills ---------------------------------------------------------------------------------------------------
+
+# Fits in forks of a process that only imports; each kills itself, without warning, in the n-th call of a
+# function. Says how many did.
+KILLED = """
+    import functools, os, signal, sys, traceback
+    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
+    import test_checkpoints as here
+
+    def killing(function, at):
+        calls = 0
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+        return call
+
+    def fit(folder, at):
+        try:
+            {target} = killing({target}, at)
+            here.classifier({case!r}, folder, here.LEARNERS[{learner!r}], **{params!r}).fit(here.X, here.Y)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    ends = []
+    for folder, ats in {plan!r}:
+        for at in ats:
+            child = os.fork() or fit(folder, at)
+            ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert set(ends) <= {{0, -signal.SIGKILL}}, ends
+    print(len(ends) - ends.count(0))
+"""
+LEARNERS = {"tree": TREE, "hist": HistTreeClassifier(max_depth=2)}
+TARGETS = {
+    "training": {
+        "tree": "here.DecisionTreeClassifier.fit",
+        "hist": "here.HistTreeClassifier._booster_params",
+    },
+    "writing": "os.fsync",
+    "renaming": "here.Path.replace",
+}
+
+
+def kill(case, plan, where, learner="tree", **params):
+    """Kill fits one after another, by folder and number of the call; return how many did not end before."""
+    target = TARGETS[where][learner] if where == "training" else TARGETS[where]
+    code = KILLED.format(
+        tests=str(Path(__file__).parent), target=target, case=case, plan=plan, learner=learner, params=params
+    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def check_resumed(case, folder, whole, learner="tree", **params):
+    same(whole, classifier(case, folder, LEARNERS[learner], **params).fit(X, Y))
+    assert not [n for n in names(folder) if n.endswith((".part", ".lock", ".npy"))]
+
+
+@pytest.mark.parametrize(
+    ("case", "where", "ats", "params"),
+    [
+        ("adalpboost", "training", (2, 2), {}),
+        ("lpboost", "writing", (3, 2), {"validation": "cv"}),
+        ("worstclassboost", "renaming", (3, 2), {"validation": 0.3}),
+    ],
+)
+@pytest.mark.thinned(1)
+def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_path):
+    assert kill(case, [(str(tmp_path), ats)], where, **params) == len(ats)
+    check_resumed(case, tmp_path, classifier(case, **params).fit(X, Y), **params)
+
+
+# -- folds ---------------------------------------------------------------------------------------------------
+
+
+def test_the_folds_of_an_unfinished_round_are_kept(counted, tmp_path):
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
+    whole = fold(None, counted()).fit(X, Y)
+    assert CountedTree.fits == 18
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fold(tmp_path, counted(11)).fit(X, Y)  # the fifth fold of the second round
+    resumed = fold(tmp_path, counted()).fit(X, Y)
+    assert CountedTree.fits == 8  # that fold, the member of the round, and a round
+    same(whole, resumed)
+    assert names(tmp_path) == ["round-00001.pkl", "round-00002.pkl", "round-00003.pkl"]
+
+
+def test_kept_folds_in_threads(counted, tmp_path):
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
+    whole = fold(None, counted()).fit(X, Y)
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fold(tmp_path, counted(10), n_jobs=2).fit(X, Y)
+    same(whole, fold(tmp_path, counted(), n_jobs=2).fit(X, Y))
+    assert CountedTree.fits < 12
+
+
+def test_damaged_folds_are_asked_again(counted, tmp_path):
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=2)
+    whole = fold(None, counted()).fit(X, Y)
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fold(tmp_path, counted(5)).fit(X, Y)
+    kept = sorted(tmp_path.glob("answers-*"))
+    assert len(kept) == 4
+    kept[0].write_bytes(b"")
+    kept[1].write_bytes(kept[2].read_bytes())
+    same(whole, fold(tmp_path, counted()).fit(X, Y))
+    assert CountedTree.fits == 12 - 2
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fold(tmp_path / "other", counted(5)).fit(X, Y)
+    other = fold(tmp_path / "other", counted(), eta=0.5).fit(X, Y)  # no round says whose folds these are
+    assert CountedTree.fits == 12
+    same(fold(None, counted(), eta=0.5).fit(X, Y), other)
+
+
+# -- damage --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a folder of four rounds that share a table, and its classifier."""
+    folder = tmp_path_factory.mktemp("rounds")
+    return folder, classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+
+
+def spoil(path, how, seed=0):
+    content, rng = bytearray(path.read_bytes()), np.random.default_rng(seed)
+    if how == "bit":
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+    elif how == "cut":
+        del content[rng.integers(len(content)) :]
+    elif how == "longer":
+        content += rng.bytes(3)
+    elif how == "foreign":
+        content = rng.bytes(500)
+    elif how == "zeros":  # what a power cut may leave
+        content = bytes(len(content))
+    path.write_bytes(bytes(content))
+
+
+def check_damage(finished, folder, name, how, seed):
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(finished[0], folder)
+    spoil(folder / name, how, seed)
+    good = {f: f.read_bytes() for f in folder.iterdir()}
+    which = "round-0000[1-4].pkl" if name.startswith("shared") else re.escape(name)
+    with pytest.raises(ValueError, match=rf"checkpoint '.*{which}' is damaged .*delete it"):
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+    assert {f: f.read_bytes() for f in folder.iterdir()} == good
+    for file in folder.glob("round-*" if name.startswith("shared") else name):
+        file.unlink()
+    same(finished[1], classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y))
+
+
+@pytest.mark.parametrize("how", ["bit", "cut", "longer", "foreign", "zeros"])
+def test_damage_is_noticed(finished, how, tmp_path):
+    for name in ("round-00003.pkl", *(f.name for f in finished[0].glob("shared-*"))):
+        check_damage(finished, tmp_path / "copy", name, how, 0)
+
+
+def test_a_file_under_another_name_is_damage(finished, tmp_path):
+    """A round copied over another is whole in itself, but gives another model."""
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    shutil.copy(folder / "round-00002.pkl", folder / "round-00003.pkl")
+    with pytest.raises(ValueError, match=r"round-00003.pkl' is damaged .*under this name"):
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+    (folder / "round-00003.pkl").unlink()
+    same(finished[1], classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y))
+
+
+def test_the_format_of_a_later_version(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    file = folder / "round-00002.pkl"
+    file.write_bytes(file.read_bytes().replace(b"tailboost sealed file 1\n", b"tailboost sealed file 2\n", 1))
+    with pytest.raises(ValueError, match=r"round-00002.pkl' .*format of another version"):
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
+def test_unreadable_is_not_damaged(finished, code, tmp_path, monkeypatch):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path.name == "round-00002.pkl":
+            raise OSError(code, os.strerror(code), str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(OSError, match=rf"round-00002.pkl' cannot be read \({os.strerror(code)}\)") as caught:
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+    assert caught.value.errno == code
+    assert "is damaged" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop"])
+def test_what_is_no_file(finished, kind, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    file = folder / "round-00002.pkl"
+    file.unlink()
+    file.mkdir() if kind == "folder" else file.symlink_to(file)
+    with pytest.raises(ValueError, match=r"round-00002.pkl' is no file; remove it to resume"):
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+
+
+def test_members_share_what_they_have_in_common(finished):
+    folder, clf = finished
+    assert len(list(folder.glob("shared-*"))) == 1
+    resumed = classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+    assert len({id(m.table_) for m in resumed.estimators_[: resumed.n_iter_]}) == 1
+    same(clf, resumed)
+
+
+# -- other fits ----------------------------------------------------------------------------------------------
+
+
+class Depth:
+    """Holds a number that its text does not show."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+
+class Deep(ClassifierMixin, BaseEstimator):
+    """A tree whose depth comes from an object, or from the middle of a long array."""
+
+    def __init__(self, given=None):
+        self.given = given
+
+    def fit(self, X, y, sample_weight=None):
+        depth = self.given.depth if isinstance(self.given, Depth) else int(self.given[1000])
+        self.tree_ = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y, sample_weight)
+        self.classes_ = self.tree_.classes_
+        return self
+
+    def predict(self, X):
+        return self.tree_.predict(X)
+
+
+def long(depth):
+    table = np.ones(2000)
+    table[1000] = depth
+    return table
+
+
+@pytest.mark.parametrize("given", [Depth, long])
+def test_parameters_are_compared_by_value(given, tmp_path):
+    classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y)
+    same(
+        classifier("adalpboost", None, Deep(given(1))).fit(X, Y),
+        classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y),
+    )
+    with pytest.raises(ValueError, match=r"other data, parameters or random_state \(estimator__given\)"):
+        classifier("adalpboost", tmp_path, Deep(given(6))).fit(X, Y)
+
+
+@pytest.mark.parametrize("given", [Depth, long])
+def test_warm_start_compares_by_value(given):
+    clf = classifier("adalpboost", None, Deep(given(1)), rounds=2, warm_start=True).fit(X, Y)
+    clf.set_params(estimator=Deep(given(1)), n_estimators=3).fit(X, Y)
+    assert clf.n_iter_ == 3
+    with pytest.raises(ValueError, match=r"but estimator__given changed"):
+        clf.set_params(estimator=Deep(given(6)), n_estimators=4).fit(X, Y)
+
+
+class OtherRule(tb.AdaLPBoostClassifier):
+    """The same parameters, another classifier."""
+
+
+def test_another_class_is_another_fit(tmp_path):
+    classifier("adalpboost", tmp_path).fit(X, Y)
+    other = OtherRule(TREE).set_params(**classifier("adalpboost", tmp_path).get_params(deep=False))
+    with pytest.raises(ValueError, match=r"AdaLPBoostClassifier, this is .*OtherRule"):
+        other.fit(X, Y)
+
+
+@pytest.mark.parametrize("module", [tb, sklearn, np])
+def test_other_versions_are_named(module, tmp_path, monkeypatch):
+    classifier("adalpboost", tmp_path).fit(X, Y)
+    here = module.__version__
+    monkeypatch.setattr(module, "__version__", "99.0")
+    expected = rf"round-00001.pkl' was written with {module.__name__} {re.escape(here)}, here is 99.0"
+    with pytest.raises(ValueError, match=expected):
+        classifier("adalpboost", tmp_path).fit(X, Y)
+
+
+class Odd(Depth):
+    """Can be copied, but has no state to show."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("this one cannot be pickled")
+
+    def __deepcopy__(self, memo):
+        return Odd(self.depth)
+
+
+def test_a_parameter_that_cannot_be_compared(tmp_path):
+    whole = classifier("adalpboost", None, Deep(Odd(2))).fit(X, Y)  # no matter without a folder
+    assert whole.n_iter_ == 4
+    with pytest.raises(ValueError, match=r"checkpoint_dir needs .*; estimator__given cannot .*Odd: this one"):
+        classifier("adalpboost", tmp_path / "new", Deep(Odd(2))).fit(X, Y)
+    assert not (tmp_path / "new").exists()
+
+
+def factor(x):
+    return x
+
+
+VALUES = {
+    "nothing": [None, 0, 0.0, False, "", b"", (), [], {}, set()],
+    "numbers": [1, 1.0, True, "1", 2, 1 + 1e-15, 2**70, np.float32(1), 1j],
+    "arrays": [np.arange(4), np.arange(4.0), np.arange(4).reshape(2, 2), np.arange(3), np.array([1, None])],
+    "nested": [{"a": [1]}, {"a": [2]}, {"a": (1,)}, {"b": [1]}, [[1], []], [[], [1]], [1, 2], [2, 1]],
+    "functions": [factor, len, max, np.exp, np.log, lambda x: x, lambda x: x + 1, str.upper, str.lower],
+    "partial": [partial(factor, 1), partial(factor, 2), partial(max, 1)],
+    "objects": [Depth(1), Depth(2), Depth([1]), Odd, Depth],
+    "estimators": [
+        TREE,
+        DecisionTreeClassifier(max_depth=3),
+        LogisticRegression(),
+        Deep(3),
+        Deep([3]),
+        [TREE],
+        [Deep(3)],
+    ],
+    "pipelines": [make_pipeline(StandardScaler(), TREE), make_pipeline(StandardScaler(), Deep(3))],
+    "fitted": [FrozenEstimator(clone(TREE).fit(X, Y)), FrozenEstimator(clone(TREE).fit(X, Y == 1))],
+}
+
+
+def bend(power):
+    return lambda x: x**power
+
+
+class Given(BaseEstimator):
+    def __init__(self, value):
+        self.value = value
+
+
+def describe(value):
+    return tuple(sorted(Identity.of(Given(value), data="", entropy=0).params.items()))
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_other_values_are_described_otherwise(kind):
+    said = [describe(value) for value in VALUES[kind]]
+    assert len(set(said)) == len(said), said
+    assert said == [describe(value) for value in VALUES[kind]]
+    assert max(len(text) for params in said for _, text in params) <= 80
+
+
+def test_equal_values_are_described_alike():
+    assert describe(np.arange(9)) == describe(np.arange(9))
+    assert describe(np.int64(3)) == describe(3)
+    assert describe({1: "a", "b": 2}) == describe({"b": 2, 1: "a"})
+    assert describe(Depth([1, {2}])) == describe(Depth([1, {2}]))
+    assert describe([clone(TREE).fit(X, Y)]) == describe([TREE])  # it is cloned before it is fitted
+    assert describe(bend(2)) == describe(bend(2)) != describe(bend(3))
+    moved = np.random.RandomState(0)
+    moved.rand()  # what it draws is known by the entropy of the fit
+    assert describe(moved) == describe(np.random.RandomState(0))
+    ring = [1]
+    ring.append(ring)
+    assert describe(ring) == describe(ring)
+
+
+def test_descriptions_are_the_same_in_every_process():
+    code = """
+        import sys
+        sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
+        import test_checkpoints as here
+        values = [{{"b", "a", "c"}}, here.Depth({{"x": {{"p", "q"}}}}), here.TREE, here.factor, here.long(3)]
+        print([here.describe(v) for v in values])
+    """
+    code = textwrap.dedent(code.format(tests=str(Path(__file__).parent)))
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, check=True,
+            capture_output=True, text=True,
+        ).stdout
+        for seed in ("1", "77")
+    }  # fmt: skip
+    assert len(said) == 1
+
+
+def test_parameters_of_nested_estimators_go_by_name():
+    clf = classifier("adalpboost", None, make_pipeline(StandardScaler(), TREE))
+    params = Identity.of(clf, data="", entropy=0, but=frozenset({"tol"})).params
+    assert params["alpha"] == "0.4"
+    assert params["estimator"].endswith("Pipeline")
+    assert "tol" not in params
+    other = params | {"alpha": "0.5"}
+    assert differing(params, params) == []
+    assert differing(params, other) == ["alpha"]
+
+
+def test_tensors_and_nets_are_described_by_their_weights():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    nets = [torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(p)) for p in (0.1, 0.1, 0.2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    said = [describe(net) for net in nets]
+    assert said[0] == said[1] != said[2]
+    with torch.no_grad():
+        nets[1][0].weight[0, 0] += 1e-6
+    assert describe(nets[1]) != said[0]
+    assert (
+        describe(torch.nn.LazyLinear(2))
+        == describe(torch.nn.LazyLinear(2))
+        != describe(torch.nn.LazyLinear(3))
+    )
+    assert "torch" in Identity.of(Deep(nets[0]), data="", entropy=0).versions
+
+
+# -- one folder ----------------------------------------------------------------------------------------------
+
+HOLDING = """
+    import sys
+    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
+    import test_checkpoints as here
+
+    def wait():
+        print("here", flush=True)
+        sys.stdin.read()
+
+    here.CountedTree.end, here.CountedTree.last = wait, 3
+    here.classifier("adalpboost", {folder!r}, here.CountedTree(max_depth=2)).fit(here.X, here.Y)
+"""
+
+
+def test_one_fit_at_a_time_also_after_a_kill(counted, tmp_path):
+    code = textwrap.dedent(HOLDING.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "here\n"
+        part = tmp_path / f"round-00003.pkl.{holder.pid}-1.part"
+        part.write_bytes(b"half a round")
+        before = names(tmp_path)
+        with pytest.raises(
+            ValueError, match=rf"in use by another fit \(process {holder.pid} on .*of its own"
+        ):
+            classifier("adalpboost", tmp_path, counted()).fit(X, Y)
+        assert CountedTree.fits == 0
+        assert names(tmp_path) == before
+        holder.kill()
+    resumed = classifier("adalpboost", tmp_path, counted()).fit(X, Y)
+    assert CountedTree.fits == 2
+    same(classifier("adalpboost", None, counted()).fit(X, Y), resumed)
+    assert names(tmp_path) == [f"round-0000{t}.pkl" for t in (1, 2, 3, 4)]
+
+
+def test_threads_exclude_each_other(tmp_path, monkeypatch, counted):
+    inside, go_on, said = threading.Event(), threading.Event(), []
+
+    def wait():
+        inside.set()
+        assert go_on.wait(60)
+
+    estimator = counted(2)
+    monkeypatch.setattr(CountedTree, "end", staticmethod(wait))
+    thread = threading.Thread(
+        target=lambda: said.append(classifier("adalpboost", tmp_path, estimator).fit(X, Y))
+    )
+    thread.start()
+    assert inside.wait(60)
+    with pytest.raises(ValueError, match="in use by another fit"):
+        classifier("adalpboost", tmp_path, estimator).fit(X, Y)
+    go_on.set()
+    thread.join()
+    same(classifier("adalpboost", tmp_path, estimator).fit(X, Y), said[0])
+
+
+def test_a_refused_or_broken_fit_gives_the_folder_back(counted, tmp_path):
+    with pytest.raises(RuntimeError, match="stopped here"):
+        classifier("adalpboost", tmp_path, counted(2)).fit(X, Y)
+    with pytest.raises(ValueError, match="other data"):
+        classifier("adalpboost", tmp_path, counted(), eta=0.5).fit(X, Y)
+    assert names(tmp_path) == ["round-00001.pkl"]
+    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
+
+
+def test_files_of_others_stay(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    others = [
+        "film.mkv.part",
+        "round-1.part",
+        f"notes.{dead.pid}-1.part",
+        f"round-00001.pkl.{os.getppid()}-1.part",  # of a process that lives
+    ]
+    ours = [f"round-00001.pkl.{dead.pid}-1.part", f"member-x.safetensors.{dead.pid}-1.part"]
+    for name in others + ours:
+        (tmp_path / name).write_text("kept")
+    classifier("adalpboost", tmp_path).fit(X, Y)
+    assert set(others) <= set(names(tmp_path))
+    assert not set(ours) & set(names(tmp_path))
+
+
+# -- Ctrl-C that a learner swallows --------------------------------------------------------------------------
+
+
+class Swallowing(DecisionTreeClassifier):
+    """A tree that, like scikit-learn's perceptron, answers half trained when Ctrl-C comes during its fit."""
+
+    fits, hit = 0, None
+
+    def fit(self, X, y, sample_weight=None):
+        cls = type(self)
+        cls.fits += 1
+        try:
+            if cls.fits == cls.hit:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)  # until it comes
+        except KeyboardInterrupt:
+            return super().fit(X, y, sample_weight=np.arange(len(y)) == 0)
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+@pytest.fixture
+def swallowing(monkeypatch):
+    def start(hit=None):
+        monkeypatch.setattr(Swallowing, "fits", 0)
+        monkeypatch.setattr(Swallowing, "hit", hit)
+        return Swallowing(max_depth=2)
+
+    return start
+
+
+@pytest.mark.parametrize(("validation", "hit"), [("train", 3), ("cv", 15), ("cv", 18), (0.3, 5)])
+def test_no_half_trained_member_is_taken_or_kept(validation, hit, swallowing, tmp_path):
+    params = {"validation": validation, "include_constants": False}
+    whole = classifier("adalpboost", None, swallowing(), **params).fit(X, Y)
+    with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
+        stopped = classifier("adalpboost", tmp_path, swallowing(hit), **params).fit(X, Y)
+    assert stopped.n_iter_ == 2
+    for one, two in zip(stopped.estimators_, whole.estimators_, strict=False):
+        np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    same(whole, classifier("adalpboost", tmp_path, swallowing(), **params).fit(X, Y))
+
+
+def test_nor_before_the_first_round(swallowing, tmp_path):
+    params = {"theta": 0.3, "class_loss": "error", "combine": "mixture"}  # plain ERM joins the mixture
+    whole = classifier("worstclassboost", None, swallowing(), **params).fit(X, Y)
+    with pytest.raises(KeyboardInterrupt):
+        classifier("worstclassboost", tmp_path, swallowing(1), **params).fit(X, Y)
+    same(whole, classifier("worstclassboost", tmp_path, swallowing(), **params).fit(X, Y))
+
+
+def test_a_perceptron(tmp_path):
+    """Ctrl-C in the middle of scikit-learn's own swallowing learner, in another process."""
+    code = """
+        import os, signal, sys, threading, warnings
+        import numpy as np, tailboost as tb
+        from sklearn.neural_network import MLPClassifier, _stochastic_optimizers
+
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, 5)); y = (X[:, 0] * X[:, 1] > 0).astype(int)
+        net = MLPClassifier((10,), max_iter=30, tol=0, n_iter_no_change=1000, random_state=0)
+        make = lambda folder=None: tb.AdaLPBoostClassifier(
+            net, alpha=0.5, n_estimators=4, n_iter_no_change=None, validation="train", checkpoint_dir=folder,
+            include_constants=False, random_state=0)
+        warnings.simplefilter("ignore")
+        whole = [m.predict_proba(X) for m in make().fit(X, y).estimators_]
+        step, steps = _stochastic_optimizers.AdamOptimizer.update_params, 0
+
+        def update_params(self, *args):
+            global steps
+            steps += 1
+            if steps == 40:  # in the second round: an epoch is one step
+                os.kill(os.getpid(), signal.SIGINT)
+            step(self, *args)
+
+        _stochastic_optimizers.AdamOptimizer.update_params = update_params
+        stopped = make(sys.argv[1]).fit(X, y)
+        print(stopped.n_iter_, stopped.trace_.stop_reason)
+        resumed = [m.predict_proba(X) for m in make(sys.argv[1]).fit(X, y).estimators_]
+        print(all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.stdout == "1 interrupted after 1 rounds\nTrue\n", done.stderr
