@@ -185,10 +185,10 @@ def test_on_noise_it_is_said_that_nobody_gains():
                 {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
             )
         said += not mix.defers_from({"m": np.c_[1 - q, q]}).any()
-        said += any("gains nothing beyond chance" in str(warning.message) for warning in caught)
+        said += any("is not better than chance" in str(warning.message) for warning in caught)
     assert said >= 5
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="deferral gains nothing")
+        warnings.filterwarnings("error", message="deferral is not better")
         judged(objective="error", limits=[rates.deferred() <= 0.1])
 
 
@@ -213,7 +213,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     least = [min(point.value for point in curve) for curve in curves.values()]
     assert least[1] < least[0]
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
-        with pytest.raises(ValueError, match="passed_on must be"):
+        with pytest.raises(ValueError, match="deferred must be"):
             mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
     assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
 
@@ -225,7 +225,7 @@ def test_the_picture_has_a_line_for_each_share():
     mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
     display = DeferralDisplay.from_estimator(
         mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
-        deferred=(0, 0.05), n_points=2,
+        passed_on=(0, 0.05), n_points=2,
     )  # fmt: skip
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
     assert display.ax_.get_xlabel() == "error among the answered"

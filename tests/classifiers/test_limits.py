@@ -103,7 +103,7 @@ def test_where_none_keeps_the_targets_the_least_excess_is_taken_and_said(kind):
         if kind == "mixture"
         else tb.WorstClassBoostClassifier(TREE, max_error=0.2, n_estimators=4, random_state=0)
     )
-    words = r"limit not kept" if kind == "mixture" else r"class . \(0\.\d+, allowed 0.2\).*no mixture keeps"
+    words = r"limit violated" if kind == "mixture" else r"class . \(0\.\d+, allowed 0.2\).*no mixture keeps"
     with pytest.warns(tb.BoundNotMetWarning, match=words):
         clf.fit(noise, y)
     assert clf.limits_met_ is False

@@ -177,7 +177,7 @@ def test_the_curve_is_the_front_of_all_candidates(seed):
 
 def test_one_candidate_alone_has_no_tail():
     _, y, P, _ = printed(0)
-    with pytest.raises(ValueError, match="randomized=False leaves one candidate, and its CVaR"):
+    with pytest.raises(ValueError, match="randomized=False selects one candidate, and its CVaR"):
         RobustMixtureClassifier.from_probabilities(P, y, objective="cvar", alpha=0.3, randomized=False)
 
 
@@ -747,7 +747,7 @@ def test_by_group_refuses():
     with pytest.raises(ValueError, match="groups has 3 entries"):
         mix.predict_from(P, groups=group[:3])
     smooth = GROUPS == "smooth"
-    with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to choose on"):
+    with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to select on"):
         RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
             X[TRAIN],
             Y[TRAIN],

@@ -347,7 +347,7 @@ def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
             tally = mixed(growth.solved.weights, pool.counts)
             reached.append(program.value(tally))
             if bound == most:
-                worth = growth.program.worth(growth.solved.duals, tally)
+                worth = growth.program.shadow_prices(growth.solved.duals, tally)
         assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
 
 
@@ -358,7 +358,7 @@ def test_a_price_of_a_look_gives_the_rule_of_the_limit():
         pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
         limited = pool.candidates[alone.numbers[0]]
         _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
-        [[price]] = growth.program.worth(growth.solved.duals, np.zeros((4, 3)))
+        [[price]] = growth.program.shadow_prices(growth.solved.duals, np.zeros((4, 3)))
         assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
         cost = rates.cost([[0, 1, price], [1, 0, price]])
         pool, alone = one_rule(table, cost, [])
@@ -375,7 +375,7 @@ def test_fewer_rows_count_as_all_of_them():
     table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
     member = Candidate.of(rng.normal(size=(4, 2)))
     few = table.thinned(2_000)
-    every, thin = (of.count(of.answers(member)) for of in (table, few))
+    every, thin = (of.count(of.actions(member)) for of in (table, few))
     assert len(few) == 2_000
     np.testing.assert_allclose(few.strata.mass, strata.mass)
     np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
@@ -390,7 +390,7 @@ def test_the_number_of_threads_changes_no_digit():
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
     strata, stratum = Strata.of(s // 10, groups, np.ones(n), NAMES[:2], *columns)
-    table = SelectionData(strata, stratum, np.full(n, 1 / n), (np.ascontiguousarray(belief.T),))
+    table = SelectionData(strata, stratum, np.full(n, 1 / n), np.ascontiguousarray(belief.T))
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []
     for threads in (1, 2):

@@ -1,13 +1,12 @@
 """The game of candidates: Hedge on the errors of subgroups against best answers to its action costs."""
 
 import numpy as np
-from tailboost.selection.games import play
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.candidates import Pool
 from tailboost.selection.counts import SelectionData
-from tailboost.selection.growth import EVERY, HEDGE_ROUNDS, PRICES
+from tailboost.selection.growth import EVERY, HEDGE_ROUNDS, PRICES, play
 from tailboost.selection.program import Program
 
 
