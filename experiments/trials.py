@@ -3,7 +3,7 @@
 Eleven data sets, random splits 60/40 with at most 7,200 training rows, seven α. Every variant is fitted once
 per split, for 20 rounds, one by one; fewer rounds and early stopping are read off the same fit. Constants are
 always in the pool. Figures are about the expected zero-one loss on the test rows. "Excess" is over the best
-of three on test: plain ERM (the first member), the even mixture of the members, the coin flip.
+of three on test: plain ERM (the first member), the even mixture of the members, the random guess.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -67,16 +68,17 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
         LEARNERS[learner](n_jobs=n_jobs),
         n_iter_no_change=None,
         validation=validation,
-        warm_start=True,
         random_state=seed,
         n_jobs=n_jobs,
     )
     seconds, stages = 0.0, []
-    for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
-        began = time.perf_counter()
-        clf.set_params(n_estimators=t).fit(train.X, train.y)
-        seconds += time.perf_counter() - began
-        stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
+    with TemporaryDirectory() as folder:  # each fit resumes after the rounds of the fit before
+        clf.set_params(checkpoint_dir=folder)
+        for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
+            began = time.perf_counter()
+            clf.set_params(n_estimators=t).fit(train.X, train.y)
+            seconds += time.perf_counter() - began
+            stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
     # Labels are class numbers, so that members answer with labels.
     wrong = np.array([k != test.y for k in clf.ensemble_.answers(test.X, range(clf.n_iter_))])
     return {
@@ -158,7 +160,7 @@ def played(cell: Cell, patience: int, tol: float, alpha: float | None = None) ->
 
 
 def floor(cell: Cell) -> Floats:
-    """Return the best of ERM, average and coin flip on test at every α."""
+    """Return the best of ERM, average and random guess on test at every α."""
     least: Floats = np.minimum(np.minimum(cell["erm"], cell["average"]), cell["coin"])
     return least
 
@@ -253,7 +255,7 @@ def sets_table(groups: Groups, coins: list[Cell]) -> Iterator[list[Any]]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name)
     groups: Groups = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers: list[Cell] = []

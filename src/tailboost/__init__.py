@@ -52,6 +52,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
+    from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners import torch as torch
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
@@ -83,6 +85,7 @@ _MODULES = {
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
+    "guarantees.weak_regions": "WeakRegion WeakRegions",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
     "selection.loss_objective": "CVaR WorstRow",

@@ -228,7 +228,7 @@ def test_the_picture_has_a_line_for_each_share():
         passed_on=(0, 0.05), n_points=2,
     )  # fmt: skip
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
-    assert display.ax_.get_xlabel() == "error among the answered"
+    assert display.ax_.get_xlabel() == "error among answered rows"
     plt.close("all")
     with pytest.raises(ValueError, match="1 shares, but 2 curves"):
         DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

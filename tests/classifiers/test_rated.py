@@ -96,9 +96,9 @@ def test_one_row_in_other_columns_of_groups_only_those_named_count():
 def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     mix = RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
     mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
-    with pytest.raises(InfeasibleLimitsError, match=r"share answered 'yes': at most 0\.1") as caught:
+    with pytest.raises(InfeasibleLimitsError, match=r"selection rate of 'yes': at most 0\.1") as caught:
         mix.fit(X, Y, groups=GROUPS)
-    assert "share missed of those that are 'yes': at most 0.1" in str(caught.value)
+    assert "miss rate of 'yes': at most 0.1" in str(caught.value)
     assert "gap" not in str(caught.value)
     assert "nearest" in str(caught.value)
     again = mix.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
@@ -352,14 +352,14 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     [
         ({"limits": [rates.selected("ja") <= 0.1]}, "no class is called 'ja'"),
         ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
-        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
+        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no subgroup is called 'x'"),
         ({"limits": [0.3]}, "is no limit"),
-        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no unit is called"),
-        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no unit is called 'f'"),
+        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no subgroup is called"),
+        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no subgroup is called 'f'"),
         ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
-        ({"objective": rates.error(by="sex")}, r"say largest\(error"),
-        ({"objective": rates.precision("yes")}, "depend on the answers"),
+        ({"objective": rates.error(by="sex")}, r"write largest\(error"),
+        ({"objective": rates.precision("yes")}, "depends on the answers"),
         ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
     ],
 )

@@ -531,7 +531,7 @@ def test_a_target_that_is_missed_is_named_for_probabilities_too():
         ({"alpha": 0.2}, "has no meaning"),
         ({"error_budget": -1.0}, "error_budget"),
         ({"groups": [1, 2]}, "groups"),
-        ({"max_error": {"z": 0.1}}, "no unit is called 'z'"),
+        ({"max_error": {"z": 0.1}}, "no subgroup is called 'z'"),
     ],
 )
 def test_bad_input_is_named(change, message):

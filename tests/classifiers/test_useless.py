@@ -33,7 +33,7 @@ def test_one_answer_for_nearly_all_rows_is_useless():
     assert np.mean(answers == 0) > 0.95
     printed = float(re.search(r"it answers 0 for ([\d.]+)% of the rows", words)[1]) / 100
     assert printed == pytest.approx(np.mean(answers == 0), abs=6e-4)
-    assert "share of the others answered 1: at most 0.001" in words
+    assert "false alarm rate of 1: at most 0.001" in words
     level = float(re.search(r"nearest limit with a useful rule: ([\d.]+)", words)[1])
     again, none = said(p, y, limits=[rates.false_alarm(1) <= level + 1e-3])
     assert not none

@@ -66,7 +66,7 @@ def test_a_unit_without_rows_is_named_where_it_is_limited():
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        (SELECTED <= {"x": 0.2}, "no unit is called 'x'"),
+        (SELECTED <= {"x": 0.2}, "no subgroup is called 'x'"),
         (rates.selected("maybe", by="sex") <= 0.3, "no class is called 'maybe'"),
         (rates.selected("yes", by="race") <= 0.3, "no such column"),
     ],

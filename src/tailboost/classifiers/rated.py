@@ -488,7 +488,7 @@ class SelectionEngine:
         program = growth.program
         counts = np.tensordot(growth.solved.weights, pool.all_counts, axes=1)
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
-        reached = [limit.said_of(limit.rate.terms(program.strata).values(counts)) for limit in named]
+        reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
         each = "; ".join(
             f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
         )

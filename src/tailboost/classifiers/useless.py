@@ -325,7 +325,7 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
     """Return the value of a violated limit, by the subgroups that violate it."""
     names = limit.rate.terms(strata).names
     if limit.compares or len(names) == 1:
-        return f"{limit.said_of(values):.4g}"
+        return f"{limit.value(values):.4g}"
     bounds = limit.bounds(names)
     rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
     sign = 1.0 if limit.from_above else -1.0
@@ -396,7 +396,7 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares or len(values) < 2:
-        return f"{limit.said_of(values):.4g}"
+        return f"{limit.value(values):.4g}"
     room = limit.bounds(terms.names) - values
     tightest = int(np.nanargmin(room if limit.from_above else -room))
     return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"

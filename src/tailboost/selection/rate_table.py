@@ -168,7 +168,7 @@ class RateTable:
             What rows these are.
         """
         pairs = [(one.rate, one.limit) for one in stated]
-        return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
+        return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
     def on_fitted_rows(self) -> RateTable:
         """Return the table without intervals: members were fitted on its rows."""
@@ -326,7 +326,7 @@ def rate_lines(
     numbers = np.column_stack([values, *counted.ends(), counted.rows, bounds])
     if limit is not None and limit.compares:
         ends = counted.compared(limit)
-        numbers = np.vstack([numbers, [limit.said_of(values), *ends, np.nan, limit.bound]])
+        numbers = np.vstack([numbers, [limit.value(values), *ends, np.nan, limit.bound]])
         names.append(limit.form)
     paid = np.full(len(names), np.nan)
     if prices is not None:
