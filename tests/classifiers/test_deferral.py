@@ -107,17 +107,17 @@ def test_decisions_say_person_as_the_member_drawn_does(mix):
     ids = [f"p{i}" for i in range(N)]
     found = policy.decide(X, ids)
     shares = mix.estimator_weights_
-    for member in np.unique(found.member):
-        rows = np.flatnonzero(found.member == member)
-        assert (found.deferred[rows] == mix.defers_with(X[rows], found.member[rows])).all()
-        assert (found.y[rows] == mix.predict_with(X[rows], found.member[rows])).all()
-    assert ((found.said == "person") == found.deferred).all()
-    assert (found.said == found.y)[~found.deferred].all()
+    for member in np.unique(found.candidate):
+        rows = np.flatnonzero(found.candidate == member)
+        assert (found.deferred[rows] == mix.defers_with(X[rows], found.candidate[rows])).all()
+        assert (found.y[rows] == mix.predict_with(X[rows], found.candidate[rows])).all()
+    assert ((found.answers == "person") == found.deferred).all()
+    assert (found.answers == found.y)[~found.deferred].all()
     assert found.deferred.any()
     if len(shares) == 1:
         assert (found.deferred == mix.defers(X)).all()
     one = policy.decide(X[[7]], ["p7"])
-    assert (one.deferred[0], one.said[0]) == (found.deferred[7], found.said[7])
+    assert (one.deferred[0], one.answers[0]) == (found.deferred[7], found.answers[7])
 
 
 def test_a_rule_that_passes_nothing_on_says_so():
@@ -132,7 +132,7 @@ def test_a_rule_that_passes_nothing_on_says_so():
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")
     found = policy.decide(X, [f"p{i}" for i in range(N)])
     assert not found.deferred.any()
-    assert (found.said == found.y).all()
+    assert (found.answers == found.y).all()
 
 
 def test_the_table_of_rates_is_what_counting_gives():
