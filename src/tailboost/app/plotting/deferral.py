@@ -120,7 +120,7 @@ class DeferralDisplay(Display):
         ValueError
             As in ``tradeoff``.
         """
-        curves = estimator.tradeoff(limited, objective, n_points=n_points, passed_on=passed_on)
+        curves = estimator.tradeoff(limited, objective, n_points=n_points, deferred=passed_on)
         given = {"groups": groups, "sample_weight": sample_weight}
         # `predicted` returns the limited rate first.
         pairs = [curve.predicted(X, y, **given)[::-1] for curve in curves.values()]
