@@ -18,7 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import n_rows_of, refuse_missing
-from tailboost.core.subgroups import GROUPS_UNUSED, answers_by_group, can_defer, answers_or_person, group_arguments
+from tailboost.core.subgroups import (
+    GROUPS_UNUSED,
+    answers_by_group,
+    answers_or_person,
+    can_defer,
+    group_arguments,
+)
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 

@@ -45,9 +45,7 @@ def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
         np.add.at(members, fresh.clusters, rows)
         rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
     arguments_bytes = np.frombuffer(arguments.encode(), dtype=np.uint8)
-    return "-".join(
-        [_fit_of(model), digest(np.sort(labelled)), digest(np.sort(rows), arguments_bytes)]
-    )
+    return "-".join([_fit_of(model), digest(np.sort(labelled)), digest(np.sort(rows), arguments_bytes)])
 
 
 def _fit_of(model: Any) -> str:

@@ -253,7 +253,9 @@ def one_answers(model: Any) -> bool:
 
 def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     """Return the labels that a model predicts, or its label distribution."""
-    if given := group_arguments(last_step(model), groups):  # pipelines and searches pass groups on only on request
+    if given := group_arguments(
+        last_step(model), groups
+    ):  # pipelines and searches pass groups on only on request
         model, X = final_step(model, X)
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 

@@ -248,9 +248,12 @@ class Curve:
         """
         found, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
-            deferred = other.defers(X, **group_arguments(other, groups)) if can_defer(other) else None
+            arguments = group_arguments(other, groups)
+            deferred = other.defers(X, **arguments) if can_defer(other) else None
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            limited, value = self._measured(classes, y, other.predict(X, **group_arguments(other, groups)), more)
+            limited, value = self._measured(
+                classes, y, other.predict(X, **arguments), more
+            )
             found[name] = limited, value
         return found
 
