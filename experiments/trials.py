@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -67,16 +68,17 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
         LEARNERS[learner](n_jobs=n_jobs),
         n_iter_no_change=None,
         validation=validation,
-        warm_start=True,
         random_state=seed,
         n_jobs=n_jobs,
     )
     seconds, stages = 0.0, []
-    for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
-        began = time.perf_counter()
-        clf.set_params(n_estimators=t).fit(train.X, train.y)
-        seconds += time.perf_counter() - began
-        stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
+    with TemporaryDirectory() as folder:  # each fit resumes after the rounds of the fit before
+        clf.set_params(checkpoint_dir=folder)
+        for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
+            began = time.perf_counter()
+            clf.set_params(n_estimators=t).fit(train.X, train.y)
+            seconds += time.perf_counter() - began
+            stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
     # Labels are class numbers, so that members answer with labels.
     wrong = np.array([k != test.y for k in clf.ensemble_.answers(test.X, range(clf.n_iter_))])
     return {

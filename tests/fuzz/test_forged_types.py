@@ -42,7 +42,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.boosting.checkpoints._RecordedScheme", "tailboost.boosting.checkpoints.Checkpoints",
+    "tailboost.boosting.checkpoints._Hasher", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.cross_fitting.CrossFitted",
@@ -56,7 +56,7 @@ FIELDS = [
     "random_state",
     "dtype", "predict", "transform", "predict_proba", "estimator", "estimators_", "steps", "classes_",
     "_Booster",
-    "model_", "held", "members_dir", "stack_method_", "input", "__class__", "__dict__", "__setstate__",
+    "model_", "weights", "stack_method_", "input", "__class__", "__dict__", "__setstate__",
     "n_jobs",
 ]  # fmt: skip
 

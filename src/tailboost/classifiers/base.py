@@ -24,8 +24,8 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.checkpoints import Checkpoints, keep
-from tailboost.boosting.cross_fitting import Memory, Scheme, choose_scheme
+from tailboost.boosting.checkpoints import Checkpoints, identify
+from tailboost.boosting.cross_fitting import Scheme, choose_scheme
 from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.boosting.training_set import Problem
@@ -43,7 +43,6 @@ from tailboost.classifiers.parameters import Parameters, naming_near
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.identity import Identity, differing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.probe import probe_rows
 from tailboost.core.torch_data import unpack
@@ -85,23 +84,16 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
     return routed
 
 
-# Parameters that may change when a fit is continued.
-FREE = frozenset(
-    {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
-)
+# Parameters that may differ between a killed fit and the fit that resumes from its checkpoints.
+FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
 @dataclass
 class Run:
-    """A game with its plan, and the identity that a fit needs to continue it.
-
-    If it is ``judged_elsewhere``, on rows that were given after the fit, it cannot be continued.
-    """
+    """A game and its plan."""
 
     plan: Plan
     game: Game[Any]
-    identity: Identity
-    judged_elsewhere: bool = False
 
     def snapshot(self) -> Run:
         """Return a copy that further rounds leave as it is."""
@@ -124,7 +116,7 @@ class BaseBoostClassifier(
     """The scikit-learn face of a boosting game.
 
     A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
-    scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
+    scheme, checkpoints, interrupts and callbacks are the same for all and handled here.
     """
 
     ensemble_: Ensemble
@@ -251,9 +243,7 @@ class BaseBoostClassifier(
             )
         return self._name_units(problem)
 
-    def _open_scheme(
-        self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Memory
-    ) -> Scheme:
+    def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
             self._learner(problem),
             problem.X,
@@ -262,7 +252,6 @@ class BaseBoostClassifier(
             problem.weight,
             fit_params,
             seed=entropy,
-            members_dir=self.checkpoint_dir,
         )
         return choose_scheme(
             session,
@@ -271,45 +260,15 @@ class BaseBoostClassifier(
             seed=entropy,
             refit=self._refits,
             n_jobs=self.n_jobs,
-            memory=memory,
             five_up_to=self._five_folds_up_to,
             together=self._together,
             known_classes=self._known_classes,
         )
 
-    def _identity(self, data: str, entropy: int) -> Identity:
-        """Return what must stay the same for a fit on this data to be continued."""
+    def _identity(self, data: str, entropy: int) -> dict[str, Any]:
+        """Return all that the rounds of a fit on this data depend on."""
         free = FREE if self._tied_to_rounds() else FREE | {"n_estimators"}
-        return Identity.of(self, data=data, entropy=entropy, but=free)
-
-    def _goes_on(self, data: str) -> bool:
-        """Whether this fit continues the rounds of the last one."""
-        if not (self.warm_start and hasattr(self, "ensemble_")):
-            return False
-        if tied := self._tied_to_rounds():
-            raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
-        if self._run.judged_elsewhere:
-            raise ValueError(
-                "warm_start=True adds rounds to a fit, but the shares were chosen anew on rows given to "
-                "reweight; add the rounds to the classifier that was fitted, or fit with warm_start=False"
-            )
-        before = self._run.identity
-        changed = differing(before.params, self._identity(data, before.entropy).params)
-        if changed:
-            raise ValueError(
-                f"warm_start=True goes on with the last fit, but {', '.join(changed)} changed; "
-                "fit with warm_start=False"
-            )
-        if data != before.data:
-            raise ValueError(
-                "warm_start=True needs the data of the last fit; rows, weights, groups or X_val changed"
-            )
-        last = self._schedule(self._run.plan).last
-        if last < self.n_iter_:
-            raise ValueError(
-                f"with warm_start=True n_estimators must be at least n_iter_={self.n_iter_}, got {last}"
-            )
-        return True
+        return identify(self, data, entropy, free)
 
     def _fit(
         self,
@@ -339,36 +298,25 @@ class BaseBoostClassifier(
                     problem.validation = X_val, noting_seen(seen, X_val, judged)
                     chosen = (Fingerprint.of_rows(X_val),)
                 routed = _check_method_params(X, routed, indices=problem.used)
-                data = problem.fingerprint(self.classes_)
-                if goes_on := self._goes_on(data):
-                    identity = self._run.identity
-                else:
-                    entropy = check_random_state(self.random_state).randint(2**31 - 1)
-                    identity = self._identity(data, int(entropy))
+                entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
                 checkpoints = resources.enter_context(
                     Checkpoints.open(
-                        self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                        self.checkpoint_dir,
+                        lambda: self._identity(problem.fingerprint(self.classes_), entropy),
+                        interrupted,
                     )
                 )
-                scheme = self._open_scheme(problem, routed, identity.entropy, checkpoints.remember)
-                if not goes_on:
-                    self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
+                scheme = self._open_scheme(problem, routed, entropy)
+                self._run = self._new_run(problem, scheme, entropy)
             except BaseException:  # a refused fit leaves the classifier as it was
-                self._restore(before)
+                self.__dict__.clear()
+                self.__dict__.update(before)
                 raise
-            self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            self.probe_rows_ = probe_rows(problem.X, entropy)  # by them a model file is checked
             self.seen_rows_, self.chosen_rows_ = seen, chosen
-            try:
-                if goes_on:
-                    self._run = self._run.snapshot()
-                else:
-                    self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
-                self._play(problem, scheme, checkpoints, interrupted, context)
-                self._settle()
-            except BaseException:  # rounds that cannot be added leave the finished fit as it was
-                if goes_on:
-                    self._restore(before)
-                raise
+            self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
+            self._play(problem, scheme, checkpoints, interrupted, context, entropy)
+            self._settle()
         stop = self.trace_.stop  # said when the rounds are safe: a warning may be made an error
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
@@ -378,21 +326,14 @@ class BaseBoostClassifier(
     def _conclude(self, problem: Problem) -> None:
         """Say and note what follows from a finished fit."""
 
-    def _restore(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.clear()
-        self.__dict__.update(attributes)
-
-    def _new_run(self, problem: Problem, scheme: Scheme, identity: Identity) -> Run:
-        entropy = identity.entropy
+    def _new_run(self, problem: Problem, scheme: Scheme, entropy: int) -> Run:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def extras() -> Iterator[Response]:
-            response = scheme(np.ones(len(problem.y)), entropy)  # plain ERM
-            keep(response.member, self.checkpoint_dir)
-            yield response
+            yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
         plan.combiner.open(scheme.judged, extras)
-        return Run(plan, Game.new(plan.rule, plan.units), identity)
+        return Run(plan, Game.new(plan.rule, plan.units))
 
     def _play(
         self,
@@ -401,9 +342,10 @@ class BaseBoostClassifier(
         checkpoints: Checkpoints,
         interrupted: Callable[[], bool],
         context: Any,
+        entropy: int,
     ) -> None:
         run, schedule = self._run, self._schedule(self._run.plan)
-        game, take, entropy = run.game, partial(run.take, schedule.watched), run.identity.entropy
+        game, take = run.game, partial(run.take, schedule.watched)
         while game.n_rounds < schedule.last and (kept := checkpoints.read(game.n_rounds + 1)):
             response, played = kept
             game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
@@ -411,10 +353,7 @@ class BaseBoostClassifier(
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
 
         def oracle(turn: Turn) -> Response | Stop:
-            answer = self._respond(run, scheme, turn)
-            if isinstance(answer, Response):
-                keep(answer.member, self.checkpoint_dir)
-            return answer
+            return self._respond(run, scheme, turn)
 
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]

@@ -268,7 +268,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         if max_error is not None:
             aim, limits = self._aimed(pool, aim, grouping, max_error)
         found = combiner_of(pool, aim, grouping, limits, budget, combiner.randomized)
-        mixed = self._combined_by(new, found, given)
+        mixed = self._combined_by(new, found)
         if max_error is not None:
             mixed._take_targets(max_error)
             mixed._warn_of_missed()
@@ -311,18 +311,13 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
         return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
-    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture, elsewhere: bool = False) -> Self:
+    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
         own = self.combiner_
         if own.chooses_shares and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=combiner.error_budget)
-        # More rounds for this classifier must not reach the new one, nor the other way round.
-        new._run = replace(
-            self._run,
-            plan=replace(self._run.plan, combiner=combiner),
-            game=self.game_.snapshot(),
-            judged_elsewhere=self._run.judged_elsewhere or elsewhere,
-        )
+        plan = replace(self._run.plan, combiner=combiner)
+        new._run = replace(self._run, plan=plan, game=self.game_.snapshot())
         new.trace_ = new.game_.trace
         new._set_ensemble(combiner.settle(new.game_))
         return new

@@ -59,14 +59,11 @@ max_time : float or None
     Seconds after which no further round is begun.
 
 checkpoint_dir : path or None
-    Folder for the state after each round and, in cross-fitting with a learner that does not grow, after
-    each fold. The same call resumes from it and gives the same model to the bit. One fit at a time may use
-    it. A fit with other data, parameters (compared by value), class or library versions is refused. The
-    files hold pickles, which run code when they are read: resume only from a folder that you trust as you
-    would trust a program.
-
-warm_start : bool, default=False
-    Whether the next `fit` on the same data adds rounds to this one.
+    Folder for a checkpoint after each round. The same call resumes from the folder and gives the same
+    model; with a larger ``n_estimators`` it adds rounds. One fit at a time may use the folder. A fit with
+    other data, parameters (compared by value), class or library versions is refused. The files contain
+    pickles, which run code when they are read: resume only from a folder that you trust as you would trust
+    a program.
 
 n_jobs : int or None
     The most threads: of the default learner, or over the folds of cross-fitting for other learners. None is

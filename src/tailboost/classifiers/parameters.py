@@ -57,7 +57,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_time": [_POSITIVE, None],
     "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
-    "warm_start": ["boolean"],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -148,7 +147,6 @@ class Parameters:
     class_weight: Any = None
     max_time: float | None = None
     checkpoint_dir: Any = None
-    warm_start: bool = False
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0

@@ -197,16 +197,15 @@ SKLEARN: dict[str, Reviewed] = {
 }  # fmt: skip
 
 
-def _with_state_in_memory(member: Any) -> None:
-    """Refuse a net whose state is to be read from a file."""
-    if not isinstance(member.held, bytes) or member.members_dir is not None:
-        raise ValueError("a net whose state is in a file")
+def _with_weights(net: Any) -> None:
+    """Refuse a net whose weights are not bytes."""
+    if not isinstance(net.weights, bytes):
+        raise ValueError("a net without weights")
 
 
 _NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
 
 OURS: dict[str, Reviewed] = {
-    **_names("tailboost.core.identity", "Identity"),
     **_names("tailboost.core.probe", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost.core.fingerprints", "Fingerprint"),
     **_names("tailboost.core.subgroups", "GroupUse"),
@@ -233,7 +232,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.torch.net_data", "Feed"),
     **_names("tailboost.learners.torch.net_learner",
         "TorchClassifier",
-        held_at={"members_dir": None},
         functions={"module": _NETS},
     ),
     **_names("tailboost.learners.torch.net_members",
@@ -241,7 +239,7 @@ OURS: dict[str, Reviewed] = {
         left_out=frozenset({"_pattern"}),
         functions={"module": _NETS},
     ),
-    **_names("tailboost.learners.torch.net_members", "TorchMember", finish=_with_state_in_memory),
+    **_names("tailboost.learners.torch.net_members", "TorchMember", finish=_with_weights),
     # -- rates
     **_names("tailboost.rates.kinds", "Kind"),
     **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
