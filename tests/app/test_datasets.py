@@ -251,7 +251,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,x,y\n1,2,a\n3,4,b\n", "more than one column named 'x'"),
         ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\).*index=False"),
         ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
-        ("x;y\n1;a\n2;'b, c'\n", "line 3 has 2 values, the header has 1; if ';' separates them, say so"),
+        ("x;y\n1;a\n2;'b, c'\n", "line 3 has 2 values, the header has 1; if ';' separates them, set sep"),
         ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
         ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
         ("x,z\n1,a\n2,b\n", "no column 'y'.*target.*'x', 'z'"),
@@ -272,7 +272,7 @@ def test_bad_csv(tmp_path, text, message):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(ValueError, match=r"gone\.csv.*not there"):
+    with pytest.raises(ValueError, match=r"gone\.csv.*does not exist"):
         datasets.load_table(tmp_path / "gone.csv", "y")
     with pytest.raises(ValueError, match="folder"):
         datasets.load_table(tmp_path, "y")

@@ -230,5 +230,5 @@ def test_the_picture_has_a_line_for_each_share():
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
     assert display.ax_.get_xlabel() == "error among answered rows"
     plt.close("all")
-    with pytest.raises(ValueError, match="1 shares, but 2 curves"):
+    with pytest.raises(ValueError, match="1 deferral rates, but 2 curves"):
         DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import doubt
+from tailboost.boosting.game import shrinkage_factor
 from tailboost.boosting.targets import DECIMALS, MAX_ERRORS, Pools, TargetSubgroups
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning, ask
@@ -47,7 +47,7 @@ def target_units(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=doubt(size, shrinkage),
+        shrinkage=shrinkage_factor(size, shrinkage),
     )
 
 

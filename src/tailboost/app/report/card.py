@@ -158,7 +158,7 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     if worst.estimate is None:
         return f"No row of {worst.name} is among the {certificate.n_rows:,} rows ({rows_are})."
     return (
-        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.unit}, has an error of "
+        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.subgroup}, has an error of "
         f"{100 * worst.estimate:.1f} %. With {100 * certificate.confidence:g} % confidence its error is at "
         f"most {np.ceil(1000 * worst.upper - 1e-9) / 10:.1f} % on rows of the same distribution."
     )
