@@ -126,7 +126,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     """Say how far all mixtures of the members are from the limits, if no mixture keeps them."""
     if combiner.even or combiner.limit is None:
         return ""
-    beyond = combiner.beyond(combiner.candidates().tallies)
+    beyond = combiner.beyond(combiner.candidates().all_counts)
     least = (
         minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1]).value
         if combiner.randomized
