@@ -899,7 +899,7 @@ class TestNotes:
         save_model(tree, path)
         assert read_notes(path)["notes"] == {}
         before = hashlib.sha256(path.read_bytes()).hexdigest()
-        with pytest.raises(TypeError, match="notes must be what JSON can hold"):
+        with pytest.raises(TypeError, match="notes must be JSON values"):
             save_model(tree, path, notes={"who": object()})
         assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 

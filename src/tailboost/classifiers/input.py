@@ -124,8 +124,8 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         if reset:
             schema, X = learn_columns(X)
             return X, checked[1], schema
-        schema = getattr(classifier, "_table_schema", None)
-        return X if schema is None else read_columns(X, schema)
+        fitted = getattr(classifier, "_table_schema", None)
+        return X if fitted is None else read_columns(X, fitted)
     tags = input_tags(learner)
     checked = validate_data(
         classifier,

@@ -125,8 +125,8 @@ class DeferralDisplay(Display):
         # `predicted` returns the limited rate first.
         pairs = [curve.predicted(X, y, **given)[::-1] for curve in curves.values()]
         first = next(iter(curves.values()))
-        names = {"value": str(first.objective), "limited": str(first.limited), "name": name}
-        return cls([*curves], pairs, **names).plot(ax=ax, **kwargs)
+        display = cls([*curves], pairs, value=str(first.objective), limited=str(first.limited), name=name)
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         self.lines_ = []
