@@ -22,7 +22,7 @@ from tailboost.selection.selecting import Selection
 # 95 % of a normal distribution lie within this many standard deviations.
 SPREAD = 1.959963984540054
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
-# of the range of the rate. On 33 tables (benchmarks/selection.py) .94 of the class errors on test rows were
+# of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
 # inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of them were above.
 REFIT = 0.015
 # Rates of fewer effective rows have no interval: at 10 rows it is .6 of the range wide.
