@@ -48,7 +48,7 @@ TREES = {
 PHASES = {
     "XGBoost's training": ("core.py:update", "core.py:train_one_iter", "_hist.py:softmax_gradients"),
     "growing the forest": ("_forest.py:batches",),
-    "learning averages": ("_average.py:averaging",),
+    "learning averages": ("_tables.py:averaging",),
     "selection": ("_games.py", "_search.py", "_choice.py"),
     "asking the models": ("_hist.py:predict", "_hist.py:predict_table"),
     "binning": ("_hist.py:__init__", "_table.py"),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.classifiers.group_dro import GroupDROBoostClassifier as GroupDROBoostClassifier
     from tailboost.classifiers.robust_mixture import RobustMixtureClassifier as RobustMixtureClassifier
-    from tailboost.classifiers.tuning import tune as tune
+    from tailboost.classifiers.robust_mixture import tune as tune
     from tailboost.classifiers.worst_class import WorstClassBoostClassifier as WorstClassBoostClassifier
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees import robustness as robustness
@@ -75,8 +75,7 @@ _MODULES = {
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "classifiers.group_dro": "GroupDROBoostClassifier",
-    "classifiers.robust_mixture": "RobustMixtureClassifier",
-    "classifiers.tuning": "tune",
+    "classifiers.robust_mixture": "RobustMixtureClassifier tune",
     "classifiers.worst_class": "WorstClassBoostClassifier",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",

@@ -429,7 +429,7 @@ class TestCalibrate:
         model = shutil.copy(model, tmp_path)
         result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
         assert result.exit_code == 1
-        assert "no model is written: no point of the trade-off has its targets certified" in result.stderr
+        assert "no model is written: no rule of the sequence has its targets certified" in result.stderr
         assert not out.exists()
         both = call(
             "calibrate", model, fresh, "--model", out, "--max-error", ".3", "--limit", "error() <= .3"
@@ -452,7 +452,7 @@ class TestAttempts:
         assert (again.exit_code, again.stderr, record.read_bytes()) == (1, failed.stderr, before)
         spent = call(*first[:-1], "80%")
         assert spent.exit_code == 2
-        assert "an attempt before this one had these rows" in spent.stderr
+        assert "an earlier attempt had these rows" in spent.stderr
         assert not out.exists()
         elsewhere = tmp_path / "elsewhere.json"
         shutil.move(record, elsewhere)
@@ -461,7 +461,7 @@ class TestAttempts:
         done("calibrate", model, other, "--model", out, "--max-error", "80%", "--attempts", elsewhere)
         point = load_model(out)[-1]
         assert len(point.certificate_.attempts) == 2
-        assert any(note.startswith("Attempt 2: it spent 0.152") for note in point.certificate_.notes)
+        assert any(note.startswith("This was attempt 2. It spent 0.152") for note in point.certificate_.notes)
         elsewhere.write_text("{}")
         assert "no file of attempts" in call(*first, "--attempts", elsewhere).stderr
 
@@ -575,19 +575,19 @@ class TestCertify:
         )  # fmt: skip
         assert [b["upper"] for b in document["bounds"]] == [b.upper for b in expected.bounds]
         assert document["certified"] is False
-        by_group = {tuple(b["unit"]): b for b in document["bounds"] if b["kind"] == "group"}
+        by_group = {tuple(b["subgroup"]): b for b in document["bounds"] if b["kind"] == "group"}
         assert by_group["city", "Rome"]["target"] == 0.99
         assert by_group["city", "Oslo"]["target"] == 0.01
         assert by_group["city", "Rome"]["certified"] is True
 
     def test_targets_of_the_fit(self, model, fresh):
         document = json.loads(done("certify", model, fresh, "--json").stdout)
-        targets = {b["unit"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
+        targets = {b["subgroup"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
         assert targets == {"yes": 0.3, "no": 0.4}
         assert "With 95 % confidence" in done("certify", model, fresh).stdout
 
     def test_rows_that_were_fitted_on_are_refused(self, model, csv):
-        assert "members were fitted on" in refused("certify", model, csv)
+        assert "models were trained on" in refused("certify", model, csv)
 
     @pytest.mark.parametrize(
         ("more", "says"),

@@ -270,7 +270,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
             rates.largest(rates.answered_error(by="class")),
             rates.answered_error(),
             n_points=2,
-            passed_on=(0.0, 0.1),
+            deferred=(0.0, 0.1),
         )
         curve, other = both.values()
     else:

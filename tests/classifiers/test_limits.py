@@ -103,7 +103,7 @@ def test_where_none_keeps_the_targets_the_least_excess_is_taken_and_said(kind):
         if kind == "mixture"
         else tb.WorstClassBoostClassifier(TREE, max_error=0.2, n_estimators=4, random_state=0)
     )
-    words = r"limit not kept" if kind == "mixture" else r"class . \(0\.\d+, allowed 0.2\).*no mixture keeps"
+    words = r"limit violated" if kind == "mixture" else r"class . \(0\.\d+, allowed 0.2\).*no mixture keeps"
     with pytest.warns(tb.BoundNotMetWarning, match=words):
         clf.fit(noise, y)
     assert clf.limits_met_ is False
@@ -116,7 +116,7 @@ def test_a_vote_stops_at_its_targets_too():
 
     The rows of X_val select the voters: on rows that members were fitted on all rounds vote.
     """
-    from tests.test_worst_class import Scripted
+    from test_worst_class import Scripted
 
     def play_script(answers, y, **params):
         Scripted.script, Scripted.fits = list(answers), 0

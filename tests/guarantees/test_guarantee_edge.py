@@ -86,7 +86,7 @@ def test_weights_of_any_scale_promise_nothing_false(clf, weight):
     if promise.bound is not None:
         g, T = clf.trace_.weighted_loss.max(), clf.n_iter_
         assert promise.bound == pytest.approx(g + math.sqrt(math.log(90) / (2 * T)), abs=1e-12)
-    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(90) / 3), rel=1e-15)
+    assert clf.game_.player.eta == pytest.approx(math.sqrt(8 * math.log(90) / 3), rel=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

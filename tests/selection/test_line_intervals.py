@@ -23,7 +23,8 @@ def exact(errors, n):
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Answered.of(y, answers, groups=groups)
     program = Program.of_rates(answered.strata, Objective.of(objective), limits)
-    return RateTable.of(program, answered.counts, "rows", refit=refit)
+    each = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+    return RateTable.counted(each, answered.strata, answered.counts, "rows", refit=refit)
 
 
 @pytest.fixture(scope="module")

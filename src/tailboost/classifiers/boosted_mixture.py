@@ -134,7 +134,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         combiner = self._counting
         if not combiner.limits:
             return None
-        return bool((combiner.program.excesses(self._counts()) <= SLIGHT).all())
+        return bool((combiner.program.violations(self._counts()) <= SLIGHT).all())
 
     @property
     def units_(self) -> list[Any]:

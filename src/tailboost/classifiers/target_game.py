@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import doubt
+from tailboost.boosting.game import shrinkage_factor
 from tailboost.boosting.targets import DECIMALS, MAX_ERRORS, Pools, TargetSubgroups
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning, ask
@@ -47,7 +47,7 @@ def target_units(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=doubt(size, shrinkage),
+        shrinkage=shrinkage_factor(size, shrinkage),
     )
 
 
@@ -126,7 +126,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     """Say how far all mixtures of the members are from the limits, if no mixture keeps them."""
     if combiner.even or combiner.limit is None:
         return ""
-    beyond = combiner.beyond(combiner.candidates().tallies)
+    beyond = combiner.beyond(combiner.candidates().all_counts)
     least = (
         minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1]).value
         if combiner.randomized

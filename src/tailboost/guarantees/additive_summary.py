@@ -226,7 +226,7 @@ def rates_of(
         What the subgroups are, of a table of errors.
     """
     table, inside = Grouping(tuple(classes)).table(combiner.rows)
-    counts = table.counted(combiner.answers[inside])
+    counts = table.count(combiner.answers[inside])
     selected = not fitted and bool(combiner.decided)
     found = RateTable.counted(
         stated, table.strata, counts, words, kind=kind, selected=selected, refit=combiner.rows.refit

@@ -453,10 +453,10 @@ def _symbols(
             "log": "natural logarithm",
             "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
         }
-        alpha = getattr(game.rule, "alpha", None) if alpha is None else alpha
+        alpha = getattr(game.player, "alpha", None) if alpha is None else alpha
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
-    known |= {} if game is None else game.rule.symbols
+    known |= {} if game is None else game.player.symbols
     printed = " ".join([str(combiner.objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
     if combiner.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin
@@ -483,7 +483,7 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     stays at p: nothing is proved, unless there is only one unit. ``alpha`` is the level of the CVaR bound.
     Over groups the units of the bound are groups, and a CVaR over rows has no place in it.
     """
-    rule: Any = game.rule
+    rule: Any = game.player
     T, trace, step = game.n_rounds, game.trace, rule.eta
     if rule.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
@@ -524,7 +524,7 @@ def mixed_by_program(
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
-    rule: Any = game.rule
+    rule: Any = game.player
     if rule.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
     drove, p = game.state.cumulative, game.state.base
@@ -551,7 +551,7 @@ def _name_of_cvar(alpha: float) -> str:
 
 def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     """Bounds of LPBoost: g bounds the mixture only once the learner finds nothing better than it."""
-    rule: Any = game.rule
+    rule: Any = game.player
     name = _name_of_cvar(rule.alpha)
     if rule.outlier_fraction > 0:
         return (Bound(name, "g", None, note=OUTLIERS),), ()
@@ -568,7 +568,7 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are ``T = max{(32/δ²)
     log(1/α), 8/δ}``.
     """
-    rule: Any = game.rule
+    rule: Any = game.player
     name, formula = _name_of_cvar(rule.alpha), "g + δ"
     if rule.outlier_fraction > 0:
         return (Bound(name, formula, None, note=OUTLIERS),), ()

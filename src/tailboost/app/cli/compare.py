@@ -259,6 +259,6 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if comparison.rows:
         console().print(table)
-    for text in (*comparison.problems(), *comparison.warnings()):
-        tell(f"- {text}")
+    for message in (*comparison.problems(), *comparison.warnings()):
+        tell(f"- {message}")
     tell(comparison.sentence)

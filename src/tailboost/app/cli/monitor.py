@@ -36,7 +36,7 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.app.report import render_monitor
 from tailboost.core.output import held
-from tailboost.guarantees.monitor import certificate_from, looked_at
+from tailboost.guarantees.monitor import monitored_columns
 
 ALARM = 3  # exit code
 
@@ -107,7 +107,7 @@ def monitor(
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
                         first = stored.read_rows(reference, sep, purpose="compare with", columns=columns)
-                        looks = looked_at(stored.whole, _features(stored, first), first.groups)
+                        looks = monitored_columns(stored.whole, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None
                 evidence = evidence.add(
@@ -200,17 +200,19 @@ class Tested:
             labels = self.classifier.classes_.tolist()
             limits = [spelled(each, labels, columns) for each in self.limits]
             with bad_input("--limit: "):
-                return Monitor.against(self.classifier, limits=limits, units=subgroups, confidence=confidence)
+                return Monitor.against(
+                    self.classifier, limits=limits, subgroups=subgroups, confidence=confidence
+                )
         targets = targets_by_label(self.max_error, self.classifier.classes_, columns)
         with bad_input("--max-error: "):
-            return Monitor.against(self.classifier, targets, units=subgroups, confidence=confidence)
+            return Monitor.against(self.classifier, targets, subgroups=subgroups, confidence=confidence)
 
 
 def _certificate(path: Path) -> Certificate:
     """Return the certificate of a file."""
     with bad_input(f"--certificate {path}: "):
         try:
-            return certificate_from(json.loads(path.read_text(encoding="utf-8")))
+            return Certificate.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (KeyError, TypeError, AttributeError) as failure:
             raise ValueError(f"the file is no output of `tailboost certify --json` ({failure})") from None
 

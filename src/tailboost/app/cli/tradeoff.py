@@ -103,7 +103,7 @@ def tradeoff(
     labels = classifier.classes_.tolist()
     rates = [spelled(rate, labels, stored.group_columns) for rate in asked]
     with bad_input(f"{model}: "), warnings_as_lines():
-        curve = classifier.tradeoff(*rates, **({"passed_on": deferred} if deferred else {}))
+        curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
     measured = None
     if data is not None:
         purpose, columns = "measure on", stored.group_columns

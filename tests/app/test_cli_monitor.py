@@ -70,7 +70,7 @@ def test_command_with_targets_and_late_labels(stored):
     assert not state.exists()
     assert "600 rows wait" in watch("blind.csv", "--max-error", ".9").stdout
     known = watch("m1.csv", "--json")
-    assert [batch["judged"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
+    assert [batch["labelled"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
 
 
 def test_command_with_limits_and_persons(stored):
@@ -92,7 +92,7 @@ def test_command_with_limits_and_persons(stored):
     found = watch("apart.csv", "--json")
     assert found.exit_code == 3
     bounds = json.loads(found.stdout)["bounds"]
-    assert [each["bound"]["unit"] for each in bounds] == ["gap", "gap", None]
+    assert [each["bound"]["subgroup"] for each in bounds] == ["gap", "gap", None]
     assert bounds[0]["estimate"] > 0.2
     persons = folder / "persons.json"
     table["person"] = np.arange(600) // 4
