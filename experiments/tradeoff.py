@@ -5,8 +5,8 @@ Stratified random splits 70/30, at most 4,000 training and 10,000 test rows; cla
 are left out. Ours is fitted once per case and split. Two figures. The *regret over preferences*: for every
 weight of the worst error both sides select among all their points by out-of-fold errors, see `_regret`. And
 *dominance*: every baseline is compared with the point of our curve at the baseline's out-of-fold overall
-error, and with a twin of ours. Test rows enter no selection. Groups are joint; groups with less than 5 % of the rows
-are merged.
+error, and with a twin of ours. Test rows enter no selection. Groups are joint; groups with less than 5 % of
+the rows are merged.
 """
 
 from __future__ import annotations
