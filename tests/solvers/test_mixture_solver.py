@@ -56,14 +56,13 @@ def test_a_thousand_games_against_other_solvers():
     assert check_against_cvxpy(range(2000)) >= 1000
 
 
-@pytest.mark.parametrize("method", ["_by_interior_point", "_by_highs"])
-def test_every_method_alone_closes_the_gap(method, monkeypatch):
-    monkeypatch.setattr(mixture_module, "METHODS", (getattr(mixture_module, method),))
+def test_the_interior_point_method_alone_closes_the_gap(monkeypatch):
+    monkeypatch.setattr(mixture_module, "METHODS", mixture_module.METHODS[1:])
     solved = 0
     for seed in range(150):
         losses, alpha, base = random_game(seed)
         if measure(base, losses.shape[1]).min() < 1e-9:
-            continue  # beyond the tolerances of a general solver: that is what the other methods are for
+            continue  # too small for the tolerances of the method
         check_mixture(minimize_cvar_mixture(losses, alpha, base), losses, alpha, base)
         solved += 1
     assert solved > 90

@@ -39,10 +39,7 @@ def n_rows_of(X: Any) -> int:
 def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
     """Return a mask of n rows.
 
-    Raises
-    ------
-    ValueError
-        If ``value`` has another shape, or an entry is not True, False, 1 or 0.
+    Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
     given = np.asarray(value)
     if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
@@ -86,10 +83,7 @@ def refuse_missing(values: Any, name: str) -> None:
 def numbered(values: Any, name: str, n: int) -> Ints:
     """Return a number for each of n values, equal for equal values.
 
-    Raises
-    ------
-    ValueError
-        If there are not n values in one column, or some are missing.
+    Raise ValueError if there are not n values in one column, or some are missing.
     """
     refuse_missing(values, name)
     check_length(values, name, n)
@@ -147,10 +141,7 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
 def label_column(values: ArrayLike, name: str) -> Labels:
     """Return labels or groups as an array of numbers or of text.
 
-    Raises
-    ------
-    ValueError
-        If the column is empty, has another shape than (n,), has missing entries, or mixes types.
+    Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
     array = np.asarray(values)
     check_vector(array, name)
@@ -175,10 +166,8 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     Named columns are sorted, so that their order in the argument has no effect. Columns of an array are
     numbered.
 
-    Raises
-    ------
-    ValueError
-        If a table has no columns or repeats a name, or an array has another shape or missing entries.
+    Raise ValueError if a table has no columns or repeats a name, or an array has another shape or missing
+    entries.
     """
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
@@ -238,10 +227,7 @@ def check_probabilities(
 
     Without a ``tolerance``, rows must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
 
-    Raises
-    ------
-    ValueError
-        If the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
+    Raise ValueError if the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
     """
     given = np.asarray(y_proba)
     if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
@@ -271,10 +257,8 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
 
     The learner's ``_checked`` checks the table.
 
-    Raises
-    ------
-    ValueError
-        If labels or weights do not fit the table, or fewer than two classes have rows of positive weight.
+    Raise ValueError if labels or weights do not fit the table, or fewer than two classes have rows of
+    positive weight.
     """
     if y is None:
         raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
@@ -311,10 +295,7 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
     classes : ndarray of shape (K,)
         The labels.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown, missing, repeated or ambiguous.
+    Raise ValueError if a name is unknown, missing, repeated or ambiguous.
     """
     table, labels = as_pandas(table), classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
@@ -385,10 +366,7 @@ def check_costs(
     name : str
         Name for messages.
 
-    Raises
-    ------
-    ValueError
-        If the costs are not K finite numbers for each row, or names are no classes.
+    Raise ValueError if the costs are not K finite numbers for each row, or names are no classes.
     """
     if costs is None:
         return None

@@ -198,10 +198,7 @@ class Rate(Expression):
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
 
-        Raises
-        ------
-        ValueError
-            If the label, the groups or the costs of the rate are missing.
+        Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, inside = strata.units(self.by)
         counted, among = (table[strata.y] for table in self.tables(strata))
@@ -425,14 +422,11 @@ class Limit(Expression):
     bound : float or tuple of (name, float) pairs
         The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
         free.
-    margins : tuple of m tuples of m floats, optional
-        For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
     """
 
     form: str
     rate: Rate
     bound: Any
-    margins: Matrix | None = None
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -465,10 +459,7 @@ class Limit(Expression):
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
-        Raises
-        ------
-        ValueError
-            If a named subgroup does not exist.
+        Raise ValueError if a named subgroup does not exist.
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
@@ -498,8 +489,6 @@ class Limit(Expression):
             each = terms.linear[used] / scale
             if len(each) < 2:
                 return []
-            if self.margins is not None:
-                return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
@@ -509,23 +498,6 @@ class Limit(Expression):
             return [Inequality(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[used]]
         pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
         return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
-
-    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
-        """Return an inequality for each ordered pair of rates, tightened by its margin."""
-        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
-        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
-        return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
-
-    def with_margins(self, margins: Floats) -> Limit:
-        """Return the gap or ratio with a margin for each pair of subgroups.
-
-        Parameters
-        ----------
-        margins : ndarray of shape (m, m)
-            Margin of each ordered pair (i, j): of ``rᵢ − rⱼ ≤ bound`` for a gap, of ``bound rᵢ − rⱼ ≤ 0`` for
-            a ratio.
-        """
-        return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def compares(self) -> bool:
@@ -595,12 +567,6 @@ class Limit(Expression):
         -------
         ndarray of shape (...)
         """
-        if self.margins is not None:
-            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
-            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
-            others = ~np.eye(values.shape[-1], dtype=bool)
-            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
-            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
         if self.form != RATIO:
             return np.maximum(self.distance(names, values), 0.0)
         smallest, largest = _ends(values)

@@ -151,10 +151,7 @@ class Strata:
     def label(self, label: Any) -> int:
         """Return the number of a label.
 
-        Raises
-        ------
-        ValueError
-            If no class has this label.
+        Raise ValueError if no class has this label.
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
@@ -167,10 +164,7 @@ class Strata:
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
-        Raises
-        ------
-        ValueError
-            If there are no such groups.
+        Raise ValueError if there are no such groups.
         """
         y = self.y
         if by is EVERYTHING:
