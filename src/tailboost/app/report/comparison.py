@@ -98,15 +98,15 @@ def compare(
     ValueError, TypeError
         Before any fit, for unknown methods, numbers out of range, and labels or groups that cannot be split.
     """
-    levels = checked_alphas("alphas", alphas)
+    levels = sorted({float(a) for a in alphas})
+    if not levels or not all(0 < a <= 1 for a in levels):
+        raise ValueError(f"alphas must be numbers in (0, 1], got {list(alphas)}")
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
     table, labels = _checked_table(X, y)
-    classes, counts = _checked_classes(labels, test_size)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got {len(classes)}")
     columns = _group_columns(groups, len(labels))
     cluster = np.arange(len(labels))
     if clusters is not None:
@@ -374,17 +374,6 @@ def _selected(
     return list(selected.values()), left_out
 
 
-def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:
-    """Return the distinct tail masses in increasing order; raise ValueError if one is not in (0, 1]."""
-    levels = sorted({float(a) for a in alphas})
-    if not levels:
-        raise ValueError(f"{name} must hold at least one number")
-    for a in levels:
-        if not 0 < a <= 1:
-            raise ValueError(f"{name} must lie in (0, 1], got {a:g}")
-    return levels
-
-
 def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
@@ -396,24 +385,6 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         )
     refuse_missing(labels, "y")
     return table, labels
-
-
-def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    classes, counts = np.unique(labels, return_counts=True)
-    if len(classes) < 2:
-        only = f"has a single class, {classes[0]}; at least two are needed" if len(classes) else "is empty"
-        raise ValueError(f"y {only}")
-    if counts.min() < 2:
-        raise ValueError(
-            f"class {classes[counts.argmin()]} has one row only; a split needs at least two of each"
-        )
-    smaller = int(len(labels) * min(test_size, 1 - test_size))
-    if smaller < len(classes):
-        raise ValueError(
-            f"{len(labels)} rows with test_size = {test_size:g} leave one side of a split {smaller} rows, "
-            f"fewer than the {len(classes)} classes"
-        )
-    return classes, counts
 
 
 def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
