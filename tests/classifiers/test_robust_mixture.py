@@ -420,13 +420,13 @@ def test_rows_that_were_fitted_on_are_noticed():
         mix.reweight(X[TRAIN], Y[TRAIN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.judged_on
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.measured_on
 
 
 def test_a_held_out_fraction():
     mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
-    assert "held-out" in mix.summary_.judged_on
+    assert "held-out" in mix.summary_.measured_on
 
 
 def test_one_row_is_as_in_a_batch():
@@ -955,7 +955,7 @@ class TestFrozenAlone:
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()
         assert np.isnan(mix.seen_share(X[1::2]))  # which rows the frozen ones were fitted on is not known
-        with pytest.raises(tb.classifiers.LeakageError, match="combination was chosen on 100%"):
+        with pytest.raises(tb.classifiers.LeakageError, match="decision rule was selected on 100%"):
             tb.certify(mix, X[1::2], Y[1::2])
 
     def test_not_fitted(self):

@@ -280,7 +280,7 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
         if hasattr(classifier, "summary_"):
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
-                say(f"{classifier.summary_.standing}\n{classifier.summary_.headline}")
+                say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:
         warn(f"the summary failed ({type(error).__name__}: {error})")
 
