@@ -28,7 +28,7 @@ LOOKS = {
     "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
     "worstclassboost-groups": (3, "★"), "groupdroboost-classes": (5, "★"),
     "xgboost": (1, "■"), "xgboost-balanced": (1, "▲"), "xgboost-tuned": (1, "◆"), "xgboost-cells": (1, "▼"),
-    "xgboost-groups": (1, "✚"), "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
+    "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
     "average-tuned": (4, "◆"), "erm": (7, "■"),
 }  # fmt: skip
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers

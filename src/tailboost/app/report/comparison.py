@@ -31,7 +31,7 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
-DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized")
+DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
 
 def compare(
@@ -200,7 +200,6 @@ class DataSplit:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
-    joint_test: dict[str, Any]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
 
@@ -234,7 +233,6 @@ def _splits(
             labels[train],
             labels[test],
             {"groups": joint[train]} if groups else {},
-            {"groups": joint[test]} if groups else {},
             {name: values[test] for name, values in groups.items()},
             np.unique(labels),
         )
@@ -270,7 +268,6 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     if not takes_missing(classifier):
         split = _imputed(split)
-    given = split.joint_test if method.by_group else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {}))
     fitted = time.perf_counter()
@@ -278,10 +275,10 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
         {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
     )
     reweighted = time.perf_counter()
-    answers = np.asarray(models[main_alpha].predict(split.X_test, **given))
+    answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
 
-    shares = {a: method.distribution(m, split.X_test, split.classes, **given) for a, m in models.items()}
+    shares = {a: method.distribution(m, split.X_test, split.classes) for a, m in models.items()}
     at_alpha = {a: shares.get(a, shares[main_alpha]) for a in curve}
     loss = metrics.cvar_zero_one_loss
     cvar = {a: float(loss(split.y_test, at_alpha[a], a, labels=split.classes)) for a in curve}
