@@ -265,10 +265,8 @@ def classes_drawn(table: ComparisonTable) -> dict[str, int]:
     """Return the rows of each class; of many classes, those with the largest errors of the best method."""
     counts = dict(zip(table.data["classes"], table.data["class_counts"], strict=True))
     errors = [m["figures"]["class_errors"] for m in table.finished]
-    if len(counts) <= MOST_CLASSES or not errors:
-        return counts
     least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
-    hardest = set(sorted(counts, key=least.__getitem__, reverse=True)[:MOST_CLASSES])
+    hardest = sorted(counts, key=least.__getitem__, reverse=True)[:MOST_CLASSES]
     return {c: n for c, n in counts.items() if c in hardest}
 
 

@@ -7,7 +7,7 @@ import datetime
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
+UNSUMMARISED = ("repeat", "fit_summary", "confusion")
 DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
 
@@ -169,7 +170,9 @@ def compare(
                         entry["failures"].append({"repeat": repeat, "error": failure})
                     else:
                         entry["repeats"].append({"repeat": repeat, **record})
-                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
+                        entry["figures"] = summarise(
+                            [{k: v for k, v in r.items() if k not in UNSUMMARISED} for r in entry["repeats"]]
+                        )
                     done += 1
         document["status"] = "complete"
     except KeyboardInterrupt:
@@ -302,11 +305,6 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     if (summary := getattr(models[main_alpha], "summary_", None)) is not None:
         record["fit_summary"] = str(summary)
     return record
-
-
-def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a record that are summarised over splits."""
-    return {k: v for k, v in record.items() if k not in ("repeat", "fit_summary", "confusion")}
 
 
 def _imputed(split: DataSplit) -> DataSplit:
