@@ -366,7 +366,7 @@ class TestCompare:
         table.loc[0, "outcome"] = "odd"
         table.to_csv(csv, index=False)
         line = refused("compare", csv, "--target", "outcome", "--out", tmp_path, "--methods", "forest")
-        assert "class odd has one row" in line
+        assert "only 1 member" in line
 
     def test_out_is_a_file(self, csv):
         assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)
@@ -549,7 +549,11 @@ class TestLaterTables:
         later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
         _, said = self.predicted(model, later, tmp_path / "later.csv")
         assert said.count("warning:") == 1
-        for words in ("2 of 3 values are categories", "1 of 3 values are no numbers", "1 new column ignored"):
+        for words in (
+            "2 of 3 values are new categories",
+            "1 of 3 values are no numbers",
+            "1 new column ignored",
+        ):
             assert words in said
 
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
