@@ -16,7 +16,7 @@ ROUNDS = 200
 
 
 class Recording(ClassifierMixin, BaseEstimator):
-    """A shallow tree that keeps the weights it was given."""
+    """Shallow tree with its training weights as an attribute."""
 
     def __init__(self, depth=1, random_state=None):
         self.depth = depth
@@ -219,7 +219,7 @@ def test_underflown_weights_end_the_game_without_losing_it():
 
 @pytest.mark.parametrize("lam", [1.5, 30.0])
 def test_more_variance_weight_than_one(lam):
-    """The step is the exact line search, the cost is that of the definition, and it falls at every round."""
+    """The step is the exact line search, and the cost equals its definition and falls in each round."""
     X, labels = noisy(3, n=120, d=5)
     clf = tb.EBBoostClassifier(variance_weight=lam, n_estimators=60).fit(X, labels)
     state = clf.game_.state
