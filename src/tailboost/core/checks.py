@@ -101,9 +101,9 @@ def refuse_frame(frame: Any) -> None:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].tolist()
         raise ValueError(f"X has more than one column called {twice[0]!r}; names must differ")
-    for size, what in zip(frame.shape, ("row", "column"), strict=True):
+    for size, kind in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
-            raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
+            raise ValueError(f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed")
 
 
 def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
@@ -237,19 +237,19 @@ def check_probabilities(
     # Some learners compute in float32.
     eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
     tolerance = max(1e-6, float(np.sqrt(eps))) if tolerance is None else tolerance
-    shares = given.astype(np.float64)
-    if shares.ndim == 1:
-        shares = np.column_stack([1.0 - shares, shares])
-    check_length(shares, name, n, of)
-    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # also for NaN
-    bad |= ~(np.abs(shares.sum(axis=1) - 1.0) <= tolerance)
+    probabilities = given.astype(np.float64)
+    if probabilities.ndim == 1:
+        probabilities = np.column_stack([1.0 - probabilities, probabilities])
+    check_length(probabilities, name, n, of)
+    bad = ~((probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)).all(axis=1)  # also for NaN
+    bad |= ~(np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
             f"{given[row].tolist()}"
         )
-    return shares
+    return probabilities
 
 
 def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels, Ints, Floats]:

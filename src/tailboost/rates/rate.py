@@ -244,14 +244,14 @@ class Rate(Expression):
             counted = costs
         if actions.ndim == 1:
             each = np.arange(len(actions)), actions
-            values, share = counted[each], among[each]
+            values, inclusion = counted[each], among[each]
         else:
-            values, share = ((table * actions).sum(axis=1) for table in (counted, among))
+            values, inclusion = ((table * actions).sum(axis=1) for table in (counted, among))
         part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
         for name, unit in zip(names, inside, strict=True):
-            rows = np.flatnonzero((share > 0) & unit[stratum])
-            samples.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
+            rows = np.flatnonzero((inclusion > 0) & unit[stratum])
+            samples.append(Sample(name, rows, values[rows], low, high, inclusion[rows] if part else None))
         return samples
 
     # -- words ---------------------------------------------------------------------------------------
@@ -301,9 +301,9 @@ class Terms:
     mass: Floats
     is_ratio: bool
 
-    def values(self, tally: Floats) -> Floats:
+    def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
-        top, bottom = (np.tensordot(each, tally, axes=2) for each in (self.top, self.bottom))
+        top, bottom = (np.tensordot(each, counts, axes=2) for each in (self.top, self.bottom))
         defined = bottom > 0
         return np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
 
@@ -422,11 +422,14 @@ class Limit(Expression):
     bound : float or tuple of (name, float) pairs
         The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
         free.
+    margins : tuple of m tuples of m floats, optional
+        For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
     """
 
     form: str
     rate: Rate
     bound: Any
+    margins: Matrix | None = None
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -489,6 +492,8 @@ class Limit(Expression):
             each = terms.linear[used] / scale
             if len(each) < 2:
                 return []
+            if self.margins is not None:
+                return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
@@ -498,6 +503,23 @@ class Limit(Expression):
             return [Inequality(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[used]]
         pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
         return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
+        """Return an inequality for each ordered pair of rates, tightened by its margin."""
+        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
+        return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def with_margins(self, margins: Floats) -> Limit:
+        """Return the gap or ratio with a margin for each pair of subgroups.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (m, m)
+            Margin of each ordered pair (i, j): of ``rᵢ − rⱼ ≤ bound`` for a gap, of ``bound rᵢ − rⱼ ≤ 0`` for
+            a ratio.
+        """
+        return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def compares(self) -> bool:
@@ -567,6 +589,12 @@ class Limit(Expression):
         -------
         ndarray of shape (...)
         """
+        if self.margins is not None:
+            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            others = ~np.eye(values.shape[-1], dtype=bool)
+            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
+            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
         if self.form != RATIO:
             return np.maximum(self.distance(names, values), 0.0)
         smallest, largest = _ends(values)

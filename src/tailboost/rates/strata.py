@@ -98,12 +98,12 @@ class Strata:
             combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
-        share = weight / weight.sum()
-        mass = np.bincount(stratum, share, n_strata).astype(np.float64)
-        squares = np.bincount(stratum, share**2, n_strata)
+        fraction = weight / weight.sum()
+        mass = np.bincount(stratum, fraction, n_strata).astype(np.float64)
+        squares = np.bincount(stratum, fraction**2, n_strata)
         mean_costs = None
         if costs is not None:
-            sums = np.stack([np.bincount(stratum, share * column, n_strata) for column in costs.T], axis=1)
+            sums = np.stack([np.bincount(stratum, fraction * column, n_strata) for column in costs.T], axis=1)
             mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
         return cls(
             labels,
