@@ -33,16 +33,16 @@ __all__ = [
     "tail_band",
 ]
 
-# Number of distinct losses of a betting bound; more are rounded up to multiples of its inverse, so that the
-# bound stays valid.
+# Number of distinct losses of a betting bound; more are rounded up to multiples of its inverse, which keeps
+# the bound valid.
 MOST_LOSSES = 2**14
 # Up to this number of rows the exact distribution of the Kolmogorov–Smirnov statistic is used; beyond, it
 # takes seconds and gives the same value.
 MOST_EXACT = 1_000
-# Number of stakes below the one that suits the largest variance at a mean of ½: they suit means up to 1 −
+# Number of stakes below the best one for the largest variance at a mean of ½: they suit means up to 1 −
 # 1/257.
 MORE_STAKES = 8
-# Stakes of the bets against a bound: the whole wealth to a thousandth of it, with even weights.
+# Stakes of the bets against a bound: from the whole wealth to a thousandth, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of stored logarithms: JSON has no infinity.
 LARGEST = 1e300
@@ -66,8 +66,8 @@ def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
     """Return the effective number of independent rows for the mean of rows in clusters.
 
     With this number, the variance of independent rows equals the variance between clusters [1]_, times a
-    factor for few clusters (t quantiles). It is at most the number of rows. If all losses are equal, rows of
-    a cluster count as copies of one row.
+    factor for few clusters (t quantiles). The result is at most the number of rows. If all losses are equal,
+    rows of a cluster count as copies of one row.
 
     Parameters
     ----------
@@ -109,14 +109,14 @@ def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
 
 
 def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
-    """Return the exact upper bound on an error rate: with it, so few errors have probability δ.
+    """Return the exact upper bound on an error rate, under which so few errors have probability δ.
 
     Parameters
     ----------
     errors, n : int
         Errors among n rows, 0 ≤ errors ≤ n.
     delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
+        Probability of a false bound.
 
     Returns
     -------
@@ -199,15 +199,15 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     error : float in [0, 1)
         The error rate expected on the rows.
     target : float in (0, 1]
-        The rate that must not be exceeded.
+        The largest allowed rate.
     confidence : float in (0, 1), default=0.95
         Confidence of the statement on this one class or group.
 
     Returns
     -------
     int
-        The smallest N such that for all n ≥ N, at most ``error · n`` errors among n rows give a
-        `clopper_pearson_upper` bound of at most the target. These are rows of the class or group. The
+        The smallest N with the following property: for all n ≥ N, at most ``error · n`` errors among n rows
+        give a `clopper_pearson_upper` bound of at most the target. These are rows of the class or group. The
         observed rate exceeds the expected one about half of the time.
 
     Raises
@@ -260,11 +260,11 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
 
 @dataclass(frozen=True)
 class _BettingGame:
-    """Bets that the mean of some losses is below a number m, with a mixture of stakes.
+    """Bets on a mean loss below a number m, with a mixture of stakes.
 
     A stake of √(2 L (1 − m)/(n m)), L = log 1/δ, suits a loss with the largest possible variance m(1 − m);
-    larger stakes suit smaller variances. All stakes are powers of √½, so that the prior is the same for all m
-    of a piece. Within a piece the wealth rises with m.
+    larger stakes suit smaller variances. All stakes are powers of √½, which gives all m
+    of a piece one prior. Within a piece the wealth rises with m.
     """
 
     values: Floats  # distinct losses; many are rounded up to a grid
@@ -304,18 +304,18 @@ class _BettingGame:
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     """Return an upper bound on the mean of losses in [0, 1], by betting against every larger mean.
 
-    A player who bets a share c of his wealth on the next loss being below m multiplies it by
+    A player who bets a share c of his wealth on the next loss being below m multiplies his wealth by
     1 − c + c (1 − ℓ)/(1 − m). If the mean is m or more, his wealth exceeds 1/δ with probability at most δ,
-    for any c and for a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the mixture
-    cannot reject. It is small if the variance is small. It does not depend on the order of rows; bets that
-    learn from earlier rows (as in [1]_) are tighter by up to a third, and change with every shuffle.
+    for any c and for a mixture of such bets ([1]_, [2]_). The bound is the largest mean without rejection
+    by the mixture. A small variance gives a small bound. The order of rows has no effect; bets that learn
+    from earlier rows (as in [1]_) are tighter by up to a third, and change with every shuffle.
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
         Of independent rows. More than 16,384 distinct ones are rounded up to multiples of 1/16384.
     delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
+        Probability of a false bound.
 
     Raises
     ------
@@ -365,7 +365,7 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     target : float in (0, 1]
         The mean to reject.
     delta : float in (0, 1), default=0.05
-        The level that the bets suit best; the p-value is valid for any level.
+        The level of the bets; the p-value is valid for any level.
 
     Returns
     -------
@@ -383,20 +383,20 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
 
 
 def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
-    """Return a distribution whose tails are at least as bad as those of the losses, with confidence 1 − δ.
+    """Return a distribution with tails at least as bad as the tails of the losses, with confidence 1 − δ.
 
     With probability 1 − δ, the empirical distribution function nowhere exceeds the true one by more than ε.
     ε comes from the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond
     the Dvoretzky–Kiefer–Wolfowitz inequality √(log(1/δ)/(2n)), which holds for every n too. So a mass of ε
     moves from the smallest losses to 1. The CVaR at every α [1]_ and the worst case under every shift grow
-    with the losses, so their values for this distribution are upper bounds that all hold together.
+    with the losses, so their values for this distribution are upper bounds, valid together.
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
         Of independent rows.
     delta : float in (0, 1), default=0.05
-        Probability that any of the bounds fails.
+        Probability of any false bound.
 
     Returns
     -------
@@ -442,7 +442,7 @@ def cvar_of_mean(mean: float, alpha: float) -> float:
     Parameters
     ----------
     mean : float in [0, 1]
-        The mean loss, or an upper bound on it.
+        The mean loss, or its upper bound.
     alpha : float in (0, 1]
         Tail mass.
     """
@@ -455,7 +455,7 @@ def shift_of_mean(mean: float, radius: float) -> float:
     Parameters
     ----------
     mean : float in [0, 1]
-        The mean loss before the shift, or an upper bound on it.
+        The mean loss before the shift, or its upper bound.
     radius : float ≥ 0
         Largest relative entropy KL(shifted ‖ this) of the shift.
     """
@@ -480,20 +480,23 @@ def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
 
 
 def level_of(attempt: int, confidence: float) -> float:
-    """Return the level of attempt k = 1, 2, …: 6/(π²k²) of 1 − confidence, which sum to it over all k."""
+    """Return the level of attempt k = 1, 2, …: 6/(π²k²) of 1 − confidence.
+
+    The levels of all attempts sum to 1 − confidence.
+    """
     return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Wealth of bets that a mean is above a bound.
+    """Wealth of bets on a mean above a bound.
 
-    If the bound is true, the probability that the wealth ever reaches 1/δ is at most δ.
+    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
 
     Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
-    wealth into play; these fractions sum to one. Bets that were lost before a change therefore do not hide
-    the change: a mean that rises in a later batch is found about as soon as one that was above the bound from
-    the start. A mixture of bets that start at different times is a fair game, because each of them is one.
+    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
+    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
+    of bets with different starts is a fair game, because each of them is a fair game.
 
     Examples
     --------
@@ -530,13 +533,13 @@ class Evidence:
         return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the evidence as plain types, for JSON; `from_dict` reads it."""
+        """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
         logs = [None if value == -np.inf else min(value, LARGEST) for value in self.log_wealths.tolist()]
         return {**vars(self), "log_wealths": logs}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the evidence that `to_dict` wrote.
+        """Return evidence written by `to_dict`.
 
         Raises
         ------
