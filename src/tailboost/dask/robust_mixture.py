@@ -374,7 +374,7 @@ class KeyCounts:
         """Add up totals of shape (3, n) with equal keys."""
         distinct, place = np.unique(keys, return_inverse=True)
         sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
-        return cls(distinct, sums)
+        return cls(distinct, sums.astype(np.float64))
 
 
 def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:

@@ -519,7 +519,7 @@ def fresh_rows(
         return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
-    kinds = {("group", column) for column in there.columns}
+    kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {
         name for name, all_there in (("class", listed is not None), ("group", there.all_listed)) if all_there
     }

@@ -454,8 +454,8 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
     def bound(
         subgroup: Any, value: float, subgroups: tuple[Any, ...] = (), others: bool = False
     ) -> CertifiedBound:
-        ends = {"lower": value, "upper": value, "target": value}
-        return replace(empty, subgroup=subgroup, subgroups=subgroups, others=others, **ends)
+        at = replace(empty, lower=value, upper=value, target=value)
+        return replace(at, subgroup=subgroup, subgroups=subgroups, others=others)
 
     every = tuple(names)
     if limit.compares:
