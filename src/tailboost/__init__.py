@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import solvers as solvers
     from tailboost.app import datasets as datasets
     from tailboost.app import plotting as plotting
-    from tailboost.app.report import ModelCard as ModelCard
+    from tailboost.app.model_card import ModelCard as ModelCard
     from tailboost.app.report import Results as Results
     from tailboost.app.report import compare as compare
     from tailboost.app.report import render as render
@@ -70,7 +70,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
 __version__ = "0.1.0"
 
 _MODULES = {
-    "app.report": "ModelCard Results compare render",
+    "app.model_card": "ModelCard",
+    "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",

@@ -366,7 +366,7 @@ class TestCompare:
         table.loc[0, "outcome"] = "odd"
         table.to_csv(csv, index=False)
         line = refused("compare", csv, "--target", "outcome", "--out", tmp_path, "--methods", "forest")
-        assert "class odd has one row" in line
+        assert "only 1 member" in line
 
     def test_out_is_a_file(self, csv):
         assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)

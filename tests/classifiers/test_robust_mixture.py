@@ -755,7 +755,7 @@ def test_by_group_refuses():
             groups_val=GROUPS[smooth],
         )
     blind = make(P, y, objective="worst_group", groups=group)
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         blind.predict_from(P, groups=group)
     fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
@@ -776,7 +776,7 @@ def test_by_group_refuses():
         fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
     unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
 
 

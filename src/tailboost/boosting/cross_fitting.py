@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import Response
 from tailboost.boosting.training_set import Problem, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.fingerprints import distinct, draw_lots
+from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
@@ -318,12 +318,12 @@ def joined(folds: list[Fold]) -> NDArray[Any]:
 
 
 def folds(places: Ints, k: int) -> Ints:
-    """Return the fold of each place, see `draw_lots`."""
+    """Return the fold of each place, see `stratified_places`."""
     return places % k
 
 
 def held_out(places: Ints, fraction: float) -> Mask:
-    """Return which places are held out: every (1/fraction)-th, see `draw_lots`."""
+    """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
     held: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
     return held
 
@@ -371,7 +371,7 @@ class Split:
         """
         train, given = problem.rows, validation
         hashes = problem.lot_hashes(seed)
-        places = draw_lots(hashes, strata_of(train.y, train.groups), train.weight)
+        places = stratified_places(hashes, strata_of(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
             smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))

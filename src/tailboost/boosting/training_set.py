@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.core.checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
-from tailboost.core.fingerprints import Fingerprint, fingerprint, hash_rows
+from tailboost.core.fingerprints import Fingerprint, digest, hash_rows
 from tailboost.core.subgroups import memberships
 from tailboost.rates import wrong
 
@@ -280,7 +280,7 @@ class Problem:
             tables.append((hash_rows(X_val), judged))
         parts = [(hashes, rows.y, rows.weight, rows.groups) for hashes, rows in tables]
         labels = np.frombuffer(repr(classes.tolist()).encode(), dtype=np.uint8)
-        return fingerprint(labels, *(part for table in parts for part in table if part is not None))
+        return digest(labels, *(part for table in parts for part in table if part is not None))
 
 
 def take(X: Any, rows: NDArray[Any]) -> Any:

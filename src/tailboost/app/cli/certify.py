@@ -208,7 +208,7 @@ def card(
     DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
     noted at the fit. The default for --group is the columns of the fit.
     """
-    from tailboost.app.report import ModelCard  # slow to import
+    from tailboost.app.model_card import ModelCard  # slow to import
 
     for path in out or []:
         check_output("--out", path, model, data)

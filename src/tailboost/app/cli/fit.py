@@ -201,8 +201,8 @@ def literal(text: str) -> Any:
 
 
 def _check_options(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
-        able = [m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)]
+    if group and not (method.may_use_groups or method.uses_groups):
+        able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
         reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
