@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.fit_summary import Bound as Bound
     from tailboost.guarantees.fit_summary import Summary as Summary
+    from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
@@ -83,6 +84,7 @@ _MODULES = {
     "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
     "guarantees.certificates": "Certificate certify",
     "guarantees.fit_summary": "Bound Summary",
+    "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",

@@ -138,5 +138,7 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
     (use,) = mix.summary_.groups
     used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
     # With inferred groups, the action costs differ between groups, else only between classes.
-    assert use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
+    assert (
+        use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
+    )
     assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred

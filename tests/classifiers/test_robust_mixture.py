@@ -862,7 +862,7 @@ def test_a_table_of_by_group_may_have_other_columns(library):
 
 def test_groups_of_kinds_without_an_order_are_refused_by_name():
     mix, table, y, _ = group_mix()
-    with pytest.raises(ValueError, match=r"^groups: values of kinds that have no order"):
+    with pytest.raises(ValueError, match=r"^groups: values of types that cannot be ordered"):
         mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
 
 

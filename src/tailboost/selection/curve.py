@@ -251,9 +251,7 @@ class Curve:
             arguments = group_arguments(other, groups)
             deferred = other.defers(X, **arguments) if can_defer(other) else None
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            limited, value = self._measured(
-                classes, y, other.predict(X, **arguments), more
-            )
+            limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
             found[name] = limited, value
         return found
 
