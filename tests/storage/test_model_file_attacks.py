@@ -278,7 +278,7 @@ class TestCalls:
             "tailboost.boosting.checkpoints.Checkpoints",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
-            "tailboost.dask.key_counts.Tally",
+            "tailboost.dask.robust_mixture.KeyCounts",
             "experiments.trials.Trials",
             "tailboost.boosting.cross_fitting.CrossFitted", "tailboost.classifiers.fitting._Fitter",
             "tailboost.learners.torch.net_learner.TorchSession",
