@@ -223,8 +223,9 @@ class ComparisonTable:
         if (half := d.cell.half) is None:
             difference = f"{mean:+.1f} percentage points, a single split"
         else:
-            difference = f"{mean:+.1f} percentage points, 95 % interval {mean - 100 * half:.1f} to "
-            difference += f"{mean + 100 * half:.1f}{'' if d.cell.mark else ', not significant'}"
+            low, high = max(mean - 100 * half, -100.0), min(mean + 100 * half, 100.0)
+            difference = f"{mean:+.1f} percentage points, 95 % interval {low:.1f} to {high:.1f}"
+            difference += "" if d.cell.mark else ", not significant"
         difference = f"difference {difference}".replace(" -", " −")
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
