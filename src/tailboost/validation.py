@@ -7,10 +7,12 @@ while its losses are measured on rows that a sibling of it did not see.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,17 +23,14 @@ from tailboost._rows import distinct, draw_lots
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
-from tailboost.game import Response
+from tailboost.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
 from tailboost.learners.protocols import Accumulating, Averaging, Growing, Partitioned, Session
-from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
-from tailboost.rates import wrong
+from tailboost.learners.session import is_real, predict_members
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
 # How far a stage is from being good enough: growth ends at the first stage with 0 or less.
 Goal = Callable[[NDArray[Any], Ints], float]
-# Returns the answers to a question: from a file if a killed fit recorded them, otherwise by asking.
-Memory = Callable[[bytes, Callable[[], NDArray[Any]]], NDArray[Any]]
 
 # "auto" cross-fits up to this many distinct rows: a round then costs a fit for each fold and one on all rows,
 # with a held-out fifth two, and beyond it a fifth is large enough.
@@ -71,6 +70,81 @@ class Scheme(Protocol):
 
         If none reaches it, the stage that came closest is taken.
         """
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The weighted loss at which a learner stops growing."""
+
+    weighted_loss: float  # ``Σ_k w_k ℓ_k`` that is good enough
+    # Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If that
+    # happens in round 1, the game keeps this one round.
+    required: bool = False
+
+    def distance(self, weighted_loss: float) -> float:
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self.distance(weighted_loss) <= 0:
+            return None
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}"
+            + ("; class_loss='error' is a game without it" if t == 1 else ""),
+        )
+
+
+def respond(
+    scheme: Scheme, units: Units, demand: Demand | None, game: Game[Any], turn: Turn
+) -> Response | Stop:
+    """Fit the learner to the player's weights; with a demand, grow the learner until it is met."""
+    if demand is None:
+        return ask(scheme, units, turn.u, turn.seed, None)
+    if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
+        return refusal
+
+    def goal(losses: NDArray[Any], answers: Ints) -> float:
+        return demand.distance(float(turn.w @ units.losses(losses)))
+
+    response = ask(scheme, units, turn.u, turn.seed, goal)
+    refused = turn.t > 1 and demand.refusal(turn.t, float(turn.w @ units.losses(response.losses)))
+    return refused or response
+
+
+def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
+    """Fit for a density of the rows; in games over subgroups the judged rows give the player's losses."""
+    if not units.grouped:
+        return scheme(u, seed, goal)
+    y = scheme.judged.y
+    by_answers = None if goal is None else (lambda losses, answers: goal(answers != y, answers))
+    response = scheme(u, seed, by_answers)
+    return replace(response, losses=response.answers != y)
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the stages of a learner; without growth there is one, the result of ``fit``."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether the stages of a learner's growth stay as they are when it grows on."""
+    return bool(getattr(session, "lasting_stages", False))
+
+
+def grown(
+    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Any:
+    """Return the classifier after this number of stages, or after all if there are fewer."""
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        return deque(islice(growing, n_stages), maxlen=1)[0]  # of a net a stage may be large
 
 
 @dataclass(frozen=True)
@@ -115,7 +189,7 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
-        return wrong(answers, y)
+        return answers != y
     h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
     losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
@@ -186,11 +260,6 @@ class HeldOut:
         return Response(member, stage.losses, stage.answers)
 
 
-def ask_anew(question: bytes, ask: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """Ask every time: keep no answers."""
-    return ask()
-
-
 class Fold:
     """A fold in a round: its model is fitted without its rows, a mask, and asked about them once."""
 
@@ -211,15 +280,10 @@ class Fold:
     def known(self) -> NDArray[Any]:
         """Answers on the held-out rows, or their class probabilities where rounds add these up."""
         session, accumulating = self.scheme.session, self.scheme.accumulating
-        question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
-
-        def ask() -> NDArray[Any]:
-            model = self.fit() if self.scheme.averaging is None else self.model
-            if accumulating is not None:
-                return accumulating.probabilities(model, self.rows)
-            return session.predict(model, self.rows)
-
-        return self.scheme.memory(question, ask)
+        model = self.fit() if self.scheme.averaging is None else self.model
+        if accumulating is not None:
+            return accumulating.probabilities(model, self.rows)
+        return session.predict(model, self.rows)
 
     @property
     def answers(self) -> Ints:
@@ -240,8 +304,8 @@ class CrossFitted:
     """Out-of-fold losses for player and λ.
 
     The member that stays is the mean of the folds' models where the learner knows one and rounds answer
-    alone, else fitted to all rows. ``memory`` records what is known of each fold that is fitted without
-    growth; ``together`` says that responses hold class probabilities where the learner knows them.
+    alone, else fitted to all rows. ``together`` says that responses hold class probabilities where the
+    learner knows them.
     """
 
     session: Session
@@ -249,7 +313,6 @@ class CrossFitted:
     judged: Rows
     fold: Ints
     n_jobs: int | None
-    memory: Memory = ask_anew
     together: bool = False
     folds: list[Fold] | None = None  # of one round, where it has begun
 
@@ -305,7 +368,7 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (self.train.wrong(answers), answers), goal)
+        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member, weight = None, folds[0].weight
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
@@ -422,7 +485,6 @@ def choose_scheme(
     seed: int,
     refit: bool,
     n_jobs: int | None,
-    memory: Memory = ask_anew,
     five_up_to: float = np.inf,
     together: bool = False,
     known_classes: bool = False,
@@ -430,10 +492,9 @@ def choose_scheme(
     """Return the scheme for a problem whose training rows the learner's session has opened.
 
     ``validation`` is as given to the classifier; where it holds out a fraction, ``refit`` has members fitted
-    again on all rows. ``seed`` draws the folds, ``n_jobs`` are threads over them, and ``memory`` keeps their
-    answers, for a fit that may be killed within a round. ``five_up_to`` is that of `Split.of`; whether the
-    models of several rounds may answer ``together`` see `CrossFitted`. Rows of which no model that is judged
-    on them knows the class can be left out of their units: ``known_classes``.
+    again on all rows. ``seed`` draws the folds, ``n_jobs`` are threads over them. ``five_up_to`` is that of
+    `Split.of`; whether the models of several rounds may answer ``together`` see `CrossFitted`. Rows of which
+    no model that is judged on them knows the class can be left out of their units: ``known_classes``.
 
     Raises
     ------
@@ -453,7 +514,7 @@ def choose_scheme(
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
-        return CrossFitted(session, train, judged, split.fold, n_jobs, memory, together)
+        return CrossFitted(session, train, judged, split.fold, n_jobs, together)
     return HeldOut(session, train, judged, split.fold == 0, refit)
 
 

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from tailboost._rows import Sketch
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers.curve import Curve, CurvePoint, RateOf
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
@@ -38,6 +37,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z = 1 for the answer, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
+    combiner_: Additive
 
     n_iter_no_change: Any
     tol: float
@@ -94,11 +94,6 @@ class AdditiveClassifier(BaseBoostClassifier):
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
         self.__dict__.pop("_guarantee", None)
-
-    @property
-    def combiner_(self) -> Additive:
-        """The hypotheses with their steps, and what was chosen of them."""
-        return cast("Additive", self._run.plan.combiner)
 
     @property
     def summary_(self) -> AdditiveGuarantee:
@@ -211,11 +206,18 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
-    @documented
     def decision_function(self, X: Any) -> Floats:
         """Return the scores ``f``.
 
-        {{scores}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
         """
         return self._decisions(self._scores(X))
 
@@ -246,65 +248,114 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest score.
 
-        {{labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         f = self.decision_function(X)
         return self._labels(f)
 
-    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return self._softmax(self.decision_function(X))
 
-    @documented
     def predict_shares(self, X: Any) -> Floats:
         """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
-    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         f = self.decision_function(X)
         P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    @documented
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
 
-        {{staged_scores}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+            The last array uses all hypotheses.
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
             yield self._decisions(scores)
 
-    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
-        {{staged_labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last array is that of ``predict``.
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
 
-    @documented
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
 
-        {{staged_shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last array uses all hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

@@ -1,4 +1,4 @@
-"""What every boosting classifier shares: scikit-learn's face of a game, and the fit."""
+"""Common base of the boosting classifiers: parameters, fit, checkpoints, callbacks, metadata routing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -24,14 +24,13 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost._identity import Identity, differing
+from tailboost._identity import Identity
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
@@ -41,9 +40,9 @@ from tailboost.classifiers.input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers.parameters import Parameters, naming_near
+from tailboost.classifiers.parameters import CONSTRAINTS, naming_near
 from tailboost.classifiers.plan import Plan, Schedule
-from tailboost.combiners import Combiner, Ensemble
+from tailboost.combiners import Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
@@ -51,7 +50,7 @@ from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
 from tailboost.statements.known_rows import KnownRows, holds_unknown, noting_seen
 from tailboost.storage.checkpoints import Checkpoints, keep
-from tailboost.validation import Memory, Scheme, choose_scheme
+from tailboost.validation import Scheme, choose_scheme, respond
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -59,19 +58,19 @@ try:
 except ImportError:  # scikit-learn < 1.9 has no callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Empty base class for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
 class FitInterruptedWarning(UserWarning):
-    """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
+    """A fit ended early, by Ctrl-C or a time limit, and keeps the finished rounds."""
 
 
 def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """Return what else `fit` was given for the learner, by metadata routing; raise where it takes none."""
+    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
     if "sensitive_features" in fit_params:
         raise TypeError(
             f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
@@ -84,70 +83,59 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
     return routed
 
 
-# Parameters that may change when a fit is continued.
-FREE = frozenset(
-    {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
-)
-
-
-@dataclass
-class Run:
-    """A game with its plan, and the identity that a fit needs to continue it.
-
-    If it is ``judged_elsewhere``, on rows that were given after the fit, it cannot be continued.
-    """
-
-    plan: Plan
-    game: Game[Any]
-    identity: Identity
-    judged_elsewhere: bool = False
-
-    def snapshot(self) -> Run:
-        """Return a copy that further rounds leave as it is."""
-        plan = replace(self.plan, combiner=self.plan.combiner.snapshot())
-        return replace(self, plan=plan, game=self.game.snapshot())
-
-    def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
-        """Add a response to the ensemble, after dropping one that an interrupt left half added."""
-        self.trim()
-        return self.plan.combiner.take(response, state, watched)
-
-    def trim(self) -> None:
-        """Drop from the ensemble what does not belong to a finished round of the game."""
-        self.plan.combiner.first(self.game.n_rounds)
+# Parameters that may change when a killed fit is continued.
+FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
 class BaseBoostClassifier(
-    Parameters, CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    """The scikit-learn face of a boosting game.
+    """Base class of the boosting classifiers.
 
-    A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
-    scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
+    A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
+    the game and handles checkpoints, interrupts and callbacks.
+
+    Attributes
+    ----------
+    game_ : Game
+        The finished game: weight player, its state and the trace.
+    combiner_ : Combiner
+        The hypotheses with their losses on the selection data, and how they were combined.
     """
 
-    ensemble_: Ensemble
-    _run: Run
+    estimator: Any
+    n_estimators: Any
+    class_weight: Any
+    max_time: float | None
+    checkpoint_dir: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
 
-    # Whether members are fitted again on all rows when a fraction is held out.
+    ensemble_: Ensemble
+    game_: Game[Any]
+    combiner_: Any
+
+    # Whether hypotheses are fitted again on all rows if a fraction is held out.
     _refits: ClassVar[bool] = True
-    # Whether rows whose class no model judged on them knows are in no unit.
+    # Whether rows are left out of all subgroups if no model that is judged on them knows their class.
     _known_classes: ClassVar[bool] = False
-    # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
+    # Whether the learner may be a regressor, whose values are real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = naming_near(cls.__init__)  # type: ignore[method-assign]
 
-    # -- what a classifier defines -------------------------------------------------------------------
+    # -- defined by a subclass -----------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        """Return units, rule, combiner and demand of the game on a checked problem.
+        """Return the game on a checked problem.
 
-        If the plan needs a fitted model first, it gets it from the scheme, with the seed of round 1.
+        If the plan needs a fitted model first, the scheme fits it with the seed of round 1.
         """
 
     @abstractmethod
@@ -156,7 +144,7 @@ class BaseBoostClassifier(
 
     @abstractmethod
     def _validation(self) -> Any:
-        """Return the validation scheme in the form `choose_scheme` takes."""
+        """Return the argument ``validation`` of `choose_scheme`."""
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
@@ -171,7 +159,7 @@ class BaseBoostClassifier(
         return HistBoostClassifier(n_jobs=self.n_jobs)
 
     def _learner(self, problem: Problem | None = None) -> Any:
-        """Return the base learner; before the problem is known, one that takes the same tables."""
+        """Return the base learner; without a problem, a learner of the same input."""
         if self.estimator is None:
             return self._default_learner()
         if isinstance(self.estimator, str):
@@ -179,28 +167,27 @@ class BaseBoostClassifier(
         return self.estimator
 
     def _name_units(self, problem: Problem) -> Problem:
-        """Return the problem with its groups numbered as the units of the game."""
+        """Return the problem with its groups numbered as the subgroups of the game."""
         return problem
 
     @property
     def _together(self) -> bool:
-        """Whether the models of all rounds answer together, where the learner knows class probabilities."""
+        """Whether the mean probability of all rounds answers, if the learner knows probabilities."""
         return False
 
     @property
     def _five_folds_up_to(self) -> float:
-        """Beyond so many distinct rows validation="auto" takes three folds instead of five."""
+        """Number of distinct rows above which "auto" takes three folds instead of five."""
         return np.inf
 
-    def _tied_to_rounds(self) -> str:
-        """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
-        return ""
+    def _depends_on_rounds(self) -> bool:
+        """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
+        return False
 
     # -- fitting -------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(
         self,
         X: Any,
@@ -212,17 +199,21 @@ class BaseBoostClassifier(
         sample_weight_val: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Play the game and combine the hypotheses.
+        """Fit the hypotheses round by round and combine them.
 
         Parameters
         ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
         X_val, y_val, sample_weight_val : optional
-            An explicit validation set, on which shares are chosen or, of an additive classifier, when to stop
-            and which prefix is kept; needs ``validation="auto"``.
-        {{fit_params}}
+            Held-out rows, their labels and weights. They need ``validation="auto"``. Mixture weights are
+            selected on them; an additive classifier selects its number of rounds.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -230,7 +221,8 @@ class BaseBoostClassifier(
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         validation = ValidationRows(X_val, y_val, None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
@@ -240,9 +232,11 @@ class BaseBoostClassifier(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
         refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
-        problem, found = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
-        self.__dict__.pop("group_features_", None)  # of a fit before this one
-        self.__dict__.update(found)
+        problem, attributes = read_problem(
+            self, self._learner(), X, y, sample_weight, groups, self.class_weight
+        )
+        self.__dict__.pop("group_features_", None)  # of an earlier fit
+        self.__dict__.update(attributes)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["validation"])
             problem.validation = judged_rows(
@@ -250,9 +244,7 @@ class BaseBoostClassifier(
             )
         return self._name_units(problem)
 
-    def _open_scheme(
-        self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Memory
-    ) -> Scheme:
+    def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
             self._learner(problem),
             problem.X,
@@ -270,45 +262,10 @@ class BaseBoostClassifier(
             seed=entropy,
             refit=self._refits,
             n_jobs=self.n_jobs,
-            memory=memory,
             five_up_to=self._five_folds_up_to,
             together=self._together,
             known_classes=self._known_classes,
         )
-
-    def _identity(self, data: str, entropy: int) -> Identity:
-        """Return what must stay the same for a fit on this data to be continued."""
-        free = FREE if self._tied_to_rounds() else FREE | {"n_estimators"}
-        return Identity.of(self, data=data, entropy=entropy, but=free)
-
-    def _goes_on(self, data: str) -> bool:
-        """Whether this fit continues the rounds of the last one."""
-        if not (self.warm_start and hasattr(self, "ensemble_")):
-            return False
-        if tied := self._tied_to_rounds():
-            raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
-        if self._run.judged_elsewhere:
-            raise ValueError(
-                "warm_start=True adds rounds to a fit, but the shares were chosen anew on rows given to "
-                "reweight; add the rounds to the classifier that was fitted, or fit with warm_start=False"
-            )
-        before = self._run.identity
-        changed = differing(before.params, self._identity(data, before.entropy).params)
-        if changed:
-            raise ValueError(
-                f"warm_start=True goes on with the last fit, but {', '.join(changed)} changed; "
-                "fit with warm_start=False"
-            )
-        if data != before.data:
-            raise ValueError(
-                "warm_start=True needs the data of the last fit; rows, weights, groups or X_val changed"
-            )
-        last = self._schedule(self._run.plan).last
-        if last < self.n_iter_:
-            raise ValueError(
-                f"with warm_start=True n_estimators must be at least n_iter_={self.n_iter_}, got {last}"
-            )
-        return True
 
     def _fit(
         self,
@@ -318,11 +275,11 @@ class BaseBoostClassifier(
         groups: Any,
         validation: ValidationRows,
         fit_params: dict[str, Any],
-    ) -> Problem:
+    ) -> None:
         routed = routed_params(self, fit_params)
         context = None
-        if hasattr(self, "_init_callback_context"):
-            # "auto" is not known before the data are.
+        if getattr(self, "_skl_callbacks", None):
+            # The number of rounds for "auto" depends on the data.
             most = None if self.n_estimators == "auto" else self.n_estimators
             context = self._init_callback_context(max_subtasks=most)
         before = self.__dict__.copy()
@@ -330,7 +287,7 @@ class BaseBoostClassifier(
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
-                # By these, rows that were fitted on or judged on are known.
+                # Fingerprints by which `certify` recognises training rows and selection data.
                 seen = replace(problem.sketch, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Sketch, ...] = ()
                 if problem.validation is not None:
@@ -338,51 +295,37 @@ class BaseBoostClassifier(
                     problem.validation = X_val, noting_seen(seen, X_val, judged)
                     chosen = (Sketch.of_rows(X_val),)
                 routed = _check_method_params(X, routed, indices=problem.used)
-                data = problem.fingerprint(self.classes_)
-                if goes_on := self._goes_on(data):
-                    identity = self._run.identity
-                else:
-                    entropy = check_random_state(self.random_state).randint(2**31 - 1)
-                    identity = self._identity(data, int(entropy))
-                checkpoints = resources.enter_context(
-                    Checkpoints.open(
-                        self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
+                checkpoints = None
+                if self.checkpoint_dir is not None:
+                    free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+                    data = problem.fingerprint(self.classes_)
+                    identity = Identity.of(self, data=data, entropy=entropy, but=free)
+                    checkpoints = resources.enter_context(
+                        Checkpoints.open(
+                            self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                        )
                     )
-                )
-                scheme = self._open_scheme(problem, routed, identity.entropy, checkpoints.remember)
-                if not goes_on:
-                    self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
-            except BaseException:  # a refused fit leaves the classifier as it was
-                self._restore(before)
+                scheme = self._open_scheme(problem, routed, entropy)
+                plan = self._open_game(problem, scheme, entropy)
+            except BaseException:  # a refused fit leaves the classifier unchanged
+                self.__dict__.clear()
+                self.__dict__.update(before)
                 raise
-            self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            self.probe_rows_ = probe_rows(problem.X, entropy)  # they verify a model file
             self.seen_rows_, self.chosen_rows_ = seen, chosen
-            try:
-                if goes_on:
-                    self._run = self._run.snapshot()
-                else:
-                    self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
-                self._play(problem, scheme, checkpoints, interrupted, context)
-                self._settle()
-            except BaseException:  # rounds that cannot be added leave the finished fit as it was
-                if goes_on:
-                    self._restore(before)
-                raise
-        stop = self.trace_.stop  # said when the rounds are safe: a warning may be made an error
+            self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
+            self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
+            self._settle()
+        stop = self.trace_.stop  # the warning comes after all attributes are set: it may be made an error
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
-        return problem
 
     def _conclude(self, problem: Problem) -> None:
-        """Say and note what follows from a finished fit."""
+        """Set attributes and give warnings after a finished fit."""
 
-    def _restore(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.clear()
-        self.__dict__.update(attributes)
-
-    def _new_run(self, problem: Problem, scheme: Scheme, identity: Identity) -> Run:
-        entropy = identity.entropy
+    def _open_game(self, problem: Problem, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def extras() -> Iterator[Response]:
@@ -391,33 +334,33 @@ class BaseBoostClassifier(
             yield response
 
         plan.combiner.open(scheme.judged, extras)
-        return Run(plan, Game.new(plan.rule, plan.units), identity)
+        self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner
+        return plan
 
     def _play(
         self,
+        plan: Plan,
         problem: Problem,
         scheme: Scheme,
-        checkpoints: Checkpoints,
+        entropy: int,
+        checkpoints: Checkpoints | None,
         interrupted: Callable[[], bool],
         context: Any,
     ) -> None:
-        run, schedule = self._run, self._schedule(self._run.plan)
-        game, take, entropy = run.game, partial(run.take, schedule.watched), run.identity.entropy
-        while game.n_rounds < schedule.last and (kept := checkpoints.read(game.n_rounds + 1)):
-            response, played = kept
-            game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
+        game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
+        take = partial(combiner.take, watched=schedule.watched)
+        oracle = self._oracle(plan, scheme)
+        if checkpoints is not None:
+            while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
+                response, played = finished
+                game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
 
-        def oracle(turn: Turn) -> Response | Stop:
-            answer = self._respond(run, scheme, turn)
-            if isinstance(answer, Response):
-                keep(answer.member, self.checkpoint_dir)
-            return answer
-
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]
-            checkpoints.write(t, newest, last)
+            if checkpoints is not None:
+                checkpoints.write(t, newest, last)
             if self.verbose:
                 print(
                     f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
@@ -432,6 +375,7 @@ class BaseBoostClassifier(
                 )
             )
 
+        observed = checkpoints is not None or context is not None or self.verbose
         play(
             game,
             oracle,
@@ -439,28 +383,27 @@ class BaseBoostClassifier(
             entropy=entropy,
             take=take,
             stopping=schedule.stopping,
-            observe=observe,
+            observe=observe if observed else None,
             interrupted=interrupted,
         )
-        run.trim()
+        combiner.first(game.n_rounds)  # without a round that an interrupt left half added
         if context is not None:
             context.call_on_fit_task_end(
                 estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
             )
 
-    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the learner's answer in a round."""
-        return run.plan.respond(scheme, run.game, turn)
+    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
+        """Return the function that answers the weights of a round with a fitted hypothesis."""
+        return partial(respond, scheme, plan.units, plan.demand, self.game_)
 
     def _settle(self) -> None:
-        run = self._run
-        self.trace_, self.n_iter_ = run.game.trace, run.game.n_rounds
-        self._set_ensemble(run.plan.combiner.settle(run.game))
+        self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds
+        self._set_ensemble(self.combiner_.settle(self.game_))
 
     def _snapshot(self) -> dict[str, Any]:
-        """Attributes of the classifier as if the fit had stopped here, for callbacks."""
+        """Return the attributes of the classifier after the rounds so far, for callbacks."""
         now = copy.copy(self)
-        now._run = self._run.snapshot()
+        now.game_, now.combiner_ = self.game_.snapshot(), self.combiner_.snapshot()
         before = set(vars(self))
         now._settle()
         return {k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)}
@@ -468,23 +411,13 @@ class BaseBoostClassifier(
     # -- after fitting -------------------------------------------------------------------------------
 
     @property
-    def game_(self) -> Game[Any]:
-        """The game that was played: its rule, units, the player's last state and the trace."""
-        return self._run.game
-
-    @property
-    def combiner_(self) -> Combiner:
-        """The object that combined the hypotheses, with their losses on the judged rows."""
-        return self._run.plan.combiner
-
-    @property
     def estimators_(self) -> list[Any]:
-        """The members of the ensemble: the boosted hypotheses in order, then ERM and constants if added."""
+        """The hypotheses in order, then plain ERM and constants if these were added."""
         return self.ensemble_.members
 
     @property
     def estimator_weights_(self) -> Floats:
-        """Weight of each member: its share λ, or its step."""
+        """Mixture weight λ, or step, of each hypothesis."""
         return self.ensemble_.weights
 
     @property

@@ -65,9 +65,6 @@ checkpoint_dir : path or None
     files hold pickles, which run code when they are read: resume only from a folder that you trust as you
     would trust a program.
 
-warm_start : bool, default=False
-    Whether the next `fit` on the same data adds rounds to this one.
-
 n_jobs : int or None
     The most threads: of the default learner, or over the folds of cross-fitting for other learners. None is
     all cores for the default learner, and one fold at a time for others. Tables of fewer than 5 million

@@ -22,7 +22,6 @@ from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._base import routed_params as routed_params
 from tailboost.classifiers._base import with_callbacks as with_callbacks
 from tailboost.classifiers.curve import Curve, CurvePoint, Measured, RateOf, front
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
@@ -48,15 +47,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
+    combiner_: Mixture | SubgroupMixture
 
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
-
-    @property
-    def combiner_(self) -> Mixture | SubgroupMixture:
-        """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
-        return cast("Mixture | SubgroupMixture", self._run.plan.combiner)
 
     @property
     def objective_(self) -> Any:
@@ -258,13 +253,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 raise ValueError("groups without X and y need objective='worst_group'")
             pool = pool.regrouped(new._groups_of_judged(groups))
             grouping = Grouping.of(self.classes_, new._group_names)
-        else:
-            pool = pool.snapshot()
         limits = combiner.limits if own else ()
         if max_error is not None:
             aim, limits = self._aimed(pool, aim, grouping, max_error)
         found = combiner_of(pool, aim, grouping, limits, budget, combiner.randomized)
-        mixed = self._combined_by(new, found, given)
+        mixed = self._combined_by(new, found)
         if max_error is not None:
             mixed._take_targets(max_error)
             mixed._warn_of_missed()
@@ -307,19 +300,12 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
         return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
-    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture, elsewhere: bool = False) -> Self:
+    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
         own = self.combiner_
         if own.chooses_shares and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=combiner.error_budget)
-        # More rounds for this classifier must not reach the new one, nor the other way round.
-        new._run = replace(
-            self._run,
-            plan=replace(self._run.plan, combiner=combiner),
-            game=self.game_.snapshot(),
-            judged_elsewhere=self._run.judged_elsewhere or elsewhere,
-        )
-        new.trace_ = new.game_.trace
+        new.combiner_ = combiner
         new._set_ensemble(combiner.settle(new.game_))
         return new
 
@@ -407,9 +393,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier of some mixture weights of the members."""
         new = copy.copy(self)
-        new._run = replace(
-            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
-        )
+        new.combiner_ = combiner
         new._set_ensemble(combiner.ensemble(mixture))
         return new
 
@@ -483,7 +467,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
 
@@ -491,16 +474,31 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         of members that a game trained on reweighted rows those of such rows, and of members that answer
         labels alone their votes. What is answered is `predict`, how often `predict_shares`.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         check_is_fitted(self)
         return self.ensemble_.probabilities(self._checked(X))
 
-    @documented
     def staged_predict_shares(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_shares`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        {{staged_shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last array uses all hypotheses.
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -508,11 +506,18 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
-    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        {{staged_labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last array is that of ``predict``.
         """
         for shares in self.staged_predict_shares(X):
             yield self.classes_[shares.argmax(axis=1)]

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning, ask
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.combiners import SubgroupMixture
+from tailboost.combiners.subgroups import least_largest
 from tailboost.data import Problem
-from tailboost.game import doubt
-from tailboost.solvers import minimize_cvar_mixture
+from tailboost.game import DECIMALS, TargetUnits, doubt
 from tailboost.statements.guarantee import Bound
-from tailboost.targets import DECIMALS, MAX_ERRORS, Pools, TargetUnits
+from tailboost.targets import MAX_ERRORS, Pools
 from tailboost.thresholds import RateLine, RateTable
-from tailboost.validation import Scheme
+from tailboost.validation import Scheme, ask
 
 # The most classes that a warning names.
 NAMED = 5
@@ -127,11 +127,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     if combiner.even or combiner.limit is None:
         return ""
     beyond = combiner.beyond(combiner.candidates().tallies)
-    least = (
-        minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1]).value
-        if combiner.randomized
-        else (float(beyond.max(axis=1).min()))
-    )
+    least = least_largest(beyond)[0] if combiner.randomized else float(beyond.max(axis=1).min())
     if least <= combiner.worst_limit + 10.0**-DECIMALS:
         return ""
     who = "mixture" if combiner.randomized else "single member"

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints
 from tailboost.learners._hist import HistTreeClassifier
 from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
 from tailboost.learners._regressor import RegressorSession
 from tailboost.learners.foreign import SklearnSession, constant, is_constant, set_seeds
-from tailboost.learners.protocols import Growing, Learner, Session
+from tailboost.learners.protocols import Learner, Session
 
 __all__ = [
     "constant",
-    "grown",
     "is_constant",
     "is_real",
-    "lasting",
     "member_probabilities",
     "open_session",
     "predict_members",
-    "stages",
 ]
 
 
@@ -57,29 +52,6 @@ def open_session(
     if is_regressor(estimator):
         return RegressorSession(estimator, X, y, n_classes, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
-
-
-def stages(
-    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
-) -> Generator[Any]:
-    """Yield the stages of a learner; without growth there is one, the result of ``fit``."""
-    if grow and isinstance(session, Growing):
-        yield from session.stages(weight, seed, rows)
-    else:
-        yield session.fit(weight, seed, rows)
-
-
-def lasting(session: Session) -> bool:
-    """Return whether the stages of a learner's growth stay as they are when it grows on."""
-    return bool(getattr(session, "lasting_stages", False))
-
-
-def grown(
-    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
-) -> Any:
-    """Return the classifier after this number of stages, or after all if there are fewer."""
-    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
-        return deque(islice(growing, n_stages), maxlen=1)[0]  # of a net a stage may be large
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:

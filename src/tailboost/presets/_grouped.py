@@ -11,16 +11,14 @@ from sklearn.base import _fit_context
 
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.mixture import ValidatedMixtureClassifier, with_callbacks
-from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.combiners import Grouping
 from tailboost.data import GroupNames, Problem
 from tailboost.learners import HistBoostClassifier
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
-from tailboost.targets import SHRINKAGE, NamedUnits, Pools
+from tailboost.targets import NamedUnits, Pools
 from tailboost.thresholds import RateTable
 
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
@@ -29,31 +27,22 @@ from tailboost.thresholds import RateTable
 N_TREES, DEPTH = 20, 3
 
 
-class Found:
-    """Attributes of a fit over subgroups, declared apart: they are no parameters of a constructor."""
-
-    eta: float | str
-    _named: NamedUnits
-    _pools: Pools
-
-
-@with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
+class GroupedBoostClassifier(ValidatedMixtureClassifier):
     """A mixture from a game over classes, groups or cells, of which small ones steer together."""
 
-    error_budget: float | None = None
-    min_unit_rows: int = 10
-    shrinkage: float = SHRINKAGE
-    validation: Any = "auto"
-    include_constants: bool = True
-    tol: float = 1e-3
+    eta: float | str
+    error_budget: float | None
+    min_unit_rows: int
+    shrinkage: float
+
+    _named: NamedUnits
+    _pools: Pools
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(
         self,
         X: Any,
@@ -67,18 +56,23 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         sample_weight_val: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Play the game and combine the hypotheses.
+        """Fit the hypotheses round by round and combine them.
 
         Parameters
         ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{groups}}
-            The errors are theirs, or those of the cells of class and group; without them of the classes.
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Group of each row. In a table (data frame, dict of columns, array of several columns) each value
+            of each column is a group, named (column, value). Without groups, the subgroups are the classes.
         X_val, y_val, groups_val, sample_weight_val : optional
-            An explicit validation set; needs ``validation="auto"``.
-        {{fit_params}}
+            Held-out rows on which mixture weights are selected; they need ``validation="auto"``.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -86,7 +80,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
         check_group_arguments(groups, validation)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats
-from tailboost.game import Rule, Stop, StopKind, Units
-from tailboost.rules._log_domain import normalised
+from tailboost.game import Rule, Stop, StopKind, Units, normalised
 
 # Step of a first hypothesis that is never wrong: alone, it answers the same with any step.
 PERFECT_STEP = 1.0

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from tailboost._typing import Floats
-from tailboost.game import Stop, StopKind, Units
-from tailboost.rules._log_domain import normalised
+from tailboost.game import Stop, StopKind, Units, normalised
 from tailboost.rules.additive import PERFECT_STEP, Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights

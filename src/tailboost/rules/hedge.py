@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats
-from tailboost.game import Rule, Units
-from tailboost.rules._log_domain import normalised
+from tailboost.game import Rule, Units, normalised
 from tailboost.rules.outliers import keep
 
 
@@ -68,7 +67,9 @@ class Hedge(Rule[HedgeState]):
 
     def weights(self, state: HedgeState) -> Floats:
         """Normalise in the log domain, so that 10⁴ rounds neither overflow nor reach 0/0."""
-        p = keep(state.base, state.cumulative, self.outlier_fraction)
+        p = state.base
+        if self.outlier_fraction:
+            p = keep(p, state.cumulative, self.outlier_fraction)
         with np.errstate(divide="ignore"):
             log_w = np.log(p) + self.eta * state.cumulative
         return normalised(log_w)[0]

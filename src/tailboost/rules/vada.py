@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats
-from tailboost.rules._log_domain import normalised
+from tailboost.game import normalised
 from tailboost.rules.additive import Additive, AdditiveState, coded_step, exponential_weights
 
 

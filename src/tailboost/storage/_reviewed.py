@@ -214,8 +214,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.io", "TableEncoder"),
     **_names("tailboost.datasets.schema", "TableSchema"),
     **_names("tailboost.data", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
-    **_names("tailboost.game", "Game", "Round", "Stop", "Trace", "Units"),
-    **_names("tailboost.targets", "NamedUnits", "Pools", "TargetUnits"),
+    **_names("tailboost.game", "Game", "Round", "Stop", "TargetUnits", "Trace", "Units"),
+    **_names("tailboost.targets", "NamedUnits", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
     **_names("tailboost.solvers.patterns", "Patterns"),
     # -- learners
@@ -261,7 +261,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._program", "Program", "Solved"),
     **_names("tailboost.thresholds._table", "Table"),
     # -- classifiers
-    **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate"),
