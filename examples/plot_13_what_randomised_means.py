@@ -2,10 +2,10 @@
 Randomised decisions
 ====================
 
-A boosted mixture may draw one of its models. Drawn anew at every call, people could retry
-until they like the answer; ``RandomizedDecision`` draws once per person, by a secret key, and an auditor can
-check it. Where drawing is not acceptable, ``predict`` gives the label with the largest share; the picture
-compares both.
+A boosted mixture can draw one of its models. If every call drew anew, people could ask again
+until they like the answer. ``RandomizedDecision`` draws once per person with a secret key, and an auditor can
+check the draws. If drawing is not acceptable, use ``predict``, which returns the label with the largest
+probability under the draw. The picture compares both.
 """
 
 import matplotlib.pyplot as plt
@@ -23,12 +23,12 @@ ids = np.arange(1000, 1000 + len(X_test))
 decisions = policy.decide(X_test, ids)
 
 # %%
-# The same person gets the same answer, whoever else is in the batch.
+# A person gets the same answer in any batch.
 alone = policy.decide(X_test[7:8], ids[7:8])
 assert alone.y[0] == decisions.y[7]
 
 # %%
-# Errors of each class: expected under the draw, of this draw, and of ``predict``.
+# Error of each class: expected under the draw, under this draw, and of ``predict``.
 shown = {
     "expected under the draw": tb.metrics.expected_class_errors(y_test, clf.predict_shares(X_test)),
     "this draw": tb.metrics.class_errors(y_test, decisions.y),

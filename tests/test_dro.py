@@ -15,10 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost.game import Units
-from tailboost.rules.adaboost import AdaBoost
-from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import WorstCase, critical_radius
-from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.rules.additive import AdaBoost, AdditiveState
+from tailboost.rules.dro import MARGIN_LOSSES, WorstCase, critical_radius
 from tailboost.solvers import entropic_weights
 
 BALLS = ("kl", "chi2", "cvar")

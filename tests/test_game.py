@@ -10,7 +10,7 @@ import pytest
 from tailboost import rules
 from tailboost.game import Game, Response, Stop, StopKind, Stopping, Trace, Units, play, round_seed
 from tailboost.rules import Hedge
-from tailboost.rules.outliers import keep
+from tailboost.rules.hedge import without_outliers
 
 NOTHING = np.zeros(0, dtype=np.intp)
 UNIFORM = Hedge(0.0)
@@ -365,7 +365,7 @@ def test_an_empty_trace_has_empty_columns():
 def test_outliers_are_the_mass_of_highest_loss(fraction):
     rng = np.random.default_rng(7)
     p, cumulative = rng.dirichlet(np.ones(40)), rng.integers(0, 5, 40).astype(float)
-    kept = keep(p, cumulative, fraction)
+    kept = without_outliers(p, cumulative, fraction)
     assert kept.sum() == pytest.approx(1)
     dropped = p - kept * (1 - fraction)
     assert dropped.sum() == pytest.approx(fraction, abs=1e-12)
@@ -381,5 +381,5 @@ def test_outliers_are_the_mass_of_highest_loss(fraction):
 
 def test_no_outliers_before_the_first_loss():
     p = np.array([0.3, 0.7])
-    np.testing.assert_array_equal(keep(p, np.zeros(2), 0.5), p)
-    np.testing.assert_array_equal(keep(p, np.full(2, 3.0), 0.5), p)
+    np.testing.assert_array_equal(without_outliers(p, np.zeros(2), 0.5), p)
+    np.testing.assert_array_equal(without_outliers(p, np.full(2, 3.0), 0.5), p)

@@ -1,7 +1,7 @@
 """Check the links of a built site without a network: ``python tools/check_links.py docs/_build/html``.
 
-Every link inside the site must lead to a file of it, and to an id there; one to the outside must be an https
-address. Prints what is wrong and ends with 1, or how many links there are.
+A link inside the site must lead to an existing file and id. A link to another site must be an https address.
+Prints the faulty links and exits with 1, or prints the number of links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Page(HTMLParser):
         self.ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note them."""
+        """Record the links and ids of a tag."""
         for name, value in attrs:
             if name in ("href", "src") and value:
                 self.links.append(value)
@@ -38,12 +38,12 @@ def read(path: Path) -> Page:
 
 
 def fault(link: str, page: Path, site: Path, pages: Mapping[Path, Page]) -> str:
-    """Return what is wrong with a link of a page, or nothing."""
+    """Return the fault of a link on a page; an empty text if there is none."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         if parts.scheme in ("data", "mailto"):
             return ""
-        return "" if parts.scheme == "https" and "." in parts.netloc else "is no https address"
+        return "" if parts.scheme == "https" and "." in parts.netloc else "is not an https address"
     target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
     if target.is_dir():
         target /= "index.html"
@@ -53,13 +53,13 @@ def fault(link: str, page: Path, site: Path, pages: Mapping[Path, Page]) -> str:
         return "leads to no file"
     fragment = unquote(parts.fragment)
     if fragment and target in pages and fragment not in pages[target].ids:
-        return f"leads to no place called {fragment!r}"
+        return f"has an unknown id {fragment!r}"
     return ""
 
 
 def faults(site: Path) -> Iterator[tuple[Path, str, str]]:
-    """Yield a page, a link and what is wrong with it; nothing where it is right."""
-    # Of the theme's static files some are templates, no pages.
+    """Yield each page, link and fault; the fault of a correct link is empty."""
+    # Some static files of the theme are templates.
     paths = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
     pages = {path: read(path) for path in paths}
     for path, page in pages.items():
@@ -68,16 +68,16 @@ def faults(site: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def main(folder: str) -> int:
-    """Print what is wrong; return the exit code."""
+    """Print the faults; return the exit code."""
     site = Path(folder).resolve()
-    found = list(faults(site))
-    wrong = [f"{page.relative_to(site)}: {link} {what}" for page, link, what in found if what]
+    links = list(faults(site))
+    wrong = [f"{page.relative_to(site)}: {link} {fault}" for page, link, fault in links if fault]
     print(
         "\n".join(wrong)
         if wrong
-        else f"{len(found):,} links of {len({p for p, *_ in found})} pages are right"
+        else f"{len(links):,} links of {len({page for page, *_ in links})} pages are correct"
     )
-    return 1 if wrong or not found else 0
+    return 1 if wrong or not links else 0
 
 
 if __name__ == "__main__":

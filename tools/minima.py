@@ -1,8 +1,8 @@
-"""Write constraints-min.txt: the oldest versions that pyproject.toml declares, one line for each requirement.
+"""Print constraints-min.txt: the oldest version of each requirement in pyproject.toml.
 
     python tools/minima.py > constraints-min.txt
 
-``make test-min`` runs the tests with these versions, so what pyproject.toml declares is what was tried.
+``make test-min`` runs the tests with these versions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-#: The extras that the tests are run with. PyTorch is left out: its package index has wheels of the oldest
-#: version with CUDA only, several gigabytes that a test of the minima need not fetch.
+#: The extras that the tests need. Not PyTorch: the wheels of its oldest version contain CUDA (gigabytes).
 EXTRAS = ("xgboost", "app", "dask", "test")
 
 
@@ -33,15 +32,15 @@ def minima(project: Mapping[str, Any]) -> list[str]:
     for requirement in needed:
         if requirement.startswith(f"{project['name']}["):  # another extra
             continue
-        found = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*>=\s*([0-9.]+)", requirement)
-        if found is None:
+        match = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*>=\s*([0-9.]+)", requirement)
+        if match is None:
             raise ValueError(f"pyproject.toml: {requirement!r} declares no oldest version (name>=version)")
-        lines.add(f"{found[1]}=={found[2]}")
+        lines.add(f"{match[1]}=={match[2]}")
     return sorted(lines)
 
 
 def text() -> str:
-    """Return what constraints-min.txt must hold."""
+    """Return the text of constraints-min.txt."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     head = (

@@ -1,9 +1,9 @@
-"""Try a wheel in empty environments: install it with some extras, fit, save, load, and ask the command line.
+"""Install a wheel in empty environments, then fit, save, load, and run the command line.
 
     python tools/try_wheel.py dist/tailboost-*.whl [--python PYTHON ...] [--extras EXTRAS ...]
 
-PYTHON is an interpreter, by default the one that runs this; EXTRAS are those to install with, "" for none.
-Each environment is a new folder, which is removed again.
+PYTHON is an interpreter (default: the one that runs this script). EXTRAS are extras to install, "" for none.
+Each environment is a temporary folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# Three lines of the README, a file, and what must not be loaded by the import alone.
+# The import must not load heavy libraries. Then: three lines of the README, and a model file.
 CORE = """
 import sys
 import tailboost as tb
@@ -35,7 +35,7 @@ print(tb.__version__, sys.version.split()[0], round(cert.bound("worst", "class")
 
 
 def run(*command: str, folder: Path) -> str:
-    """Run a command; where it fails, show what it said."""
+    """Return the output of a command; if it fails, exit with the output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command[:4])} … failed:\n{done.stdout}{done.stderr}")
@@ -43,20 +43,20 @@ def run(*command: str, folder: Path) -> str:
 
 
 def strays(wheel: Path) -> list[str]:
-    """Return what a wheel holds beside the package and what is said of it."""
+    """Return the files of a wheel outside the package and its metadata."""
     names = zipfile.ZipFile(wheel).namelist()
-    return [each for each in names if not re.match(r"tailboost(-[^/]+\.dist-info)?/", each)]
+    return [file for file in names if not re.match(r"tailboost(-[^/]+\.dist-info)?/", file)]
 
 
 def tried(wheel: Path, python: str, extras: str) -> str:
-    """Install the wheel and use it; return what it said."""
+    """Install the wheel and use it; return the output."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(python, "-m", "venv", "env", folder=folder)
         inside = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
         wanted = f"{wheel}[{extras}]" if extras else str(wheel)
         run(str(inside / "python"), "-m", "pip", "install", "--quiet", wanted, folder=folder)
-        said = run(str(inside / "python"), "-c", CORE, folder=folder)
+        output = run(str(inside / "python"), "-c", CORE, folder=folder)
         run(str(inside / "python"), "-m", "pip", "check", folder=folder)
         if "app" in extras.split(","):
             rows = "\n".join(f"{i % 17},{i % 5},{'ab'[i % 17 > 8]}" for i in range(400))
@@ -64,7 +64,7 @@ def tried(wheel: Path, python: str, extras: str) -> str:
             shell = str(inside / "tailboost")
             run(shell, "fit", "t.csv", "--target", "y", "--model", "c.model", "-q", folder=folder)
             run(shell, "predict", "c.model", "t.csv", "--out", "p.csv", folder=folder)
-        return said
+        return output
 
 
 def main() -> None:
@@ -74,8 +74,8 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--extras", nargs="+", default=["", "xgboost,app"])
     given = parser.parse_args()
-    if found := strays(given.wheel):
-        raise SystemExit(f"the wheel holds {', '.join(found[:20])}")
+    if unexpected := strays(given.wheel):
+        raise SystemExit(f"the wheel contains {', '.join(unexpected[:20])}")
     for python in given.python:
         for extras in given.extras:
             print(f"{extras or 'core':12}", tried(given.wheel.resolve(), python, extras), flush=True)

@@ -1,16 +1,12 @@
-"""Randomised decisions that can be repeated and audited: one person, one draw.
+"""Randomised decisions with one draw per person: the draw is a keyed hash of the person's id.
 
-The draw is a keyed hash of a person's id: it depends on nothing else, so that neither another batch nor
-another machine nor a feature changed by 1e-9 buys a new one. ``docs/decisions.md`` has the format, test
-vectors, and when drawing is not acceptable.
+``docs/decisions.md`` gives the format, test vectors, and the cases in which drawing is not acceptable.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -24,39 +20,32 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import GROUPS_UNUSED, answers_by_group, can_defer, said_of, told
 from tailboost.combiners import MixtureEnsemble
 
-__all__ = ["Audit", "Decisions", "RandomizedDecision", "verify"]
+__all__ = ["Decisions", "RandomizedDecision", "verify"]
 
-# A secret shorter than the first can be searched for; BLAKE2b takes keys up to the second. In bytes.
+# Length of a secret in bytes: shorter ones can be found by search, BLAKE2b takes no longer ones.
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
-# BLAKE2b's own separation of domains: what is hashed for a draw is never what is hashed for a commitment.
-# Their number is that of the format; the second derives a key, so that nobody need hold the secret.
-_KEY, _DRAW, _COMMIT = b"tailboost.key.2", b"tailboost.draw.2", b"tailboost.comm.2"
-_TEXT, _BYTES = b"t", b"b"
-_ID_DTYPES = "iuUTO"
-_NUL_LOST = (
-    "NumPy's bytes lose the NULs at their end, so that two people may be one; give a list of bytes, or an "
-    "array of dtype object made from one"
-)
+# Personalisation strings of BLAKE2b: they separate the derived key from the draws. The number is the format.
+KEY_DOMAIN, DRAW_DOMAIN = b"tailboost.key.3", b"tailboost.draw.3"
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The answers to some rows, and how each came about.
+    """Drawn answers for some rows, with the draws.
 
     Attributes
     ----------
     y : ndarray of shape (n,)
-        Labels, as in the model's ``classes_``; of a row that is passed on the one that would be answered.
-    member : ndarray of shape (n,)
-        Number of the member that answered, an index into the model's ``estimator_weights_``.
+        Labels, as in the model's ``classes_``. A deferred row has the label that the rule would predict.
+    candidate : ndarray of shape (n,)
+        Number of the candidate that answered, an index into the model's ``estimator_weights_``.
     u : ndarray of shape (n,)
-        The numbers in [0, 1) that chose the members, from the ids alone.
+        Drawn numbers in [0, 1).
     deferred : ndarray of bool, shape (n,)
-        Rows that the member passes on to a person.
+        Rows that the candidate defers to a human reviewer.
     """
 
     y: NDArray[Any]
-    member: Ints
+    candidate: Ints
     u: Floats
     deferred: Mask
 
@@ -64,326 +53,209 @@ class Decisions:
         return len(self.u)
 
     @property
-    def said(self) -> NDArray[Any]:
-        """What is said of each row, for people: its label, or "person" where it is passed on, shape (n,)."""
+    def answers(self) -> NDArray[Any]:
+        """Label of each row, or "person" if the row is deferred, shape (n,)."""
         return said_of(self.y, self.deferred)
 
 
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """What `verify` found; true if everything agrees.
-
-    Attributes
-    ----------
-    commitment : bool
-        Whether the secret and the context are those that were committed to.
-    rows : ndarray of bool, shape (n,)
-        Whether each row's number, and its member if that was given, are those that its id draws.
-    """
-
-    commitment: bool
-    rows: NDArray[np.bool_]
-
-    def __bool__(self) -> bool:
-        return self.commitment and bool(self.rows.all())
-
-    def __str__(self) -> str:
-        said = "is" if self.commitment else "is NOT"
-        n = len(self.rows)
-        return f"the secret {said} the one committed to; {int(self.rows.sum()):,} of {n:,} draws agree"
-
-
 class RandomizedDecision:
-    """Answer for people by a mixture's draw, such that each person has one draw for good.
+    """Draw the answers of a randomised rule such that each person keeps one draw.
 
-    A keyed hash (BLAKE2b) of the context and a person's id gives a number u in [0, 1), u chooses a member of
-    the mixture by the cumulative shares λ, and this member answers. The same id gets the same member in any
-    batch, order, process and on any machine, whatever the features; another context draws anew.
+    A keyed hash (BLAKE2b) of the context and the id gives a number u in [0, 1). The candidate whose interval
+    of cumulative mixture weights contains u answers the row. The draw does not depend on the features, the
+    batch, the order of rows or the machine. Another context draws anew.
 
     Parameters
     ----------
     model : classifier
-        A fitted mixture classifier of tailboost, or a pipeline that ends in one.
+        A fitted classifier of tailboost with mixture weights, or a pipeline that ends in one.
     secret : bytes
-        From 16 to 64 bytes that nobody can guess, for instance ``secrets.token_bytes(32)``. It is not kept,
-        only a key derived from it, from which the draws of this context follow, but neither the secret nor
-        those of another context.
+        16 to 64 bytes that nobody can guess, for example ``secrets.token_bytes(32)``. The object stores only
+        a key derived from secret and context.
     context : str
-        What is decided, such as "loans-2026": draws of different contexts have nothing to do with each other.
-    beacon : str, optional
-        A random value that the public sees drawn after the commitment was published, such as a lottery's
-        numbers: with it nobody can have searched for a secret under which certain people fare well.
-
-    Attributes
-    ----------
-    model, context, beacon
-        As given.
-    commitment : str
-        64 hexadecimal digits to publish before the first decision: they tie secret and context down without
-        telling the secret. See `verify`.
+        Name of the decision, such as "loans-2026". Draws of different contexts are independent.
 
     Raises
     ------
     TypeError
-        If the secret is not bytes, the context not text, or the model no mixture classifier.
+        If the secret is not bytes, the context is not text, or the model has no mixture weights.
     ValueError
-        If the secret is too short or too long, the context empty, or members of the model draw themselves.
+        If the secret is too short or too long, the context is empty, or a candidate draws its own answers.
     NotFittedError
         If the model is not fitted.
 
     See Also
     --------
-    verify : Check draws with the secret, as an auditor.
+    verify : Check recorded draws with the secret.
 
     Notes
     -----
-    An id is text, bytes or an integer, which is its decimal text: 1 and "1" are the same person, "01" and
-    b"1" others. Everything else is refused; ``docs/decisions.md`` says why. A policy cannot be pickled or
-    copied; make it anew from model, secret and context where it is needed.
+    An id is text or an integer. An integer is hashed as its decimal text: 1 and "1" are the same person.
 
     Examples
     --------
     >>> import tailboost as tb
     >>> from sklearn.datasets import load_iris
-    >>> from sklearn.tree import DecisionTreeClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> stump = DecisionTreeClassifier(max_depth=1)
-    >>> clf = tb.AverageBoostClassifier(stump, n_estimators=5, random_state=0).fit(X, y)
-    >>> policy = tb.RandomizedDecision(clf, secret=b"for this example only", context="iris-2026")
+    >>> clf = tb.AverageBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+    >>> secret = b"for this example only"
+    >>> policy = tb.RandomizedDecision(clf, secret=secret, context="iris-2026")
     >>> ids = [f"plant {i}" for i in range(150)]
-    >>> all_of_them, one = policy.decide(X, ids), policy.decide(X[[7]], ["plant 7"])
-    >>> bool(one.y[0] == all_of_them.y[7])
+    >>> decisions, single = policy.decide(X, ids), policy.decide(X[[7]], ["plant 7"])
+    >>> bool(single.y[0] == decisions.y[7])
     True
-    >>> bool(tb.decisions.verify(policy.commitment, ids, all_of_them.u, context="iris-2026",
-    ...                          secret=b"for this example only"))
+    >>> bool(tb.decisions.verify(ids, decisions.u, secret=secret, context="iris-2026").all())
     True
     """
 
-    def __init__(self, model: Any, secret: bytes, context: str, beacon: str = "") -> None:
-        key = _derived(secret, context, beacon)
-        del secret  # errors below must not show it among the variables of this frame
-        # All set before an error, so that a traceback can print this object too.
+    def __init__(self, model: Any, secret: bytes, context: str) -> None:
+        hasher = _keyed(secret, context)
+        del secret  # a traceback that prints local variables must not show the secret
         self.model = model
         self.context = context
-        self.beacon = beacon
-        self.commitment = "" if isinstance(key, Exception) else key.commitment
-        if isinstance(key, Exception):
-            raise key
-        self._key = key
-        _mixture_of(model)
+        if isinstance(hasher, Exception):
+            raise hasher
+        self._hasher = hasher
+        _parts_of(model)
 
     def draw(self, ids: Any) -> Floats:
-        """Return the numbers u in [0, 1) that belong to some ids, whatever the model.
+        """Return the numbers u of some ids; they do not depend on the model.
 
         Parameters
         ----------
-        ids : sequence of str, int or bytes, length n
+        ids : sequence of str or int, length n
             Stable ids, all different.
 
         Returns
         -------
         ndarray of shape (n,)
-            Multiples of 2⁻⁵³.
+            Multiples of 2⁻⁵³ in [0, 1).
 
         Raises
         ------
         TypeError, ValueError
-            For ids of other types, missing, empty, or not all different.
+            If ids have another type, are missing, empty, or not all different.
         """
-        return self._key.draw(_encoded(ids))
+        return _draws(self._hasher, _encoded(ids))
 
     def decide(self, X: Any, ids: Any, *, groups: Any = None) -> Decisions:
-        """Answer some rows, each by the member that its id draws.
-
-        Only the members drawn answer, each for its own rows.
+        """Answer each row by the candidate that its id draws.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             The rows, as in the model's ``fit``.
-        ids : sequence of str, int or bytes, length n
-            A stable id for each row, all different; never made from ``X``: who changes a feature by 1e-9
-            would get a new draw.
+        ids : sequence of str or int, length n
+            A stable id of each row, all different. An id must not be made from ``X``: a tiny change of a
+            feature would then give a new draw.
         groups : array-like of shape (n,), optional
-            Group of each row, for a model whose answers depend on it (``by_group=True``).
+            Group of each row, for a group-aware model (``by_group=True``).
 
         Raises
         ------
         TypeError, ValueError
-            As `draw`, if there is not one id for each row, or if groups are missing or not wanted.
+            As `draw`, if the number of ids is not n, or if groups are missing or not used by the model.
         """
-        before, mixture = _mixture_of(self.model)
+        before, mixture = _parts_of(self.model)
         if groups is not None and not answers_by_group(mixture):
             raise ValueError(GROUPS_UNUSED)
-        codes = _encoded(ids)
-        n = n_rows_of(X)
+        codes, n = _encoded(ids), n_rows_of(X)
         if len(codes) != n:
-            raise ValueError(
-                f"ids has {len(codes):,} entries, X has {n:,} rows: one id for each row is needed"
-            )
-        u = self._key.draw(codes)
-        member = members_drawn(mixture.estimator_weights_, u)
-        rows = X if before is None else before.transform(X)
-        given = told(mixture, groups)
+            raise ValueError(f"ids has {len(codes):,} entries, X has {n:,} rows: each row needs one id")
+        u = _draws(self._hasher, codes)
+        candidate = drawn_candidates(mixture.estimator_weights_, u)
+        rows, given = X if before is None else before.transform(X), told(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if can_defer(mixture):
-            deferred = mixture.defers_with(rows, member, **given)
-        return Decisions(mixture.predict_with(rows, member, **given), member, u, deferred)
-
-    def stream(self, batches: Iterable[tuple[Any, ...]]) -> Iterator[Decisions]:
-        """Answer batch after batch, of which only one is in memory.
-
-        Parameters
-        ----------
-        batches : iterable of (X, ids) or (X, ids, groups)
-            As `decide` takes them. An id that comes again in a later batch is not refused: what came before
-            is not remembered. It gets the same member again.
-
-        Yields
-        ------
-        Decisions
-            One for each batch.
-        """
-        for X, ids, *rest in batches:
-            (groups,) = rest or [None]
-            yield self.decide(X, ids, groups=groups)
+            deferred = mixture.defers_with(rows, candidate, **given)
+        return Decisions(mixture.predict_with(rows, candidate, **given), candidate, u, deferred)
 
     def __repr__(self) -> str:
-        model = type(self.model).__name__
-        about = f"context={self.context!r}" + (f", beacon={self.beacon!r}" if self.beacon else "")
-        return f"RandomizedDecision({model}, {about}, commitment={self.commitment!r})"
+        return f"RandomizedDecision({type(self.model).__name__}, context={self.context!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a RandomizedDecision is not stored or copied, as it would carry its secret along: store the "
-            "model, and make the policy anew from model, secret and context where it is needed"
+            "a RandomizedDecision cannot be stored or copied, because it holds a secret key: store the "
+            "model, and create the object again from model, secret and context"
         )
 
 
-def verify(
-    commitment: str,
-    ids: Any,
-    u: ArrayLike,
-    *,
-    secret: bytes,
-    context: str,
-    beacon: str = "",
-    member: ArrayLike | None = None,
-    shares: ArrayLike | None = None,
-) -> Audit:
-    """Check decisions against the commitment published before them; for an auditor who is told the secret.
+def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
+    """Return for each recorded draw whether the id, the secret and the context give it.
 
     Parameters
     ----------
-    commitment : str
-        `RandomizedDecision.commitment`, as it was published.
-    ids : sequence of str, int or bytes, length n
-        The ids that were decided on.
+    ids : sequence of str or int, length n
+        The ids.
     u : array-like of shape (n,)
         `Decisions.u`, as recorded.
-    secret : bytes
-        The secret.
-    context, beacon : str
-        The context, and the beacon if there was one.
-    member, shares : array-like of shape (n,) and (n_members,), optional
-        `Decisions.member` as recorded, and the model's ``estimator_weights_``: both or neither.
+    secret, context : bytes, str
+        As in `RandomizedDecision`.
 
     Returns
     -------
-    Audit
-        True as a whole if secret and context are those committed to and every row agrees.
+    ndarray of bool, shape (n,)
 
     Raises
     ------
     TypeError, ValueError
-        For a secret, context or ids that `RandomizedDecision` refuses, or arrays of other lengths.
+        If `RandomizedDecision` refuses the secret, the context or the ids, or if ``u`` is not n numbers.
     """
-    key = _derived(secret, context, beacon)
+    hasher = _keyed(secret, context)
     del secret
-    if isinstance(key, Exception):
-        raise key
-    if not isinstance(commitment, str):
-        raise TypeError(f"commitment must be the text published, got a {type(commitment).__name__}")
-    if (member is None) != (shares is None):
-        raise ValueError("member and shares belong together: give both or neither")
-    drawn = key.draw(_encoded(ids))
-    rows = drawn == _recorded(u, "u", len(drawn))
-    if member is not None and shares is not None:
-        weights = np.asarray(shares, dtype=np.float64)
-        if weights.ndim != 1 or not (weights >= 0).all() or not abs(weights.sum() - 1) < 1e-6:
-            raise ValueError("shares must be numbers ≥ 0, shape (n_members,), that sum to 1")
-        rows &= members_drawn(weights, drawn) == _recorded(member, "member", len(drawn))
-    return Audit(hmac.compare_digest(key.commitment.encode(), commitment.strip().lower().encode()), rows)
+    if isinstance(hasher, Exception):
+        raise hasher
+    drawn, recorded = _draws(hasher, _encoded(ids)), np.asarray(u)
+    if recorded.shape != drawn.shape or recorded.dtype.kind not in "iuf":
+        raise ValueError(f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}")
+    agrees: Mask = drawn == recorded
+    return agrees
 
 
-def members_drawn(shares: Floats, u: Floats) -> Ints:
-    """Return the member t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t for each u, the sums scaled to end at 1.
-
-    ``shares`` are λ, of members that are never drawn where it is 0; u are n numbers in [0, 1).
-    """
-    used = np.flatnonzero(shares > 0)
-    edges = np.cumsum(shares[used])
+def drawn_candidates(weights: Floats, u: Floats) -> Ints:
+    """Return for each u the candidate t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t; the sums end at 1."""
+    used = np.flatnonzero(weights > 0)
+    edges = np.cumsum(weights[used])
     return used[np.searchsorted(edges[:-1] / edges[-1], u, side="right")]
 
 
-@dataclass(frozen=True, eq=False)
-class _Key:
-    """A hash function keyed for one context, from which the secret cannot be read, and the commitment."""
-
-    drawing: Any
-    commitment: str
-
-    def draw(self, codes: list[bytes]) -> Floats:
-        """Return u for each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
-        absorbed = self.drawing.copy
-
-        def digest(code: bytes) -> bytes:
-            state = absorbed()
-            state.update(code)
-            return state.digest()
-
-        bits = np.frombuffer(b"".join(map(digest, codes)), dtype=">u8")
-        u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return u
-
-
-def _derived(secret: Any, context: Any, beacon: Any) -> _Key | Exception:
-    """Return the key, or what is wrong: raised here, an error would show the caller's variables too."""
-    if (fault := _fault_of(secret)) is not None:
-        return fault
-    for name, text in (("context", context), ("beacon", beacon)):
-        if not isinstance(text, str):
-            return TypeError(f"{name} must be text, got a {type(text).__name__}")
-    if not context:
-        return ValueError("context is empty: name what is decided, such as 'loans-2026'")
-    try:
-        parts = [_utf8(context, "context"), _utf8(beacon, "beacon")]
-    except ValueError as error:
-        return ValueError(str(error))
-    # The length first: no context and beacon together read like another pair.
-    named, public = (len(part).to_bytes(8, "big") + part for part in parts)
-    commitment = hashlib.blake2b(named, key=secret, digest_size=32, person=_COMMIT).hexdigest()
-    # BLAKE2b keeps its key in the clear until more than a block has come: what draws must have another.
-    derived = hashlib.blake2b(named + public, key=secret, digest_size=32, person=_KEY).digest()
-    return _Key(hashlib.blake2b(key=derived, digest_size=8, person=_DRAW), commitment)
-
-
-def _fault_of(secret: Any) -> Exception | None:
-    """Return what is wrong with a secret, in words that do not show it."""
-    if secret is None:
-        return TypeError("secret is missing: without one, people can try ids until they like the answer")
+def _keyed(secret: Any, context: Any) -> Any:
+    """Return the keyed hash function of a context, or the error: raised here, it would show the secret."""
     if not isinstance(secret, (bytes, bytearray)):
-        return TypeError(f"secret must be bytes, got a {type(secret).__name__}")
+        return TypeError(f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}")
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
         return ValueError(
             f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "
             "secrets.token_bytes(32) makes a good one"
         )
-    return None
+    if not isinstance(context, str):
+        return TypeError(f"context must be text, got {type(context).__name__}")
+    if not context:
+        return ValueError("context is empty: name the decision, such as 'loans-2026'")
+    try:
+        about = context.encode()
+    except UnicodeEncodeError:
+        return ValueError(f"context: {context!r} cannot be encoded as UTF-8")
+    key = hashlib.blake2b(about, key=secret, digest_size=32, person=KEY_DOMAIN).digest()
+    return hashlib.blake2b(key=key, digest_size=8, person=DRAW_DOMAIN)
 
 
-def _mixture_of(model: Any) -> tuple[Any, Any]:
-    """Return what prepares the rows (or None) and the mixture classifier of a model."""
+def _draws(hasher: Any, codes: list[bytes]) -> Floats:
+    """Return u of each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
+    copied = hasher.copy
+
+    def digest(code: bytes) -> bytes:
+        state = copied()
+        state.update(code)
+        return bytes(state.digest())
+
+    bits = np.frombuffer(b"".join(map(digest, codes)), dtype=">u8")
+    u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return u
+
+
+def _parts_of(model: Any) -> tuple[Any, Any]:
+    """Return the steps of a model before its classifier (or None), and the classifier."""
     before, last = None, model
     if isinstance(model, Pipeline):
         before, last = model[:-1] if len(model) > 1 else None, model[-1]
@@ -391,84 +263,49 @@ def _mixture_of(model: Any) -> tuple[Any, Any]:
         raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
     if hasattr(last, "fit"):
         check_is_fitted(last)
-    drawable = isinstance(getattr(last, "ensemble_", None), MixtureEnsemble) and hasattr(last, "predict_with")
-    if not drawable:
+    ensemble = getattr(last, "ensemble_", None)
+    if not isinstance(ensemble, MixtureEnsemble) or not hasattr(last, "predict_with"):
         raise TypeError(
-            f"model: a {type(last).__name__} has no shares to draw from; a mixture of tailboost is needed "
-            "(AdaLPBoostClassifier, GroupDROBoostClassifier, RobustMixtureClassifier, …)"
+            f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
+            "AdaLPBoostClassifier or RobustMixtureClassifier"
         )
-    drawing = [m for m in last.ensemble_.drawing if last.ensemble_.weights[m] > 0]
+    drawing = [m for m in ensemble.drawing if ensemble.weights[m] > 0]
     if drawing:
         raise ValueError(
-            f"model: member {drawing[0]} itself draws its answer from probabilities, so that one draw does "
-            "not settle it; fit the model with shares=False"
+            f"model: candidate {drawing[0]} draws its own answers from probabilities, so one draw does not "
+            "determine the answer; fit the model with shares=False"
         )
     return before, last
 
 
 def _encoded(ids: Any) -> list[bytes]:
-    """Return ids in their one spelling, refusing what has none and what comes twice."""
-    is_array = hasattr(ids, "__array__")
-    if isinstance(ids, (str, bytes, bytearray)) or not (is_array or isinstance(ids, Sequence)):
-        raise TypeError(f"ids must be a sequence of ids, one per row, got a {type(ids).__name__}")
-    column = np.asarray(ids) if is_array else None
-    try:
-        if column is not None and column.dtype.kind == "S":
-            raise TypeError(f"ids: {_NUL_LOST}, got dtype {column.dtype}")
-        if column is not None and (column.ndim != 1 or column.dtype.kind not in _ID_DTYPES):
-            raise TypeError(
-                "ids must be text, integers or bytes, shape (n,); "
-                f"got dtype {column.dtype}, shape {column.shape}"
-            )
-        codes = [_code(value) for value in (ids if column is None else column.tolist())]
-    except TypeError:
-        refuse_missing(ids, "ids")  # says it better where that is why
-        raise
-    if len(set(codes)) < len(codes):
-        ((twice, _),) = Counter(codes).most_common(1)
+    """Return ids in UTF-8; refuse ids of other types, empty ids and duplicates."""
+    if isinstance(ids, (str, bytes)) or not (
+        hasattr(ids, "__array__") or isinstance(ids, (list, tuple, range))
+    ):
+        raise TypeError(f"ids must be a sequence of ids, one per row, got {type(ids).__name__}")
+    if np.ndim(ids) != 1:
+        raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
+    refuse_missing(ids, "ids")
+    codes = [_code(value) for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)]
+    ((most, times),) = Counter(codes).most_common(1) or [(b"", 0)]
+    if times > 1:
         raise ValueError(
-            f"ids must differ, but {twice[1:].decode(errors='backslashreplace')!r} comes more than once "
-            f"({len(codes) - len(set(codes)):,} of {len(codes):,} ids repeat another; 1 and '1' are one id)"
+            f"ids must differ, but {most.decode()!r} comes more than once ("
+            f"{len(codes) - len(set(codes)):,} of {len(codes):,} ids repeat another; 1 and '1' are one id)"
         )
     return codes
 
 
 def _code(value: Any) -> bytes:
-    """Return the one spelling of an id: what kind it is, then its bytes."""
-    kind = type(value)
-    if kind is str or isinstance(value, str):
-        code = _TEXT + _utf8(value, "ids")
-        if code.endswith(b"\0"):  # NumPy's arrays of text lose it: the same id would draw otherwise there
-            raise ValueError(f"ids: {value!r} ends in NUL, which arrays of text lose; strip it")
-    elif kind is int or _is_integer(value):
-        return b"%b%d" % (_TEXT, value)
-    elif isinstance(value, np.bytes_):
-        raise TypeError(f"ids: {_NUL_LOST}, got {value!r}")
-    elif isinstance(value, bytes):
-        code = _BYTES + value
-    else:
-        raise TypeError(
-            f"ids must be text, integers or bytes, got {value!r} of type {kind.__name__}; convert it to text"
-        )
-    if len(code) == 1:
-        raise ValueError("ids holds an empty id; every row needs one of its own")
-    return code
-
-
-def _is_integer(value: Any) -> bool:
-    # NumPy's durations are integers to isinstance, as Python's truth values are.
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
-
-
-def _utf8(text: str, name: str) -> bytes:
+    # Truth values and NumPy's durations are integers by type.
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
+        return b"%d" % value
+    if not isinstance(value, str):
+        raise TypeError(f"ids must be text or integers, got {value!r} of type {type(value).__name__}")
+    if not value or value.endswith("\0"):
+        raise ValueError(f"ids: {value!r} is empty or ends in NUL, which arrays of text lose")
     try:
-        return text.encode()
+        return value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name}: {text!r} holds half a character, which UTF-8 cannot express") from None
-
-
-def _recorded(values: ArrayLike, name: str, n: int) -> NDArray[Any]:
-    column = np.asarray(values)
-    if column.shape != (n,) or column.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be {n:,} numbers, one for each id; got {column.dtype}, {column.shape}")
-    return column
+        raise ValueError(f"ids: {value!r} cannot be encoded as UTF-8") from None

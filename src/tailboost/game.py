@@ -193,11 +193,10 @@ class TargetUnits(Units):
         return np.where(measured, losses, 0.0)
 
 
-def normalised(log_w: Floats) -> tuple[Floats, float]:
-    """Return weights that sum to 1 from their logarithms, and the logarithm of the sum before.
+def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
+    """Return weights proportional to e^log_w with sum 1, and the logarithm of the sum of e^log_w.
 
-    The logarithms are shifted by the largest, so that no weight overflows and not all vanish. SciPy's
-    ``logsumexp`` is slower for a thousand rows.
+    At least one entry must be above −∞. The entries are shifted by the largest, so that nothing overflows.
     """
     top = float(log_w.max())
     w: Floats = np.exp(log_w - top)
@@ -249,7 +248,7 @@ class Stop:
         return self.kind in (StopKind.TIME, StopKind.INTERRUPT)
 
 
-class Rule(Protocol[State]):
+class Player(Protocol[State]):
     """A weight player: frozen hyper-parameters and three pure functions."""
 
     def start(self, units: Units) -> State:
@@ -450,13 +449,13 @@ class Stopping:
 class Game(Generic[State]):
     """The state of a game: the player's state and the trace so far; `play` continues it."""
 
-    rule: Rule[State]
+    rule: Player[State]
     units: Units
     state: State
     trace: Trace
 
     @classmethod
-    def new(cls, rule: Rule[State], units: Units) -> Game[State]:
+    def new(cls, rule: Player[State], units: Units) -> Game[State]:
         """Set up a game that has not been played yet."""
         keep = units.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO
         return cls(rule, units, rule.start(units), Trace(unit_weights=[] if keep else None))

@@ -15,7 +15,7 @@ from tailboost._checks import check_length, check_number, check_weights, n_rows_
 from tailboost._steps import label_shares
 from tailboost._typing import Floats, Labels
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.rules.dro import MARGIN_LOSSES
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 

@@ -9,9 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.game import Units
 from tailboost.learners import StumpClassifier
-from tailboost.rules.additive import AdditiveState
-from tailboost.rules.ebboost import EBBoost
-from tailboost.rules.vada import VadaBoost, variance_cost
+from tailboost.rules.additive import AdditiveState, EBBoost, VadaBoost, variance_cost
 from tailboost.validation import round_significant
 
 ROUNDS = 200

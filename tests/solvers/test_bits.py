@@ -68,7 +68,8 @@ def test_pickle_and_copy(n_members):
 
 
 def test_memory_is_one_bit_per_loss():
-    assert BitLosses.from_rows(np.ones((64, 1000), dtype=bool)).nbytes == 64 * 1000 // 8
+    planes = BitLosses.from_rows(np.ones((64, 1000), dtype=bool)).planes()
+    assert sum(plane.nbytes for plane in planes) == 64 * 1000 // 8
 
 
 def test_bits_and_floats_and_packed_give_the_same_solution():
@@ -92,7 +93,7 @@ def test_real_losses_in_uint8_are_not_bits():
         (lambda: BitLosses(3).append([1, 0]), r"row must have shape \(3,\)"),
         (lambda: BitLosses(3).append([1, 0, 2]), "zeros and ones"),
         (lambda: BitLosses.from_rows([1, 0]), r"shape \(T, n\)"),
-        (lambda: as_losses(BitLosses(3)), "no hypothesis"),
+        (lambda: as_losses(BitLosses(3)), "no candidate"),
     ],
 )
 def test_bad_input(call, message):

@@ -127,7 +127,7 @@ def test_hands_over_and_says_so(monkeypatch):
     assert solution.method != "useless"
     check_mixture(solution, losses, 0.2, None)
     monkeypatch.setattr(mixture_module, "METHODS", (gives_up,))
-    with pytest.raises(SolverError, match=r"gap, 0\.\d+ is left.*n = 40, T = 5, alpha = 0.2"):
+    with pytest.raises(SolverError, match=r"gap: it is 0\.\d+, .*n = 40, T = 5, alpha = 0.2"):
         minimize_cvar_mixture(losses, 0.2, canonical=False)
 
 

@@ -193,7 +193,7 @@ def test_degenerate_pools(errors, means, corners, tail):
 
 
 def test_a_limit_below_every_mean_is_refused():
-    with pytest.raises(ValueError, match=r"no mixture has a mean loss of 0\.1: the least is 0\.3"):
+    with pytest.raises(ValueError, match=r"no mixture has a mean loss of 0\.1: the smallest is 0\.3"):
         least_worst_within([[0.2, 0.4]], [0.3], 0.1)
 
 

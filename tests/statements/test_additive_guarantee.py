@@ -15,7 +15,7 @@ from tailboost.combiners import Additive
 from tailboost.data import Rows
 from tailboost.game import Response, Units
 from tailboost.robustness import worst_case_loss
-from tailboost.rules.adaboost import AdaBoost
+from tailboost.rules.additive import AdaBoost
 
 LABELS = np.array(["a", "<b>", "c"])
 TREE = DecisionTreeClassifier(max_depth=2)

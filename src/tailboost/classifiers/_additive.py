@@ -27,7 +27,7 @@ from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
-from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.rules.additive import AdditivePlayer
 from tailboost.statements.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee, rates_of
 from tailboost.thresholds import RateTable
 from tailboost.validation import HELD_OUT, Scheme
@@ -54,7 +54,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """Return what the steps made small, and what bounds the errors on the rows fitted on."""
 
     @abstractmethod
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         """Return the weight player; parameters that depend on the data are set as attributes."""
 
     def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:

@@ -17,11 +17,10 @@ from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import CVaR, Mixture, WorstRow
 from tailboost.data import Problem
-from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units
+from tailboost.game import Player, Response, Stop, StopKind, Turn, Units
 from tailboost.learners.protocols import Averaging
-from tailboost.rules.entropic import EntropicLP, entropic_theory
+from tailboost.rules.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.statements.guarantee import (
     Bounds,
     entropic_bounds,
@@ -240,7 +239,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         )
         return Plan(units, self._rule(units), combiner)
 
-    def _rule(self, units: Units) -> Rule[Any]:
+    def _rule(self, units: Units) -> Player[Any]:
         if self.player == "hedge":
             return Hedge(eta_for(self.eta, units.count, self._most_rounds()), self.outlier_fraction)
         if self.player == "lp":
@@ -395,7 +394,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CVaRBoostClassifier._parameter_constraints,
         "n_estimators": CONSTRAINTS["n_estimators"],
     }
@@ -536,7 +535,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CVaRBoostClassifier._parameter_constraints,
         "n_estimators": CONSTRAINTS["n_estimators"],
     }
@@ -807,7 +806,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CVaRBoostClassifier._parameter_constraints,
         "n_estimators": CONSTRAINTS["n_estimators"],
     }

@@ -17,8 +17,7 @@ from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import RealWorstCase, WorstCase, critical_radius
-from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.rules.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 from tailboost.statements.additive_guarantee import ON_TRAINING, Cost, margin_bound

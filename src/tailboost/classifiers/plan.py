@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailboost.combiners import Combiner
-from tailboost.game import Rule, Stopping, Units
+from tailboost.game import Player, Stopping, Units
 from tailboost.validation import Demand
 
 
@@ -35,7 +35,7 @@ class Plan:
     """Everything that defines a classifier's game."""
 
     units: Units  # what gets weight
-    rule: Rule[Any]  # the weight player
+    rule: Player[Any]  # the weight player
     combiner: Combiner  # combines the hypotheses into one classifier
     demand: Demand | None = None  # how far a learner is grown; without a demand learners are fitted whole
 

@@ -18,10 +18,7 @@ from tailboost.combiners import AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import StumpClassifier
-from tailboost.rules.adaboost import AdaBoost
-from tailboost.rules.additive import Additive as AdditiveRule
-from tailboost.rules.ebboost import EBBoost
-from tailboost.rules.vada import VadaBoost
+from tailboost.rules.additive import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
 from tailboost.solvers.soft_margin import check_price
 from tailboost.statements.additive_guarantee import Cost, margin_bound
 from tailboost.validation import Scheme
@@ -191,7 +188,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)

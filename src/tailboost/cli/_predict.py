@@ -105,30 +105,19 @@ def decide(
     context: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="What is decided, such as loans-2026; by default the target's name."
+            metavar="TEXT", help="Name of the decision, such as loans-2026; by default the target's name."
         ),
     ] = None,
-    beacon: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            help="A random value that the public saw drawn after the commitment was published.",
-        ),
-    ] = "",
     escape_formulas: given.Escape = False,
     sep: given.Sep = ",",
 ) -> None:
-    """Draw a decision for each row by its id: id, prediction, the member that answered, and the number drawn.
+    """Draw a decision for each row by its id: id, prediction, the candidate that answered, and the draw.
 
-    Where the member passes a row on, the prediction is "person".
-
-    The same id gets the same draw in any file, order and process, as long as secret, context and
-    beacon are the same. The commitment that is printed ties secret and context down without telling the
-    secret: publish it before you decide, and before a beacon is drawn. When drawing is not acceptable, use
-    `tailboost predict`.
+    The prediction of a deferred row is "person". The same id gets the same draw in any file, order and
+    process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
     check_output("--out", out, model, data)
-    if identity in ("prediction", "member", "u", "deferred"):
+    if identity in ("prediction", "candidate", "u", "deferred"):
         raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
     if not os.environ.get(secret_env):
         # What was given is not repeated: it may be the secret itself.
@@ -139,9 +128,9 @@ def decide(
     stored = StoredModel.read(model)
     about = context if context is not None else stored.target
     if about is None:
-        raise BadInput("--context: this model does not say what its target was called; say what is decided")
+        raise BadInput("--context: this model does not name its target; give a name for the decision")
     with bad_input(f"{model}: "):
-        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), about, beacon)
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), about)
     with warnings_as_lines():
         later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
         ids = later.column(identity, "--id")
@@ -150,13 +139,13 @@ def decide(
             decisions = policy.decide(later.rows, ids, **told)
     answers = {
         identity: ids.to_numpy(),
-        "prediction": decisions.said,
-        "member": decisions.member,
+        "prediction": decisions.answers,
+        "candidate": decisions.candidate,
         "u": decisions.u,
     }
     if can_defer(stored.classifier):
         answers["deferred"] = decisions.deferred
     write_out(out, _table(answers, escape_formulas))
-    passed = f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
-    say(f"{len(decisions):,} decisions{passed}: {out}")
-    say(f"Context: {about}\nCommitment: {policy.commitment}")
+    deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
+    say(f"{len(decisions):,} decisions{deferred}: {out}")
+    say(f"Context: {about}")

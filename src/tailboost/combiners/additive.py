@@ -15,7 +15,7 @@ from tailboost.combiners.soft_margin import Choice, SoftMargin
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 from tailboost.learners.session import constant
-from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.rules.additive import AdditivePlayer
 from tailboost.solvers import BitLosses
 
 
@@ -34,7 +34,7 @@ class Additive:
 
     n_classes: int  # K
     # Rule of an additive classifier: the weight player, which knows the cost its steps lower.
-    rule: AdditiveRule
+    rule: AdditivePlayer
     heaviest: int  # class number of the best constant classifier
     # Whether only the rounds up to the one with the least error on the judged rows are kept.
     best_prefix: bool = False
@@ -88,7 +88,7 @@ class Additive:
         self._kept = [prefix for prefix in self._kept if prefix.rounds <= n_rounds]
         del self._said[n_rounds:]
         if self._wrong is not None and self._wrong.shape[0] > n_rounds:
-            self._wrong = self._wrong.select(members=np.arange(n_rounds))
+            self._wrong = self._wrong.select(candidates=np.arange(n_rounds))
 
     def settle(self, game: Game[Any]) -> AdditiveEnsemble:
         """Return the classifier of the rounds so far."""
@@ -97,7 +97,7 @@ class Additive:
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):
             answers = [self._said[t] for t in kept]
-            wrong = self._wrong.select(members=kept)
+            wrong = self._wrong.select(candidates=kept)
             self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
             weights, gap = self.choice.weights, self.choice.gap
             self._settled = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))

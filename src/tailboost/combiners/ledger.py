@@ -10,7 +10,7 @@ import numpy as np
 from tailboost import rates
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
-from tailboost.rules.outliers import keep
+from tailboost.rules.hedge import without_outliers
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
@@ -56,7 +56,7 @@ class Ledger:
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+        return replace(self, boosted=self.boosted.select(candidates=np.arange(n_rounds)))
 
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
@@ -70,7 +70,7 @@ class Ledger:
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
-        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
+        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
         for e in range(self.extras.shape[0]):
             pool = pool.append(self.extras.row(e))
         return pool
@@ -83,7 +83,7 @@ class Ledger:
         cumulative = np.zeros(len(self.rows.y))
         for s in range(t):
             cumulative += self.boosted.row(s)
-        return keep(self.rows.base, cumulative, self.outlier_fraction)
+        return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
 
     @property
     def whole(self) -> Ledger:

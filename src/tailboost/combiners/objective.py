@@ -12,7 +12,7 @@ from tailboost._typing import Floats
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
-from tailboost.solvers.bits import LossMatrix
+from tailboost.solvers.bits import PackedLosses
 from tailboost.thresholds import SPREAD
 
 # The families of rates whose largest has a name.
@@ -22,7 +22,7 @@ NAMED = {f"worst_{by}": rates.error(by=by) for by in ("class", "group", "cell")}
 class Tail(NamedTuple):
     """The losses whose worst tail an objective is, as the solvers take them."""
 
-    losses: Floats | LossMatrix  # (T + E, m) losses of the pool on rows or units
+    losses: Floats | PackedLosses  # (T + E, m) losses of the pool on rows or units
     alpha: float | None  # tail mass; None for the largest loss
     base: Floats | None  # base measure; None for a uniform one
 

@@ -48,8 +48,7 @@ TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
 class WorstClassBoostClassifier(GroupedBoostClassifier):
-    """Boosting that minimises the largest error of a class, group or cell, or satisfies a limit on each
-    error.
+    """Boosting that minimises the largest error of a class, group or cell, or limits each error.
 
     The game has at most ``n_estimators`` rounds. In each round Hedge weighs the subgroups: classes, groups or
     cells (class × group). The learner is fitted to these weights, and grows only until its weighted loss is
@@ -59,15 +58,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     There are two games:
 
     * ``class_loss="indicator"`` [1]_: the loss of a class is 1 if its error is at least ``max_error`` (1 − θ
-    in
-      the paper). The learner must satisfy ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class has an
+      in the paper). The learner must satisfy ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class has an
       error below ``max_error`` for more than half of the voters. The theorem does not bound the error of
       their majority vote: three voters that err on 40 % of a class each can be wrong on 60 % of it together.
-      `unit_errors_` and `bound_met_` report the measured errors.
+      `subgroup_errors_` and `limits_met_` report the measured errors.
     * ``class_loss="error"``: the loss of a class is its error, also for two classes and for groups. The
-    mixture
-      weights λ minimise the largest error on the selection data. The bound is about the randomised rule with
-      the label distribution `predict_shares`.
+      mixture weights λ minimise the largest error on the selection data. The bound is about the randomised
+      rule with the label distribution `predict_shares`.
 
     Parameters
     ----------

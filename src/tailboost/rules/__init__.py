@@ -1,27 +1,17 @@
-"""Weight players. A rule is a frozen dataclass with pure ``start``, ``weights``, ``update`` and ``gap``.
+"""Weight players: frozen dataclasses with pure ``start``, ``weights``, ``update`` and ``gap``."""
 
-Each rule lives in a module of its own, and is found there: a new one is listed nowhere.
-"""
+from tailboost.rules.additive import AdaBoost, EBBoost, VadaBoost
+from tailboost.rules.corrective import EntropicLP, TotallyCorrectiveLP
+from tailboost.rules.dro import RealWorstCase, WorstCase
+from tailboost.rules.hedge import Hedge
 
-from __future__ import annotations
-
-import inspect
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any
-
-from tailboost.game import Rule
-
-
-def _found() -> dict[str, type[Rule[Any]]]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
-    return {
-        cls.__name__: cls
-        for cls in classes
-        if cls.__module__.startswith(__name__) and Rule in cls.__mro__ and not inspect.isabstract(cls)
-    }
-
-
-globals().update(_found())
-__all__ = sorted(_found())
+__all__ = [
+    "AdaBoost",
+    "EBBoost",
+    "EntropicLP",
+    "Hedge",
+    "RealWorstCase",
+    "TotallyCorrectiveLP",
+    "VadaBoost",
+    "WorstCase",
+]

@@ -1,4 +1,4 @@
-"""Exact solvers for the games of boosting, each answer certified by its dual; no machine learning inside."""
+"""Exact solvers for the games of boosting. Each solution comes with a certificate from its dual."""
 
 from tailboost.solvers.bits import BitLosses
 from tailboost.solvers.entropic import EntropicSolution, entropic_weights
@@ -7,7 +7,6 @@ from tailboost.solvers.mixture import (
     minimize_cvar_mixture,
     mixture_path,
 )
-from tailboost.solvers.patterns import Patterns, count_patterns
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
@@ -19,12 +18,10 @@ __all__ = [
     "Curve",
     "EntropicSolution",
     "MixtureSolution",
-    "Patterns",
     "SoftMarginSolution",
     "SolverError",
     "WithinSolution",
     "WorstCaseSolution",
-    "count_patterns",
     "cvar",
     "cvar_weights",
     "entropic_weights",

@@ -1,4 +1,8 @@
-"""Loss matrices: zero-one losses as bits, real losses dense, and the few kernels every solver needs."""
+"""Loss matrices of candidates on units, packed as bits if the losses are zero or one.
+
+A unit is a row or a subgroup. All classes have the kernels that the solvers need: `combine`, `expectations`,
+`columns`, `covariance`, `select`, `keys` and `patterns`.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +16,31 @@ from tailboost._numbers import base_measure, finite
 from tailboost._typing import Bytes, Floats, Ints, Mask
 from tailboost.solvers.words import distinct_words
 
-#: BITS[b, j] is bit j of the byte b: one byte holds the losses of eight hypotheses on one unit.
+#: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
 BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
 
-
-#: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
+#: Units per block when bits are unpacked. A block of 100 candidates takes a few MB.
 BLOCK = 4096
-#: Units per block when bits are looked up: what belongs to a block stays in the cache.
+#: Units per block when bits are looked up, so that a block fits the processor's cache.
 CACHED = 32768
-#: Units that tell different hypotheses apart, nearly always.
-TOLD_APART = 65536
-#: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
+#: Units from which `BitLosses.keys` computes the key of a candidate.
+KEY_UNITS = 65536
+#: Number of units above which a rough covariance is computed in single precision. It only steers Newton
+#: steps.
 SINGLE = 2048
 
 
 class BitLosses:
-    """Zero-one losses of T hypotheses on n units, one bit each.
+    """Zero-one losses of T candidates on n units, one bit each.
 
-    Eight hypotheses share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
-    n`` bits and a new hypothesis costs n bytes of work. Objects are immutable: `append` returns a new object
+    Eight candidates share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
+    n`` bits and a new candidate costs n bytes of work. Objects are immutable. `append` returns a new object
     that shares the full planes of the old one.
 
     Parameters
     ----------
     n : int
-        Number of units; the new object holds no hypothesis.
+        Number of units. The new object holds no candidate.
     """
 
     def __init__(self, n: int) -> None:
@@ -57,16 +61,8 @@ class BitLosses:
             out = out.append(row)
         return out
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[BitLosses]) -> Self:
-        """Put the units of several objects with the same number of hypotheses one after the other."""
-        if not parts or len({len(part) for part in parts}) > 1:
-            raise ValueError(f"parts must have the same number of hypotheses, got {[len(p) for p in parts]}")
-        planes = tuple(np.concatenate(plane) for plane in zip(*(p.planes() for p in parts), strict=True))
-        return cls(sum(part.shape[1] for part in parts))._with(planes, len(parts[0]))
-
     def append(self, row: npt.ArrayLike) -> Self:
-        """Return the losses with one more hypothesis; this object is unchanged.
+        """Return the losses with one more candidate; this object is unchanged.
 
         Parameters
         ----------
@@ -95,7 +91,7 @@ class BitLosses:
 
     @classmethod
     def restored(cls, n: int, rows: int, planes: Sequence[Bytes]) -> Self:
-        """Return the losses of ``rows`` hypotheses on n units with these `planes`, which are copied."""
+        """Return the losses of ``rows`` candidates on n units from copies of their `planes`."""
         return cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
 
     def __repr__(self) -> str:
@@ -106,31 +102,26 @@ class BitLosses:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, n): hypotheses, units."""
+        """(T, n): candidates, units."""
         return self._rows, self._n
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory the bits take."""
-        return sum(plane.nbytes for plane in self._planes)
-
     def planes(self) -> tuple[Bytes, ...]:
-        """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of hypothesis 8k + j."""
+        """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of candidate 8k + j."""
         return self._planes
 
     def row(self, t: int) -> Mask:
-        """Losses of hypothesis t, shape (n,)."""
+        """Return the losses of candidate t, shape (n,)."""
         t = range(self._rows)[t]
         bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
         return bit
 
     def toarray(self) -> Mask:
-        """All losses as booleans, shape (T, n)."""
+        """Return all losses as booleans, shape (T, n)."""
         return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(self.shape)
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
-        """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
-        # Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane.
+        """Return the loss of each unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
+        # Each table holds the sums of λ over all subsets of the eight candidates of a plane.
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
         tables = padded.reshape(-1, 8) @ BITS.T
@@ -144,12 +135,12 @@ class BitLosses:
         return out
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
-        """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
+        """Return the expected loss of each candidate: ⟨w, ℓ^t⟩, shape (T,)."""
         weights, planes = np.asarray(w, dtype=float), self._planes
-        units = np.flatnonzero(weights != 0)  # of booleans it is several times faster
+        units = np.flatnonzero(weights != 0)
         if units.size < 0.5 * weights.size:
             weights, planes = weights[units], tuple(plane[units] for plane in planes)
-        # A histogram of the bytes of every plane: how much weight lies on each set of eight losses.
+        # The histogram of a plane's bytes gives the weight of each set of eight losses.
         sums = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
             block = slice(start, start + CACHED)
@@ -158,29 +149,29 @@ class BitLosses:
         return (sums @ BITS).ravel()[: self._rows]
 
     def means(self, base: npt.ArrayLike | None = None) -> Floats:
-        """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
+        """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
         return self.expectations(base_measure(base, self._n))
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Losses of some units in the smallest type that holds them, shape (len(units), T)."""
+        """Return the losses of some units as bytes, shape (len(units), T)."""
         index = np.asarray(units)
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows]
 
     def columns(self, units: npt.ArrayLike) -> Floats:
-        """Losses of some units, dense, shape (len(units), T)."""
+        """Return the losses of some units as floats, shape (len(units), T)."""
         return self.raw_columns(units).astype(float)
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
+        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
 
         Parameters
         ----------
-        d : ndarray of shape (m,)
+        d : ndarray of shape (n,)
             Weights of the units, ≥ 0.
         rough : int ≥ 0, optional
-            Where that will do to steer a step: in single precision for many units and, unless it is 0,
-            estimated from that number of units.
+            If given, the result only steers a step: many units are summed in single precision. A positive
+            number also estimates the sum from a sample of this many units.
 
         Returns
         -------
@@ -188,60 +179,60 @@ class BitLosses:
         """
         return _covariance(self, d, rough)
 
-    def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
-        """Select hypotheses and units by integer indices or boolean masks."""
+    def select(self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
+        """Select candidates and units by integer indices or boolean masks."""
         out = self
         if units is not None:
             chosen = np.asarray(units)
             n = int(chosen.sum()) if chosen.dtype == np.bool_ else chosen.size
             out = type(self)(n)._with(tuple(plane[chosen] for plane in self.planes()), self._rows)
-        if members is not None:
+        if candidates is not None:
             picked = type(self)(out._n)
-            for t in np.arange(self._rows)[np.asarray(members)]:
+            for t in np.arange(self._rows)[np.asarray(candidates)]:
                 picked = picked.append(out.row(int(t)))
             out = picked
         return out
 
     def keys(self) -> list[Any]:
-        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
-        step = self._n // TOLD_APART + 1
+        """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
+        step = self._n // KEY_UNITS + 1
         packed = np.stack([_words(self.row(t)[::step]) for t in range(self._rows)])
         salt = np.random.default_rng(0).integers(2**64, size=packed.shape[1], dtype=np.uint64)
         return [int(key) for key in (packed * (salt | np.uint64(1))).sum(axis=1)]
 
     def patterns(self) -> tuple[Ints, Ints]:
-        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
         return distinct_words(self.planes(), self._rows)
 
 
 def _words(units: Mask) -> npt.NDArray[np.uint64]:
-    """Pack booleans into words of 64."""
+    """Pack booleans into words of 64 bits."""
     words = np.zeros(-(-units.size // 64), dtype=np.uint64)
     words.view(np.uint8)[: -(-units.size // 8)] = np.packbits(units)
     return words
 
 
 class DenseLosses:
-    """Real losses of T hypotheses on n units, with the kernels of `BitLosses`."""
+    """Real losses of T candidates on n units, with the kernels of `BitLosses`."""
 
     def __init__(self, array: Floats) -> None:
         self.array = array
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, n): hypotheses, units."""
+        """(T, n): candidates, units."""
         return self.array.shape[0], self.array.shape[1]
 
     def row(self, t: int) -> Floats:
-        """Losses of hypothesis t, shape (n,)."""
+        """Return the losses of candidate t, shape (n,)."""
         return self.array[t]
 
     def append(self, row: npt.ArrayLike) -> DenseLosses:
-        """Return the losses with one more hypothesis; this object is unchanged."""
+        """Return the losses with one more candidate; this object is unchanged."""
         return DenseLosses(np.vstack([self.array, np.asarray(row, dtype=float)]))
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
-        """Σ_t λ_t ℓ^t, shape (n,)."""
+        """Return Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
         used = np.flatnonzero(weights)
         if used.size < 0.5 * weights.size:
@@ -249,21 +240,21 @@ class DenseLosses:
         return weights @ self.array
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
-        """⟨w, ℓ^t⟩, shape (T,)."""
+        """Return ⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
 
     def means(self, base: npt.ArrayLike | None = None) -> Floats:
-        """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
+        """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
         return self.expectations(base_measure(base, self.shape[1]))
 
     def raw_columns(self, units: npt.ArrayLike) -> Floats:
-        """Losses of some units, shape (len(units), T)."""
+        """Return the losses of some units, shape (len(units), T)."""
         return np.ascontiguousarray(self.array[:, np.asarray(units)].T)
 
     columns = raw_columns
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; as for `BitLosses`."""
+        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, as `BitLosses.covariance`."""
         if d.size > SINGLE:
             return _covariance(self, d, rough)
         total = d.sum()
@@ -271,18 +262,20 @@ class DenseLosses:
         centred = centred * np.sqrt(d)
         return centred @ centred.T
 
-    def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> DenseLosses:
-        """Select hypotheses and units by integer indices or boolean masks."""
-        array = self.array if members is None else self.array[np.asarray(members)]
+    def select(
+        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+    ) -> DenseLosses:
+        """Select candidates and units by integer indices or boolean masks."""
+        array = self.array if candidates is None else self.array[np.asarray(candidates)]
         return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
 
     def keys(self) -> list[Any]:
-        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        """Return a key for each candidate. Equal losses have equal keys; different losses rarely do."""
         some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
         return [row.tobytes() for row in some]
 
     def patterns(self) -> tuple[Ints, Ints]:
-        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
         key = np.zeros(self.array.shape[1], dtype=np.uint64)
         rng = np.random.default_rng(0)
         for row in self.array:
@@ -296,65 +289,65 @@ class DenseLosses:
 
 
 class ShiftedLosses:
-    """Zero-one losses (T, n) times ``scale``, plus a ``shift`` of each hypothesis; nothing is made dense."""
+    """Zero-one losses (T, n) times ``scale``, plus a ``shift`` for each candidate; the bits stay packed."""
 
     def __init__(self, bits: BitLosses, shift: Floats, scale: float = 1.0) -> None:
         self.bits, self.shift, self.scale = bits, shift, scale
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, n): hypotheses, units."""
+        """(T, n): candidates, units."""
         return self.bits.shape
 
     def row(self, t: int) -> Floats:
-        """Losses of hypothesis t, shape (n,)."""
+        """Return the losses of candidate t, shape (n,)."""
         return self.scale * self.bits.row(t) + self.shift[t]
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
-        """Σ_t λ_t ℓ^t, shape (n,)."""
+        """Return Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
         return self.scale * self.bits.combine(weights) + float(weights @ self.shift)
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
-        """⟨w, ℓ^t⟩, shape (T,)."""
+        """Return ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
         return self.scale * self.bits.expectations(weights) + self.shift * weights.sum()
 
     def raw_columns(self, units: npt.ArrayLike) -> Floats:
-        """Losses of some units, shape (len(units), T)."""
+        """Return the losses of some units, shape (len(units), T)."""
         return self.scale * self.bits.columns(units) + self.shift
 
     columns = raw_columns
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """As for `BitLosses`: what is added to all losses of a hypothesis has no part in it."""
+        """Return the covariance of the losses, as `BitLosses.covariance`; the shifts do not change it."""
         return self.scale**2 * self.bits.covariance(d, rough)
 
     def select(
-        self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
     ) -> ShiftedLosses:
-        """Select hypotheses and units by integer indices or boolean masks."""
-        shift = self.shift if members is None else self.shift[np.asarray(members)]
-        return ShiftedLosses(self.bits.select(members, units), shift, self.scale)
+        """Select candidates and units by integer indices or boolean masks."""
+        shift = self.shift if candidates is None else self.shift[np.asarray(candidates)]
+        return ShiftedLosses(self.bits.select(candidates, units), shift, self.scale)
 
     def keys(self) -> list[Any]:
-        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        """Return a key for each candidate. Equal losses have equal keys; different losses rarely do."""
         return list(zip(self.bits.keys(), self.shift.tolist(), strict=True))
 
     def patterns(self) -> tuple[Ints, Ints]:
-        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
         return self.bits.patterns()
 
 
-def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
+def _covariance(losses: PackedLosses, d: Floats, rough: int | None) -> Floats:
     units = np.flatnonzero(d != 0)
-    n_members = losses.shape[0]
+    n_candidates = losses.shape[0]
     if not units.size:
-        return np.zeros((n_members, n_members))
+        return np.zeros((n_candidates, n_candidates))
     used = d[units]
     total = float(used.sum())
     if rough and units.size > rough:
-        # Systematic draws in proportion to d, so that all weigh the same.
+        # Systematic sampling in proportion to d gives all sampled units the same weight.
         drawn = (np.arange(rough) + 0.5) / rough
         if used.min() == used.max():
             units = units[(drawn * units.size).astype(np.intp)]
@@ -369,7 +362,7 @@ def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
         moment = common.diagonal()
         return (common - np.outer(moment, moment) / units.size) * (total / units.size)
     dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
-    gram = np.zeros((n_members, n_members))
+    gram = np.zeros((n_candidates, n_candidates))
     mean = (losses.expectations(d) / total).astype(dtype)
     root = np.sqrt(used).astype(dtype)[:, None]
     for start in range(0, units.size, BLOCK):
@@ -381,7 +374,7 @@ def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
 
 
 def _common(losses: BitLosses, units: Ints) -> Floats:
-    """Count the losses that every two hypotheses have in common among some units, shape (T, T)."""
+    """Count the losses that each pair of candidates has in common among some units, shape (T, T)."""
     out = np.zeros((len(losses), len(losses)))
     for start in range(0, units.size, BLOCK):
         columns = losses.raw_columns(units[start : start + BLOCK]).astype(np.float32)
@@ -390,11 +383,11 @@ def _common(losses: BitLosses, units: Ints) -> Floats:
 
 
 Losses = npt.ArrayLike | BitLosses | DenseLosses | ShiftedLosses
-LossMatrix = BitLosses | DenseLosses | ShiftedLosses
+PackedLosses = BitLosses | DenseLosses | ShiftedLosses
 
 
-def as_losses(losses: Losses) -> LossMatrix:
-    """Validate a (T, n) loss matrix: bits for booleans and uint8 zeros and ones, dense for everything else.
+def as_losses(losses: Losses) -> PackedLosses:
+    """Validate a (T, n) loss matrix: booleans and uint8 zeros and ones become bits, other numbers floats.
 
     Raises
     ------
@@ -405,7 +398,7 @@ def as_losses(losses: Losses) -> LossMatrix:
         return losses
     if isinstance(losses, BitLosses):
         if not losses.shape[0]:
-            raise ValueError("losses holds no hypothesis: T must be at least 1")
+            raise ValueError("losses holds no candidate: T must be at least 1")
         return losses
     array = np.asarray(losses)
     if array.ndim != 2 or not array.size:
@@ -415,8 +408,8 @@ def as_losses(losses: Losses) -> LossMatrix:
     return DenseLosses(finite(array, "losses"))
 
 
-def members_of(start: npt.ArrayLike | None, size: int) -> Floats:
-    """Return a starting point on the simplex of ``size`` members; a shorter one is padded with zeros.
+def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
+    """Return a mixture of ``size`` candidates; a shorter start is padded with zeros.
 
     Raises
     ------

@@ -1,23 +1,22 @@
-"""Entropic weights: the totally corrective rule with a penalty on the distance from p.
+"""Entropic weights: the totally corrective player with a penalty on the distance from p.
 
     min_w γ + (1/β) Σ w_i log(w_i/p_i)   s.t.  ⟨w, ℓ^s⟩ ≥ 1 − γ for all s,  w ∈ Δ,  w_i ≤ p_i/α
 
-This is regularised α-LPBoost (Warmuth et al. 2008; Zhai et al. 2021, equation 8, with the
-sign of the constraint corrected). Its dual is min_{λ ∈ Δ_T} F(λ) of `tailboost.solvers.regularized`,
-with T variables for any number of units; the optimum is 1 − F.
+This is regularised α-LPBoost (Warmuth et al. 2008; Zhai et al. 2021, equation 8, with the sign of the
+constraint corrected). Its dual is min_{λ ∈ Δ_T} F(λ) of `tailboost.solvers.regularized`, with T variables for
+any number of units. The optimum is 1 − F.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number
 from tailboost._typing import Floats
-from tailboost.solvers.bits import Losses, members_of
+from tailboost.solvers.bits import Losses, starting_mixture
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.regularized import Entropic, divergence, newton
 from tailboost.solvers.tail_game import TailGame, feasible
@@ -25,7 +24,7 @@ from tailboost.solvers.tail_game import TailGame, feasible
 
 @dataclass(frozen=True)
 class EntropicSolution:
-    """Weights of the regularised rule and their certificate.
+    """Weights of the regularised player and their certificate.
 
     Attributes
     ----------
@@ -40,9 +39,9 @@ class EntropicSolution:
     gap : float
         ``value - dual_value``.
     n_iter : int
-        Steps of the method that solved it.
+        Steps of the method.
     method : str
-        "newton", "newton-path" (through smaller β) or "interior-point".
+        "newton" or "interior-point".
     """
 
     unit_weights: Floats
@@ -63,20 +62,20 @@ def entropic_weights(
     *,
     start: npt.ArrayLike | None = None,
 ) -> EntropicSolution:
-    """Weights of regularised α-LPBoost for the losses of all rounds so far.
+    """Return the unit weights of regularised α-LPBoost for the losses of all rounds.
 
     Parameters
     ----------
     losses : array-like of shape (T, n) or BitLosses
-        Loss of every hypothesis on every unit.
+        Loss of each candidate on each unit.
     alpha : float
         Tail mass in (0, 1].
     beta : float
-        Strength of the game against the penalty, positive: 0 is p, ∞ the totally corrective rule.
+        Inverse strength of the penalty, positive: β → 0 gives p; β → ∞ gives the totally corrective weights.
     base : array-like of shape (n,), optional
         Base measure; uniform by default.
     start : array-like of shape (≤ T,), optional
-        Mixture to start from, for instance those of the round before.
+        Initial mixture, for example the multipliers of the previous round.
 
     Returns
     -------
@@ -91,7 +90,7 @@ def entropic_weights(
     """
     beta = check_number(beta, "beta", 0)
     problem = TailGame.build(losses, alpha, base)
-    first = problem.reduce_mixture(members_of(start, problem.full.shape[0]))
+    first = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
     for method in METHODS:
         solution = _certify(problem, beta, *method(problem, beta * problem.scale, first))
@@ -103,8 +102,8 @@ def entropic_weights(
     raise problem.error("entropic_weights", best.gap, problem.tolerance(best.value))
 
 
-#: Gap the methods aim at, on the reduced problem (losses in [0, 1]). It is at least KL(w ‖ w*)/β, so the
-#: weights are right to √(β · gap/2), 7e-6 at β = 100: learners see 16 bits of them.
+#: Target gap on the reduced problem (losses in [0, 1]). The gap bounds KL(w ‖ w*)/β, so the error of the
+#: weights is at most √(β · gap/2): 7e-6 at β = 100.
 _TARGET = 1e-12
 
 
@@ -113,30 +112,20 @@ def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, F
     return solution.lam, solution.w, solution.n_iter, "newton"
 
 
-def _by_path(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
-    lam, steps = start, 0
-    for part in np.geomspace(min(1.0, beta), beta, 10):
-        solution = newton(
-            problem.losses, Entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
-        )
-        lam, steps = solution.lam, steps + solution.n_iter
-    return lam, solution.w, steps, "newton-path"
-
-
 def _by_interior_point(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
     solution = interior_point(problem.losses, problem.cap, 1e-12, p=problem.p, beta=beta)
     lam = solution.lam / solution.lam.sum()
     return lam, feasible(solution.w, problem.cap), solution.n_iter, "interior-point"
 
 
-#: Fastest first; each hands over to the next if it leaves a gap.
-METHODS = (_by_newton, _by_path, _by_interior_point)
+#: Methods, fastest first. The next one is tried if a gap remains.
+METHODS = (_by_newton, _by_interior_point)
 
 
 def _certify(
     problem: TailGame, beta: float, lam: Floats, w: Floats, n_iter: int, method: str
 ) -> EntropicSolution:
-    """Evaluate both objectives: that of w on the full problem, and its lower bound 1 − F(λ)."""
+    """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ)."""
     weights = problem.expand(w)
     penalty = divergence(w, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty

@@ -1,9 +1,9 @@
-"""Interior point on all units: the robust method for the mixture LP and its entropic version.
+"""Interior point method on all units, for the mixture program and its entropic version.
 
     max_{w, ρ}  ρ − (1/β) Σ w_i log(w_i/p_i)   s.t.  Lw − ρ = s ≥ 0,  Σ w = 1,  0 ≤ w ≤ c      (β = ∞: the LP)
 
-Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
-eliminating everything but λ leaves T × T normal equations for any number of units.
+This is the predictor-corrector method of Mehrotra (1992). The multipliers are λ (of s), η (of Σ w = 1), x and
+y (of the bounds). Eliminating all unknowns except λ leaves T × T normal equations for any number of units.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from tailboost._typing import Floats, Mask
-from tailboost.solvers.bits import LossMatrix
+from tailboost.solvers.bits import PackedLosses
 
 MAX_ITER = 150
-#: Complementarity gap to begin with from a mixture that is nearly optimal.
+#: Initial complementarity gap if the starting mixture is nearly optimal.
 NEAR = 1e-3
-#: Added to the unit diagonal of the normal equations.
+#: Ridge on the unit diagonal of the normal equations.
 RIDGE = 1e-14
 
 
 class InteriorPoint(NamedTuple):
-    """Mixture λ (T,), weights w (n,), and which units and members are off their bounds in some optimum."""
+    """Mixture λ (T,), weights w (n,), and masks of units and candidates off their bounds in an optimum."""
 
     lam: Floats
     w: Floats
     tied: Mask
-    members: Mask
+    candidates: Mask
     n_iter: int
 
 
-class _Point(NamedTuple):
-    """Where the method stands: w, c − w, s, ρ and their multipliers x, y, λ, η; with λL and Lw."""
+class _Iterate(NamedTuple):
+    """Current w, c − w, s, ρ and their multipliers x, y, λ, η; with λL and Lw."""
 
     w: Floats
     room: Floats
@@ -56,7 +56,7 @@ class _Point(NamedTuple):
 
     @property
     def infeasible(self) -> Floats:
-        """How far s is from Lw − ρ."""
+        """Residual of s = Lw − ρ."""
         return self.g - self.rho - self.s
 
 
@@ -70,8 +70,8 @@ class _Direction(NamedTuple):
     eta: float
     rho: float
 
-    def lengths(self, at: _Point, share: float, together: bool) -> tuple[float, float]:
-        """Primal and dual step: a share of the way to the nearest bound, and at most 1."""
+    def lengths(self, at: _Iterate, share: float, together: bool) -> tuple[float, float]:
+        """Return the primal and dual step: ``share`` of the way to the nearest bound, at most 1."""
         to_bounds = (_step(at.w, self.w), _step(at.room, -self.w), _step(at.s, self.s))
         primal = share * min(*to_bounds, 1 / share)
         dual = share * min(_step(at.x, self.x), _step(at.y, self.y), _step(at.lam, self.lam), 1 / share)
@@ -82,8 +82,8 @@ class _Direction(NamedTuple):
 class _NormalEquations:
     """Newton's equations at a point, reduced to λ and factored."""
 
-    losses: LossMatrix
-    at: _Point
+    losses: PackedLosses
+    at: _Iterate
     mass: float
     stationarity: Floats
     inverse: Floats
@@ -95,7 +95,7 @@ class _NormalEquations:
 
     @classmethod
     def of(
-        cls, losses: LossMatrix, at: _Point, mass: float, p: Floats | None, beta: float
+        cls, losses: PackedLosses, at: _Iterate, mass: float, p: Floats | None, beta: float
     ) -> _NormalEquations | None:
         """Return the equations, or None where rounding has made them singular."""
         marginal = 0.0 if p is None else (np.log(at.w / p) + 1.0) / beta
@@ -109,7 +109,7 @@ class _NormalEquations:
         matrix = losses.covariance(inverse)
         diagonal = np.diag_indices(len(at.lam))
         matrix[diagonal] += at.s / at.lam
-        # Brought to a unit diagonal, so that the ridge is small beside members in use and others alike.
+        # Scaled to a unit diagonal, so that the ridge is small for each candidate.
         scale = 1.0 / np.sqrt(matrix.diagonal())
         matrix *= scale * scale[:, None]
         matrix[diagonal] += RIDGE
@@ -120,7 +120,7 @@ class _NormalEquations:
         return cls(losses, at, mass, stationarity, inverse, total, mean, scale, factor, ones)
 
     def direction(self, cx: Floats, cy: Floats, cl: Floats) -> _Direction:
-        """Return the direction along which wx, (c − w)y and λs move by cx, cy, cl."""
+        """Return the direction that changes wx, (c − w)y and λs by cx, cy and cl."""
         w, room, s, x, y, lam = self.at.w, self.at.room, self.at.s, self.at.x, self.at.y, self.at.lam
         h = self.stationarity + cx / w - cy / room
         dh = self.inverse * h
@@ -137,7 +137,7 @@ class _NormalEquations:
 
 
 def interior_point(
-    losses: LossMatrix,
+    losses: PackedLosses,
     cap: Floats,
     tol: float,
     *,
@@ -153,17 +153,17 @@ def interior_point(
     ----------
     losses : (T, n) losses in [0, 1]
     cap : (n,) upper bounds c with Σ c > mass
-    start : (T,) a first mixture
-    p, beta : base measure and strength of the entropic term
-    fixed, mass : expected losses (T,) of units whose weights are fixed, and the weight left for the others
+    start : (T,) initial mixture
+    p, beta : base measure and inverse strength of the entropic term
+    fixed, mass : expected losses (T,) of units whose weights are fixed, and the remaining weight
     """
-    # Σ w bounds every weight, so a cap above it only leaves room.
+    # No weight exceeds Σ w, so larger caps have no effect.
     cap = np.minimum(cap, 2.0 * mass)
     at = _centre(losses, cap, start, fixed, mass)
     least, best, n_iter = np.inf, at, 0
     for iteration in range(1, MAX_ITER + 1):
         gap = at.gap
-        # From a near mixture the gap may be small before the conditions hold.
+        # With a given start, the gap may be small before the iterate is feasible.
         error = gap + float(np.abs(at.infeasible).max())
         if error < least:
             least, best, n_iter = error, at, iteration
@@ -177,27 +177,27 @@ def interior_point(
             break
         at = moved._replace(g=losses.expectations(moved.w) + fixed)
     if least > 1e3 * tol and start is not None:
-        # That was too near a start.
+        # The start was too close to the boundary.
         return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
-    # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
-    # Where all units are tied all x and y end at 0: what is small is then told by the gap.
+    # The central path ends at a strictly complementary solution: in each pair, one factor is much smaller.
+    # If all units are tied, x and y all end at 0, and the gap gives the scale.
     reach = max(float((best.x + best.y).mean()), float(np.sqrt(max(best.gap, 0.0))))
     tied = (best.w / cap > best.x / reach) & (best.room / cap > best.y / reach)
     return InteriorPoint(best.lam, best.w, tied, best.lam > best.s, n_iter)
 
 
 def _centre(
-    losses: LossMatrix, cap: Floats, start: Floats | None, fixed: Floats | float, mass: float
-) -> _Point:
-    """Return the centre for the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ, small c_i too."""
-    n_members = losses.shape[0]
-    lam = np.full(n_members, 1.0 / n_members) if start is None else 0.99 * start + 0.01 / n_members
+    losses: PackedLosses, cap: Floats, start: Floats | None, fixed: Floats | float, mass: float
+) -> _Iterate:
+    """Return the centred iterate of the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ."""
+    n_candidates = losses.shape[0]
+    lam = np.full(n_candidates, 1.0 / n_candidates) if start is None else 0.99 * start + 0.01 / n_candidates
     combined = losses.combine(lam)
-    mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_members)
+    mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_candidates)
 
     def shares(eta: Floats | float) -> Floats:
-        # μ/w − μ/(c − w) = η − l: w = c / (1 + t + √(1 + t²)), t = (η − l) c/(2μ), written without
-        # cancellation.
+        # μ/w − μ/(c − w) = η − l gives w = c / (1 + t + √(1 + t²)) with t = (η − l) c/(2μ), here written
+        # without cancellation.
         t = (eta - combined) * cap / (2 * mu)
         root = np.sqrt(1 + t**2) + np.abs(t)
         return np.where(t > 0, 1 / (1 + root), root / (1 + root))
@@ -209,11 +209,11 @@ def _centre(
     room = cap * shares(2 * combined - eta)
     s = mu / lam
     g = losses.expectations(w) + fixed
-    return _Point(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)
+    return _Iterate(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)
 
 
-def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool) -> _Point | None:
-    """Take Mehrotra's step; None where it has no length. Lw is left as it was."""
+def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool) -> _Iterate | None:
+    """Return the iterate after Mehrotra's step, with Lw not yet updated; None if the step has no length."""
     at = equations.at
     w, room, s, x, y, lam = at.w, at.room, at.s, at.x, at.y, at.lam
     mu = gap / (2 * w.size + lam.size)
@@ -231,7 +231,7 @@ def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool
     primal, dual = d.lengths(at, 0.995, together)
     if not np.isfinite(primal + dual) or max(primal, dual) < 1e-8:
         return None
-    return _Point(
+    return _Iterate(
         w=w + primal * d.w,
         room=room - primal * d.w,
         s=s + primal * d.s,
@@ -246,5 +246,5 @@ def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool
 
 
 def _step(value: Floats, change: Floats) -> float:
-    """Largest step in [0, 1] that keeps ``value`` non-negative."""
+    """Return the largest step in [0, 1] that keeps ``value`` non-negative."""
     return 1.0 / max(1.0, -float((change / value).min()))

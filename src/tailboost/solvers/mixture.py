@@ -1,4 +1,4 @@
-"""The mixture LP (3) and its dual (4): the mixture of least CVaR and the hardest weights, exactly.
+"""The mixture program (3) and its dual (4): the mixture with the smallest CVaR and the worst-case weights.
 
 min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t. w ∈ Δ, w_i ≤ p_i/α        (Zhai et al. 2021)
 """
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_alpha
 from tailboost._typing import Floats
-from tailboost.solvers.bits import DenseLosses, Losses, members_of
+from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
@@ -22,7 +22,7 @@ from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 from tailboost.solvers.working_set import by_newton
 
-#: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
+#: For α above this, the best single candidate is optimal to the last digits, because CVaR ≤ mean/α.
 ERM = 1 - 1e-11
 
 
@@ -37,13 +37,13 @@ class MixtureSolution:
     value : float
         CVaR_α of the mixture's losses, on all units.
     dual_value : float
-        min_t ⟨w, ℓ^t⟩ of ``unit_weights``: no mixture can be better.
+        min_t ⟨w, ℓ^t⟩ of ``unit_weights``, a lower bound for each mixture.
     gap : float
         ``value - dual_value``.
     unit_weights : ndarray of shape (n,)
         Optimal w of the dual: on the simplex, at most p_i/α.
     n_iter : int
-        Iterations of the method that solved it.
+        Iterations of the method.
     method : str
         "closed-form", "newton", "interior-point" or "highs".
     threshold : float
@@ -69,27 +69,27 @@ def minimize_cvar_mixture(
     start: npt.ArrayLike | None = None,
     canonical: bool = True,
 ) -> MixtureSolution:
-    """Mixture of hypotheses with the least CVaR, and the weights on units that prove it.
+    """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
-    Solves (3) and (4) above; with α ≤ min p it is the minimax problem min_λ max_i Σ_t λ_t ℓ_i^t, so that
-    classes or groups as units and their error rates as losses give the best mixture for the worst class or
-    group.
+    The function solves (3) and (4) above. If α ≤ min p, this is the minimax problem min_λ max_i Σ_t λ_t
+    ℓ_i^t. With classes or groups as units and error rates as losses, the result is the mixture with the
+    smallest error in the worst class or group.
 
     Parameters
     ----------
     losses : array-like of shape (T, n) or BitLosses
-        Loss of every hypothesis on every unit: booleans or uint8 zeros and ones (packed to bits), or any
-        finite numbers.
+        Loss of each candidate on each unit: booleans or uint8 zeros and ones (packed to bits), or any finite
+        numbers.
     alpha : float
         Tail mass in (0, 1].
     base : array-like of shape (n,), optional
         Base measure: non-negative weights or counts, normalised here; uniform by default.
     start : array-like of shape (≤ T,), optional
-        A mixture to start from, for instance the solution with fewer hypotheses or a near α.
+        Initial mixture, for example the solution with fewer candidates or a similar α.
     canonical : bool, default=True
-        Choose among several optima so that the answer does not depend on the method: the mixture with the
-        least mean loss under p, then a vertex that prefers earlier hypotheses; the weights closest to p in
-        the χ² distance ½ Σ (w_i − p_i)²/p_i.
+        Whether to select among several optima, so that the solution does not depend on the method. The
+        canonical mixture has the smallest mean loss under p, then it is a vertex that prefers earlier
+        candidates. The canonical weights are closest to p in the χ² distance ½ Σ (w_i − p_i)²/p_i.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
-    given = None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
+    given = None if start is None else problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     return _solve(problem, given, canonical)[0]
 
 
@@ -111,7 +111,7 @@ def minimize_cvar_mixture(
 def mixture_path(
     losses: Losses, alphas: Sequence[float] | Floats, base: npt.ArrayLike | None = None
 ) -> list[MixtureSolution]:
-    """Solutions of `minimize_cvar_mixture` for many α, with the losses opened once.
+    """Return the solutions of `minimize_cvar_mixture` for many α; the losses are prepared once.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def mixture_path(
         return []
     problem = TailGame.build(losses, levels[0], base)
     solutions: dict[int, MixtureSolution] = {}
-    near: Floats | None = None  # the solution at the α before is a start
+    near: Floats | None = None  # the solution at the previous α
     for i in np.argsort(levels)[::-1]:
         solutions[i], near = _solve(replace(problem, alpha=levels[i]), near, True)
     return [solutions[i] for i in range(len(levels))]
@@ -143,7 +143,7 @@ def mixture_path(
 
 def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[MixtureSolution, Floats]:
     """Return the solution, and its mixture in the reduced problem."""
-    optimum = _single_member(problem)
+    optimum = _single_candidate(problem)
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
     if canonical:
@@ -151,26 +151,26 @@ def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[Mi
     return _certify(problem, optimum), optimum.lam
 
 
-def _single_member(problem: TailGame) -> Optimum | None:
-    """Use the best member alone, if the worst tail of its losses proves that no mixture is better.
+def _single_candidate(problem: TailGame) -> Optimum | None:
+    """Return the best candidate alone, if the worst tail of its losses proves that no mixture is better.
 
-    This holds with one member, with one unit, at α = 1 and often at large α. The member has the least
-    mean loss of all mixtures and the weights are those closest to p, so both are canonical.
+    This is the case with one candidate, with one unit, at α = 1 and often at large α. The candidate has the
+    smallest mean loss and the weights are closest to p, so both are canonical.
     """
-    p, n_members = problem.p, problem.losses.shape[0]
+    p, n_candidates = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)
-    # Rounding must not decide between equal members.
+    # A tolerance keeps rounding from deciding between equal candidates.
     best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
-    lam = np.zeros(n_members)
+    lam = np.zeros(n_candidates)
     lam[best] = 1.0
     optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
     optimum.canonical = True
-    # This shortcut is exact, so it counts only with a gap at the level of rounding.
+    # The shortcut is accepted only if its gap is rounding.
     return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
-    """Try one method after the other until the gap is closed."""
+    """Try the methods in turn until the gap is closed."""
     best: Optimum | None = None
     for method in METHODS:
         optimum = method(problem, start)
@@ -190,7 +190,7 @@ def _by_interior_point(problem: TailGame, start: Floats | None) -> Optimum:
         solution.n_iter,
         "interior-point",
     )
-    optimum.tied, optimum.members = solution.tied, solution.members
+    optimum.tied, optimum.candidates = solution.tied, solution.candidates
     return optimum
 
 
@@ -203,7 +203,7 @@ def _by_highs(problem: TailGame, start: Floats | None) -> Optimum | None:
     return problem.optimum(lam / lam.sum(), w, 0, "highs")
 
 
-#: Fastest first; each hands over to the next if it leaves a gap.
+#: Methods, fastest first. The next one is tried if a gap remains.
 METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
     by_newton,
     _by_interior_point,
@@ -212,16 +212,16 @@ METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
-    """Both objectives of the full problem, from the weights that are returned."""
+    """Return the solution with both objectives of the full problem, computed from the returned weights."""
     w, lam = problem.expand(optimum.w), problem.expand_mixture(optimum.lam)
-    # They are those of the reduced problem, but for the rounding of real losses that were moved.
+    # Scaled real losses have rounding errors, so their objectives are computed again.
     value, dual_value, threshold = optimum.value, optimum.bound, optimum.threshold
     if isinstance(problem.full, DenseLosses):
         combined = problem.full.combine(lam)
         worst, threshold = tail(combined, problem.alpha, np.broadcast_to(problem.full_p, combined.shape))
         value, dual_value = float(worst @ combined), float(problem.full.expectations(w).min())
     gap = value - dual_value
-    # A negative gap would mean weights that are not feasible.
+    # A negative gap would show infeasible weights.
     if not abs(gap) <= problem.tolerance(value):
         raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
     return MixtureSolution(lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)

@@ -1,11 +1,10 @@
-"""Newton's method for the mixture LP with a strictly concave term in the weights.
+"""Newton's method for the mixture program with a strictly concave term in the weights.
 
     min_{λ ∈ Δ_T} F(λ),   F(λ) = max { ⟨w, Σ_t λ_t ℓ^t⟩ − R(w) : w ∈ Δ, w ≤ p/α }
 
-R is KL(w ‖ p)/β (`Entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`Quadratic`). F is convex with gradient Lw, and
-where the weights are strictly between their bounds they move with the loss, which gives the (generalised)
-Hessian: a covariance of the losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a
-true duality gap.
+R is KL(w ‖ p)/β (`Entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`Quadratic`). F is convex with gradient Lw. Weights
+strictly between their bounds move with the loss, which gives the generalised Hessian: a covariance of the
+losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a duality gap.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.solvers.bits import CACHED, SINGLE, LossMatrix
+from tailboost.solvers.bits import CACHED, SINGLE, PackedLosses
 from tailboost.solvers.tails import tail, tail_boundary
 
-#: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
+#: Number of units that estimate the Hessian while the gap is large; at least a sixteenth of the free units.
 ROUGH = 4096
 
 
-#: Slopes of F below this have no sign: the Newton step is taken as it is.
+#: Below this, a slope of F is rounding, and the full Newton step is taken.
 ROUNDING = 1e-13
 
 
-#: Share of the mass below which an excess that no longer falls is rounding.
+#: An excess below this fraction of the mass is rounding if it no longer falls.
 SETTLED = 1e-13
 
 
-#: Members that an active set method may let in or out for one step of Newton's: each is a factorisation.
-STEPS = 40
+#: Candidates that an active set method may let in or out for one step of Newton's: each is a factorisation.
+MOST_PIVOTS = 40
 
 
-#: Width of a bracket of the step, relative to it, that is narrow enough.
+#: Relative width at which the bracket of a step is narrow enough.
 KINK = 0.2
 
 
 class BestWeights(NamedTuple):
     """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
 
-    Losses outside the interval ``free`` put a weight at a bound.
+    Weights of losses outside the interval ``free`` are at a bound.
     """
 
     w: Floats
@@ -53,8 +52,8 @@ class BestWeights(NamedTuple):
     free: tuple[float, float]
 
 
-class Newton(NamedTuple):
-    """Mixture and its losses, weights, gap, number of Newton steps, and the interval with free weights."""
+class NewtonResult(NamedTuple):
+    """Mixture and its losses, weights, gap, number of Newton steps, and the interval of free weights."""
 
     lam: Floats
     combined: Floats
@@ -65,7 +64,7 @@ class Newton(NamedTuple):
 
 
 def divergence(w: Floats, p: Floats) -> float:
-    """KL(w ‖ p) for p > 0, exact to the last digits also where w is nearly p."""
+    """Return KL(w ‖ p) for p > 0, exact to the last digits also if w is nearly p."""
     excess = w / p - 1.0
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
@@ -73,7 +72,7 @@ def divergence(w: Floats, p: Floats) -> float:
 class Entropic:
     """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i}).
 
-    It stores where the capped losses began in the last call and starts the next search there.
+    The object stores the smallest capped loss of the last call and starts the next search there.
     """
 
     def __init__(self, p: Floats, alpha: float, beta: float) -> None:
@@ -82,20 +81,20 @@ class Entropic:
         self.guess = np.inf
 
     def __call__(self, combined: Floats) -> BestWeights:
-        """Maximise ⟨w, combined⟩ − R(w)."""
+        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
         p, beta, cap = self.p, self.beta, self.cap
         most = float(np.log(1.0 / self.alpha))
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
         reached = 1.0
         if reach > 600:
-            # From the boundary η of the tail, neither end of the exponential takes all others to zero.
+            # Exponents relative to the boundary η of the tail neither overflow nor all underflow.
             worst, top = tail(combined, self.alpha, p)
             reached = max(float(worst[combined <= top].sum()), 1e-300)
-        # Below, e^x is 0 to the last digit; above, a unit is capped.
+        # Below the range, e^x is 0 to the last digit; above, a unit is capped.
         exponent = np.clip(beta * (combined - top), -800.0, 600.0)
         w = p * np.exp(exponent)
-        # Units up to η take at least what they have in the tail, which gives a κ to the left of the solution.
+        # Units up to η get at least their weight in the tail, which gives a κ to the left of the solution.
         start = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
         capped, kappa = self._capped(exponent, w, start, (self.guess - top) * beta)
         w = kappa * np.where(capped, 0.0, w)
@@ -103,7 +102,7 @@ class Entropic:
         w = np.where(capped, cap, np.minimum(w, cap))
         w /= w.sum()
         if reach > 1e-2 and kappa > 0:
-            # log(w/p) is log κ + β (ℓ − top) where free and log 1/α where capped.
+            # log(w/p) is log κ + β (ℓ − top) for free units and log 1/α for capped ones.
             free = float(d.sum()) / beta
             penalty = (float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most) / beta
         else:
@@ -112,10 +111,11 @@ class Entropic:
         return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
     def _capped(self, exponent: Floats, w: Floats, kappa: float, guess: float) -> tuple[Mask, float]:
-        """Find the capped units and κ, from one to its left or from a guess where their exponents begin.
+        """Return the capped units and κ.
 
-        Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
-        ends. A Newton step from anywhere leads to the left, for instance from where the last losses left it.
+        Σ min(c, κ w) = 1 is concave in κ. Newton's method from the left only adds capped units, so it ends.
+        One Newton step from any point leads to the left, for example from the smallest capped loss of the
+        last call.
         """
         most = float(np.log(1.0 / self.alpha))
         kappa = max(kappa, self._kappa(exponent > guess, w) * (1 - 1e-12))
@@ -129,7 +129,7 @@ class Entropic:
         return capped, kappa
 
     def _kappa(self, capped: Mask, w: Floats) -> float:
-        """Find what the other weights are to be multiplied by if these units are capped."""
+        """Return the factor of the free weights if these units are capped."""
         rest = float(w @ ~capped)
         return max(1.0 - float(self.cap @ capped), 0.0) / rest if rest > 0 else 0.0
 
@@ -137,7 +137,7 @@ class Entropic:
 class Quadratic:
     """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass.
 
-    It stores θ/ε − 1 of the last call and starts the next search there.
+    The object stores θ/ε − 1 of the last call and starts the next search there.
     """
 
     def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
@@ -147,7 +147,7 @@ class Quadratic:
         self.guess: float | None = None
 
     def __call__(self, combined: Floats) -> BestWeights:
-        """Maximise ⟨w, combined⟩ − R(w)."""
+        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
         p, epsilon, scaled = self.p, self.epsilon, combined / self.epsilon
         self.guess = bottom = self._bottom(combined, scaled)
         w, d, penalty = np.empty_like(scaled), np.empty_like(scaled), 0.0
@@ -160,23 +160,23 @@ class Quadratic:
         d /= epsilon
         total = float(w.sum())
         if total == 0:
-            # ε is below the rounding of the losses: only the largest are left.
+            # If ε is below the rounding of the losses, only the largest losses have weight.
             w = np.where(scaled == scaled.max(), p, 0.0)
             total = float(w.sum())
         w *= self.mass / total
         return BestWeights(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + self.top)))
 
     def _bottom(self, combined: Floats, scaled: Floats) -> float:
-        """Find θ/ε − 1 by Newton on a monotone, piecewise linear function."""
+        """Return θ/ε − 1 by Newton's method on a monotone, piecewise linear function."""
         low, high = float(scaled.min()) - self.top, float(scaled.max())
         guess = self.guess
         if guess is None:
             guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
         bottom, before = min(max(guess, low), high), np.inf
         for _ in range(100):
-            total, slope = self._given(scaled, bottom)
+            total, slope = self._mass_at(scaled, bottom)
             excess = total - self.mass
-            # What is left of unequal weights is the rounding of their sum, which would go to and fro.
+            # The rounding of a sum of unequal weights would make the iteration oscillate.
             if abs(excess) >= before and abs(excess) < SETTLED * self.mass:
                 break
             before = abs(excess)
@@ -189,8 +189,8 @@ class Quadratic:
             bottom = new
         return bottom
 
-    def _given(self, scaled: Floats, bottom: float) -> tuple[float, float]:
-        """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
+    def _mass_at(self, scaled: Floats, bottom: float) -> tuple[float, float]:
+        """Return the mass of w at θ = ε (1 + ``bottom``), and the mass of the units between their bounds."""
         p, total, slope = self.p, 0.0, 0.0
         for block, q in self._densities(scaled, bottom):
             if self.even:
@@ -202,7 +202,7 @@ class Quadratic:
         return (p[0] * total, p[0] * slope) if self.even else (total, slope)
 
     def _densities(self, scaled: Floats, bottom: float) -> Iterator[tuple[slice, Floats]]:
-        """Yield w/p in blocks that stay in the cache; the next one overwrites the array."""
+        """Yield w/p in blocks that fit the cache; each block overwrites the previous one."""
         part = np.empty(min(CACHED, scaled.size))
         for start in range(0, scaled.size, CACHED):
             block = slice(start, start + CACHED)
@@ -212,7 +212,7 @@ class Quadratic:
 
 
 def newton(
-    losses: LossMatrix,
+    losses: PackedLosses,
     respond: Callable[[Floats], BestWeights],
     start: Floats,
     tol: float,
@@ -221,29 +221,29 @@ def newton(
     fixed: Floats | float = 0.0,
     share: float = 0.0,
     max_iter: int = 60,
-) -> Newton:
-    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot.
+) -> NewtonResult:
+    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
 
-    ``combined`` are the losses of ``start``, ``fixed`` expected losses (T,) of units whose weights are
-    settled; a gap of ``share`` of R(w) will do.
+    ``combined`` are the losses of ``start``. ``fixed`` are the expected losses (T,) of units whose weights
+    are fixed. A gap of ``share`` of R(w) is also accepted.
     """
     lam = start
     if combined is None:
         combined = losses.combine(start)
     response = respond(combined)
-    best: Newton | None = None
+    best: NewtonResult | None = None
     exact: Floats | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
-            best = Newton(lam, combined, response.w, gap, iteration, response.free)
+            best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
         stalled = gap > 0.5 * before and gap < ROUNDING**0.5
         if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
-        # An exact Hessian is reused while steps succeed and nearly the same units are free.
+        # An exact Hessian is used again while steps succeed and nearly the same units are free.
         if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
             free = int(np.count_nonzero(d != 0))
@@ -271,9 +271,10 @@ def _line_search(
     toward: Floats,
     drift: float,
 ) -> tuple[float, BestWeights]:
-    """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel.
+    """Return a step in [0, 1] at which the slope of F has halved, and the weights there.
 
-    ``drift`` is the slope's constant part, from units whose weights are settled.
+    Slopes are compared, because values of F cancel. ``drift`` is the constant part of the slope, from units
+    whose weights are fixed.
     """
     change = toward - combined
     initial = float(response.w @ change) + drift
@@ -290,21 +291,21 @@ def _line_search(
             high, slope_high = step, slope
         else:
             low, slope_low, response = step, slope, trial
-        # The minimum of pieces may be a kink, where no slope is small.
+        # The minimum may be a kink, at which no slope is small.
         if low > 0 and high - low <= KINK * high:
             break
-        # Regula falsi at first, kept away from the ends of the bracket; then bisection.
-        share = slope_low / (slope_low - slope_high) if trials < 2 else 0.5
-        step = low + (high - low) * float(np.clip(share, 0.1, 0.9))
+        # Two steps of regula falsi, away from the ends of the bracket; then bisection.
+        fraction = slope_low / (slope_low - slope_high) if trials < 2 else 0.5
+        step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))
     return low, response
 
 
 def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
-    Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
-    digits. Near the solution the support hardly changes: pivoting whole blocks of it finds the new one in a
-    few solves. Where that cycles, an active set method goes on from λ, one member at a time.
+    The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
+    support hardly changes, and block pivoting needs few solves. If block pivoting cycles, an active set
+    method starts from λ and changes one candidate at a time.
     """
     # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
     # it.
@@ -318,7 +319,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float
 
 
 def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints) -> Floats:
-    """Step d from λ to the stationary point with support ``inside``."""
+    """Return the step d from λ to the stationary point with support ``inside``."""
     d = -lam
     right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
     factor = cho_factor(proximal[np.ix_(inside, inside)], overwrite_a=True, check_finite=False)
@@ -353,7 +354,7 @@ def _block_pivoting(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, t
 
 def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
     x, support = lam.copy(), lam > 0
-    for _ in range(STEPS):
+    for _ in range(MOST_PIVOTS):
         inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
         try:
             d = _stationary(g, proximal, lam, inside, outside)
@@ -361,7 +362,7 @@ def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: 
             break
         candidate = lam + d
         if (candidate[inside] < 0).any():
-            # Towards it as far as the simplex goes.
+            # Move towards the stationary point up to the border of the simplex.
             shrinking = inside[candidate[inside] < 0]
             ratio = x[shrinking] / (x[shrinking] - candidate[shrinking])
             x = x + ratio.min() * (candidate - x)

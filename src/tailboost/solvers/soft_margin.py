@@ -1,4 +1,4 @@
-"""Soft margins (Rätsch, Onoda, Müller 2001): weights of given hypotheses by a linear or quadratic program.
+"""Soft margins (Rätsch, Onoda, Müller 2001): weights of given base models by a linear or quadratic program.
 
 RLP:  max ρ − Σ C_i ξ_i   s.t. Σ_t a_t m_it ≥ ρ − ξ_i, ξ ≥ 0, a ∈ Δ_T
 RQP:  min ‖a‖² + Σ C_i ξ_i   s.t. Σ_t a_t m_it ≥ 1 − ξ_i, ξ ≥ 0, a ≥ 0
@@ -15,35 +15,35 @@ import scipy.linalg
 
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number, check_weights
-from tailboost._typing import Floats as Float
+from tailboost._typing import Floats
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
 
 MAX_ITERATIONS = 100
-# Relative gap at which the interior point stops.
+# Relative gap at which the interior point method stops.
 TARGET = 1e-12
-# Share of the way to the boundary that a step may take.
+# Largest fraction of the way to the boundary that a step may take.
 DAMPING = 0.995
 
 
 @dataclass(frozen=True)
 class SoftMarginSolution:
-    """Optimal weights of the hypotheses and their certificate.
+    """Optimal weights of the base models and their certificate.
 
     Attributes
     ----------
     mixture : ndarray of shape (T,)
-        a ≥ 0, the weight of every hypothesis; for the linear program they sum to 1.
+        a ≥ 0, the weight of each base model; for the linear program they sum to 1.
     value, dual_value : float
-        The objective of RLP (maximised) or RQP (minimised) as printed above, and the bound its dual proves.
+        The objective of RLP (maximised) or RQP (minimised) as above, and the bound from its dual.
     gap : float
-        Their distance.
+        Distance between both.
     method : str
-        The method that solved it.
+        Name of the method.
     """
 
-    mixture: Float
+    mixture: Floats
     value: float
     dual_value: float
     gap: float
@@ -56,7 +56,7 @@ def check_price(C: float, total: float, loss: str) -> None:
     Raises
     ------
     ValueError
-        If it is the linear one and C < 1/total.
+        If the program is linear and C < 1/total.
     """
     if loss == "linear" and C * total < 1 - 1e-12:
         raise ValueError(
@@ -74,19 +74,19 @@ def soft_margin_weights(
     loss: str = "linear",
     n_classes: int = 2,
 ) -> SoftMarginSolution:
-    """Weights of hypotheses with the best soft margin.
+    """Return the weights of base models with the best soft margin.
 
     Parameters
     ----------
     wrong : array-like of shape (T, n) or BitLosses
-        Zero-one losses: the margins are m = 1 where a hypothesis is right, −1/(K−1) where it is wrong.
+        Zero-one losses. The margin m of a row is 1 if the base model is right and −1/(K−1) if it is wrong.
     C : float
         Price of a unit of slack, per unit of sample weight: C_i = C·sample_weight_i. For ``"linear"`` at
         least 1/Σ sample_weight.
     sample_weight : array-like of shape (n,), optional
         Non-negative; 1 by default.
     loss : {"linear", "quadratic"}
-        RLP, or RQP.
+        RLP or RQP.
     n_classes : int
         K.
 
@@ -103,8 +103,8 @@ def soft_margin_weights(
 
     Notes
     -----
-    RLP is the mixture LP: with ℓ = 1 where wrong and α = 1/(C Σ sample_weight), its value is
-    1 − K/(K−1) · min_a CVaR_α(Σ_t a_t ℓ^t). Below the least C the program is unbounded (α > 1).
+    RLP is the mixture program. With ℓ = 1 for wrong answers and α = 1/(C Σ sample_weight), its value is
+    1 − K/(K−1) · min_a CVaR_α(Σ_t a_t ℓ^t). Below the smallest allowed C, α > 1 and the program is unbounded.
     """
     if loss not in ("linear", "quadratic"):
         raise ValueError(f"loss must be 'linear' or 'quadratic', got {loss!r}")
@@ -120,21 +120,21 @@ def soft_margin_weights(
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
         return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
-    first, inverse = used.patterns()  # rows with equal losses of all hypotheses have equal slack
-    M: Float = 1.0 - spread * used.columns(first)
+    first, inverse = used.patterns()  # rows with equal losses have equal slack
+    M: Floats = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
-    found = _interior_point(M, prices)
-    tolerance = GAP * (1.0 + abs(found.value))
-    if found.gap > tolerance:
+    optimum = _interior_point(M, prices)
+    tolerance = GAP * (1.0 + abs(optimum.value))
+    if optimum.gap > tolerance:
         raise SolverError(
-            f"soft_margin_weights: the duality gap is {found.gap:.3g} where {tolerance:.3g} is allowed "
+            f"soft_margin_weights: the duality gap is {optimum.gap:.3g}, above {tolerance:.3g} "
             f"(n = {M.shape[0]}, T = {M.shape[1]})"
         )
-    return found
+    return optimum
 
 
-def _certified(M: Float, C: Float, a: Float, v: Float) -> SoftMarginSolution:
-    """Return the weights that follow from v, or a where it is better, with the bound that v proves."""
+def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution:
+    """Return the better of a and the weights that follow from v, with the bound from v."""
     v = np.clip(v, 0.0, C)
     best = 0.5 * np.maximum(M.T @ v, 0.0)
     dual_value = float(v.sum() - best @ best)
@@ -147,27 +147,29 @@ def _certified(M: Float, C: Float, a: Float, v: Float) -> SoftMarginSolution:
 
 
 @dataclass(frozen=True)
-class _Point:
-    """A point, or a direction: a with ν, slack s of the margins with v, ξ with μ = C − v.
+class _MarginPoint:
+    """A point or a direction: a with ν, slack s of the margins with v, ξ with μ = C − v.
 
     The products of the pairs are 0 at the optimum.
     """
 
-    a: Float
-    nu: Float
-    s: Float
-    v: Float
-    xi: Float
-    mu: Float
+    a: Floats
+    nu: Floats
+    s: Floats
+    v: Floats
+    xi: Floats
+    mu: Floats
 
     @property
     def complementarity(self) -> float:
         return float(self.a @ self.nu + self.s @ self.v + self.xi @ self.mu)
 
-    def moved(self, d: _Point, length: float) -> _Point:
-        return _Point(*(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)))
+    def moved(self, d: _MarginPoint, length: float) -> _MarginPoint:
+        return _MarginPoint(
+            *(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True))
+        )
 
-    def longest(self, d: _Point) -> float:
+    def longest(self, d: _MarginPoint) -> float:
         """Return the longest step, up to 1, that keeps a distance from the boundary."""
         ratios = [
             (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf)
@@ -176,17 +178,17 @@ class _Point:
         return float(min(1.0, DAMPING * min(ratios)))
 
 
-def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
+def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
     """Solve RQP for margins M of shape (n, T) and prices C of shape (n,).
 
-    Mehrotra's predictor and corrector; every step solves one T × T system.
+    Each step of Mehrotra's predictor-corrector method solves one T × T system.
     """
     T = M.shape[1]
-    scale = float(C.max())  # of the dual variables, so that C is at most 1 below
+    scale = float(C.max())  # of the dual variables, so that the scaled C is at most 1
     a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
     half = C / (2 * scale)
-    point = _Point(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
+    point = _MarginPoint(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
     best = _certified(M, C, a, half * scale)
     for _ in range(MAX_ITERATIONS):
         try:
@@ -202,7 +204,7 @@ def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
     return best
 
 
-def _step(M: Float, scale: float, at: _Point) -> _Point:
+def _step(M: Floats, scale: float, at: _MarginPoint) -> _MarginPoint:
     """Return the next point for the objective ‖a‖²/scale + C'ξ.
 
     Raises
@@ -217,12 +219,12 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
     matrix[np.diag_indices(len(at.a))] += 2 / scale + at.nu / at.a
     factor = scipy.linalg.cho_factor(matrix)
 
-    def direction(r_a: Float, r_s: Float, r_xi: Float) -> _Point:
-        """Newton's direction that takes a∘ν, s∘v and ξ∘μ down by these."""
+    def direction(r_a: Floats, r_s: Floats, r_xi: Floats) -> _MarginPoint:
+        """Return Newton's direction that lowers a∘ν, s∘v and ξ∘μ by these amounts."""
         h = r_xi / at.mu - r_s / at.v - feasibility
         da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / at.a)
         dv = D * (h - M @ da)
-        return _Point(
+        return _MarginPoint(
             a=da,
             nu=-(r_a + at.nu * da) / at.a,
             s=-(r_s + at.s * dv) / at.v,

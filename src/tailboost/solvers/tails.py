@@ -1,4 +1,4 @@
-"""CVaR of a vector of losses, exactly: maximum and maximiser of (1), with a fractional boundary unit."""
+"""CVaR of a vector of losses, exactly: the maximum and the maximiser, with a fractional boundary unit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy.typing as npt
 from tailboost._numbers import base_measure, check_alpha, loss_vector
 from tailboost._typing import Floats
 
-#: Bins of the histogram that brackets the boundary of a tail.
+#: Number of bins of the histogram that brackets the boundary of a tail.
 BINS = 16384
-#: Units per block: what belongs to a block stays in the cache.
+#: Units per block, so that a block fits the processor's cache.
 BLOCK = 32768
 
 
@@ -18,21 +18,21 @@ def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None)
     """Conditional value at risk: mean loss over the worst ``alpha`` of the mass.
 
     CVaR_α(ℓ) = max{Σ w_i ℓ_i : w ∈ Δ, w_i ≤ p_i/α} = min_η η + Σ p_i (ℓ_i − η)_+ / α
-    (Rockafellar and Uryasev 2000), exact also where α cuts through a unit.
+    (Rockafellar and Uryasev 2000). The value is exact also if α cuts through a unit.
 
     Parameters
     ----------
     losses : array-like of shape (n,)
-        Any finite losses.
+        Finite losses.
     alpha : float
-        Tail mass in (0, 1]: 1 is the mean, towards 0 the maximum.
+        Tail mass in (0, 1]: 1 gives the mean; small values approach the maximum.
     base : array-like of shape (n,), optional
         Non-negative weights of the units, normalised here; uniform by default.
 
     Returns
     -------
     float
-        In the units of the losses.
+        In the unit of measurement of the losses.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None
     Returns
     -------
     ndarray of shape (n,)
-        w ∈ Δ with w_i ≤ p_i/α maximising ⟨w, ℓ⟩; units tied at the boundary share what is left for them in
+        w ∈ Δ with w_i ≤ p_i/α maximising ⟨w, ℓ⟩. Units tied at the boundary share the remaining weight in
         proportion to p.
 
     Raises
@@ -66,38 +66,38 @@ def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None
 
 
 def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
-    """Maximiser of (1) and its boundary η, the smallest loss of the tail, for a normalised base measure."""
+    """Return the maximiser w and its boundary η, the smallest loss of the tail, for normalised p."""
     boundary = tail_boundary(losses, alpha, p)
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
     rest = max(1.0 - float(w.sum()), 0.0)
     tied = np.flatnonzero(losses == boundary)
-    # What is left holds the rounding of a sum over all units, which must not lift a light unit over its cap.
+    # The remaining weight contains the rounding of a long sum, which must not lift a unit above its cap.
     w[tied] = p[tied] * min(rest / float(p[tied].sum()), 1.0 / alpha)
     return w, boundary
 
 
 def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
-    """Find the smallest loss of the worst ``alpha`` of the mass."""
-    beyond = 0.0
+    """Return the smallest loss of the worst ``alpha`` of the mass."""
+    mass_above = 0.0
     if p.min() == p.max():
         last = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
         return float(np.partition(losses, last)[last])
     if losses.size > BINS:
-        # A histogram shows between which losses the boundary lies; only what is there is sorted.
-        inside = _inside(losses, alpha, p)
-        above = float(p @ (losses > inside[1]))
-        within = np.flatnonzero((losses >= inside[0]) & (losses <= inside[1]))
+        # A histogram brackets the boundary; only the losses in the bracket are sorted.
+        low, high = _bracket(losses, alpha, p)
+        above = float(p @ (losses > high))
+        within = np.flatnonzero((losses >= low) & (losses <= high))
         if above < alpha <= above + float(p[within].sum()):
-            losses, p, beyond = losses[within], p[within], above
+            losses, p, mass_above = losses[within], p[within], above
     order = np.argsort(losses)[::-1]
-    mass = beyond + np.cumsum(p[order])
-    # At alpha = 1 rounding may leave the total mass just below alpha: then every unit is in the tail.
+    mass = mass_above + np.cumsum(p[order])
+    # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
     return float(losses[order[np.searchsorted(mass, min(alpha, mass[-1]))]])
 
 
-def _inside(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
-    """Losses between which the boundary of the tail lies; all where their range is no number to divide by."""
+def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
+    """Return losses around the boundary of the tail; the full range if no histogram is possible."""
     low, high = float(losses.min()), float(losses.max())
     with np.errstate(over="ignore", divide="ignore"):
         scale = np.float64(BINS - 2) / (high - low)
@@ -108,5 +108,5 @@ def _inside(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
         position = (losses[start : start + BLOCK] - low) * scale
         mass += np.bincount(position.astype(np.intp), p[start : start + BLOCK], BINS)
     last = BINS - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
-    # A bin's worth on either side covers the rounding of where the bins begin.
+    # One bin on either side covers the rounding of the bins' borders.
     return low + (last - 1) / scale, low + (last + 2) / scale

@@ -2,9 +2,9 @@
 
 worst(b) = min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)   s.t. Σ_t λ_t m_t ≤ b
 
-A line of slope −κ supports the curve where CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)) is least, because a number added to
-all losses of a hypothesis adds to the CVaR. So every supporting line is one mixture program with shifted
-losses, and its dual value proves that nothing lies below the line.
+A number added to all losses of a candidate adds to its CVaR. So the line of slope −κ that supports the curve
+touches it at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): one mixture program with shifted
+losses. Its dual value proves that no point of the curve lies below the line.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import numpy.typing as npt
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import base_measure, check_alpha
 from tailboost._typing import Floats, Ints
-from tailboost.solvers.bits import BitLosses, Losses, LossMatrix, ShiftedLosses, as_losses
-from tailboost.solvers.linear_program import WorstAndMean
+from tailboost.solvers.bits import BitLosses, Losses, ShiftedLosses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar
 
-# A point this close to the chord between its neighbours is on it.
+#: A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
-# Proven distance from the optimum up to which an answer is given.
+#: Largest relative gap of a returned solution.
 GAP = 1e-7
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Breakpoints of the trade-off, from the least mean loss to the least worst one.
+    """Breakpoints of the trade-off, from the smallest mean loss to the smallest CVaR.
 
     Attributes
     ----------
@@ -42,8 +41,7 @@ class Curve:
     mixture : ndarray of shape (B, T)
         λ of each point.
     gap : float
-        The curve is nowhere lower than the straight lines between its points by more than this; with a
-        ``limit``, where that lies.
+        Largest possible distance of the exact curve below the straight lines between the points.
     """
 
     mean: Floats
@@ -56,12 +54,17 @@ class Curve:
 
 
 def undominated(worst: Floats, means: Floats) -> Ints:
-    """Return those than which no cheaper one is as good, the cheapest first.
+    """Return the points that no point of smaller or equal mean matches in ``worst``, by ascending mean.
 
     Parameters
     ----------
     worst, means : ndarray of shape (n,)
-        What is to be small, and the mean loss it is paid with.
+        Both coordinates of the points.
+
+    Returns
+    -------
+    ndarray of int
+        Positions of the undominated points.
     """
     order = np.lexsort((worst, means))
     before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
@@ -70,7 +73,7 @@ def undominated(worst: Floats, means: Floats) -> Ints:
 
 @dataclass(frozen=True)
 class WithinSolution:
-    """The mixture of least worst loss among those within a limit on the mean loss, and its certificate.
+    """Mixture with the smallest CVaR under a limit on the mean loss, and its certificate.
 
     Attributes
     ----------
@@ -79,13 +82,13 @@ class WithinSolution:
     value : float
         CVaR of its losses.
     dual_value : float
-        ``min_t (⟨w, ℓ^t⟩ + price · m_t) − price · limit``: no mixture within the limit can be better.
+        ``min_t (⟨w, ℓ^t⟩ + price · m_t) − price · limit``, a lower bound for every mixture within the limit.
     gap : float
         ``value - dual_value``.
     unit_weights : ndarray of shape (n,)
         w.
     price : float
-        What one unit of the limit is worth: a limit larger by d lowers the value by at most ``price · d``.
+        Shadow price of the limit: raising the limit by d lowers the value by at most ``price · d``.
     mean : float
         Mean loss of λ.
     """
@@ -100,7 +103,7 @@ class WithinSolution:
 
 
 @dataclass(frozen=True)
-class _Point:
+class _CurvePoint:
     mean: float
     worst: float
     mixture: Floats
@@ -108,7 +111,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line below the curve: ``height − slope · mean``, with the weights on units that prove it."""
+    """A line below the curve, ``height − slope · mean``, with the unit weights that prove the bound."""
 
     slope: float
     height: float
@@ -116,63 +119,44 @@ class _Line:
 
 
 class _Frontier:
-    """The program behind the curve: measures mixtures and finds supporting lines."""
+    """The losses behind the curve: evaluates mixtures and finds supporting lines."""
 
     def __init__(
         self, losses: Losses, means: npt.ArrayLike, alpha: float | None, base: npt.ArrayLike | None
     ) -> None:
         self.losses, self.means = as_losses(losses), np.asarray(means, dtype=np.float64)
-        n_members, n_units = self.losses.shape
-        if self.means.shape != (n_members,) or not np.isfinite(self.means).all():
-            raise ValueError(f"means must be {n_members} finite numbers, one for each row of losses")
+        n_candidates, n_units = self.losses.shape
+        if self.means.shape != (n_candidates,) or not np.isfinite(self.means).all():
+            raise ValueError(f"means must be {n_candidates} finite numbers, one for each row of losses")
         p = base_measure(base, n_units)
-        least = float(p[p > 0].min())
-        self.alpha = least if alpha is None else check_alpha(alpha)
+        self.alpha = float(p[p > 0].min()) if alpha is None else check_alpha(alpha)
         self.base = None if base is None else p
-        # The largest loss of a unit is a small program, which starts from its last solution.
-        self.program: WorstAndMean | None = None
-        if self.alpha <= least and not isinstance(self.losses, ShiftedLosses):
-            self.used = np.flatnonzero(p)
-            self.program = WorstAndMean(self.losses.columns(self.used).T, self.means)
 
-    def point(self, mixture: Floats) -> _Point:
+    def point(self, mixture: Floats) -> _CurvePoint:
         worst = cvar(self.losses.combine(mixture), self.alpha, self.base)
-        return _Point(float(self.means @ mixture), worst, mixture)
+        return _CurvePoint(float(self.means @ mixture), worst, mixture)
 
-    def line(self, slope: float, unit_weights: Floats) -> _Line:
-        expected = self.losses.expectations(unit_weights) + slope * self.means
-        return _Line(slope, float(expected.min()), unit_weights)
+    def start(self) -> _CurvePoint:
+        """Return the best mixture of the candidates with the smallest mean loss."""
+        cheapest = np.flatnonzero(self.means <= self.means.min())
+        mixture = np.zeros(len(self.means))
+        part = self.losses.select(candidates=cheapest)
+        mixture[cheapest] = minimize_cvar_mixture(part, self.alpha, self.base).mixture
+        return self.point(mixture)
 
-    def best(self) -> _Point:
-        """Return the best point among those of the least mean loss or, of a tail, its best member."""
-        if self.program is not None:
-            mixture = self.program.canonical(float(self.means.min()))
-            if mixture is not None:
-                return self.point(mixture)
-        best = np.zeros(len(self.means))
-        best[np.argmin(self.means)] = 1.0
-        return self.point(best)
-
-    def touching(self, slope: float, near: Floats | None = None) -> tuple[_Point, _Line]:
-        """Return a point where a line of slope ``−slope`` touches the curve, and the line."""
-        if self.program is not None:
-            found = self.program.solve(slope)
-            if found is None:
-                raise SolverError(f"the linear program of the trade-off has no solution at slope {slope:.6g}")
-            weights = np.zeros(self.losses.shape[1])
-            weights[self.used] = found[1]
-            return self.point(found[0]), self.line(slope, weights)
+    def touching(self, slope: float, near: Floats | None = None) -> tuple[_CurvePoint, _Line]:
+        """Return the line of slope ``−slope`` that supports the curve, and a point that it touches."""
         scale = 1.0 / (1.0 + slope)  # so that steep lines keep the scale of losses
-        solution = minimize_cvar_mixture(
-            _shifted(self.losses, slope * scale * self.means, scale), self.alpha, self.base, start=near
-        )
-        return self.point(solution.mixture), self.line(slope, solution.unit_weights)
-
-
-def _shifted(losses: LossMatrix, shift: Floats, scale: float) -> Losses:
-    if isinstance(losses, BitLosses):
-        return ShiftedLosses(losses, shift, scale)
-    return losses.columns(np.arange(losses.shape[1])).T * scale + shift[:, None]
+        shift = slope * scale * self.means
+        shifted: Losses
+        if isinstance(self.losses, BitLosses):
+            shifted = ShiftedLosses(self.losses, shift, scale)
+        else:
+            shifted = self.losses.columns(np.arange(self.losses.shape[1])).T * scale + shift[:, None]
+        solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=near)
+        w = solution.unit_weights
+        height = float((self.losses.expectations(w) + slope * self.means).min())
+        return self.point(solution.mixture), _Line(slope, height, w)
 
 
 @one_blas_thread
@@ -185,22 +169,22 @@ def worst_mean_curve(
     tolerance: float = 1e-9,
     max_points: int = 1000,
 ) -> Curve:
-    """Trace the least CVaR of a mixture against the largest mean loss that is allowed.
+    """Trace the smallest CVaR of a mixture as a function of the limit on its mean loss.
 
     Parameters
     ----------
     losses : array-like of shape (T, n) or BitLosses
-        Loss of every hypothesis on every unit, as in `minimize_cvar_mixture`.
+        Loss of each candidate on each unit, as in `minimize_cvar_mixture`.
     means : array-like of shape (T,)
-        Mean loss of every hypothesis: what is limited. It need not be the mean over the units.
+        Mean loss of each candidate, which the limit is about. The means may come from other units.
     alpha : float, optional
-        Tail mass in (0, 1]; by default the largest loss of a unit counts, as for error rates of classes.
+        Tail mass in (0, 1]. By default the largest loss of a unit counts, as for error rates of classes.
     base : array-like of shape (n,), optional
         Base measure of the units; uniform by default.
     tolerance : float, default=1e-9
         Parts of the curve that are proven this close to a straight line are not refined.
     max_points : int, default=1000
-        Where this many points do not suffice, ``gap`` of the curve says how far it may be off.
+        Largest number of points. If more would be needed, the ``gap`` of the curve gives the remaining error.
 
     Returns
     -------
@@ -233,7 +217,7 @@ def least_worst_within(
     alpha: float | None = None,
     base: npt.ArrayLike | None = None,
 ) -> WithinSolution:
-    """Find the mixture of least CVaR among those with a mean loss of at most ``limit``.
+    """Find the mixture with the smallest CVaR among those with a mean loss of at most ``limit``.
 
     Parameters
     ----------
@@ -245,13 +229,11 @@ def least_worst_within(
     Returns
     -------
     WithinSolution
-        For the largest loss of a unit, among optimal λ the one with the least mean loss, then a vertex that
-        prefers earlier hypotheses.
 
     Raises
     ------
     ValueError
-        If an argument is outside its range, or every hypothesis has a mean loss above the limit.
+        If an argument is outside its range, or every candidate has a mean loss above the limit.
     SolverError
         If a program cannot be solved.
 
@@ -263,69 +245,46 @@ def least_worst_within(
     ([0.5, 0.5], 0.35, 1.5)
     """
     frontier = _Frontier(losses, means, alpha, base)
-    least = float(frontier.means.min())
-    if not limit >= least - ON_CHORD:
-        raise ValueError(f"no mixture has a mean loss of {limit:.6g}: the least is {least:.6g}")
-    limit = max(limit, least)
-    found = _unit_solution(frontier, limit) or _tail_solution(frontier, limit)
-    if found.gap > GAP * (1.0 + abs(found.value)):
+    smallest = float(frontier.means.min())
+    if not limit >= smallest - ON_CHORD:
+        raise ValueError(f"no mixture has a mean loss of {limit:.6g}: the smallest is {smallest:.6g}")
+    limit = max(limit, smallest)
+    point, line = _at_limit(frontier, limit)
+    dual = line.height - line.slope * limit
+    gap = point.worst - dual
+    if gap > GAP * (1.0 + abs(point.worst)):
         raise SolverError(
-            f"the mixture within a mean loss of {limit:.6g} is left with a gap of {found.gap:.3g}"
+            f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most {limit:.6g}"
         )
-    return found
+    return WithinSolution(point.mixture, point.worst, dual, gap, line.unit_weights, line.slope, point.mean)
 
 
-def _unit_solution(frontier: _Frontier, limit: float) -> WithinSolution | None:
-    """Solve for the largest loss of a unit as one linear program; None for tails and where it fails."""
-    program = frontier.program
-    solution = None if program is None else program.solve(0.0, limit)
-    if program is None or solution is None:
-        return None
-    mixture, w, price = solution
-    weights = np.zeros(frontier.losses.shape[1])
-    weights[frontier.used] = w
-    canonical = program.canonical(limit)
-    line, point = frontier.line(price, weights), frontier.point(mixture)
-    if canonical is not None and frontier.point(canonical).worst <= point.worst + ON_CHORD:
-        point = frontier.point(canonical)
-    return _certified(point, line, limit)
-
-
-def _tail_solution(frontier: _Frontier, limit: float) -> WithinSolution:
-    """Bracket the limit by points of the curve until the line between them is proven."""
-    left, (right, line) = frontier.best(), frontier.touching(0.0)
+def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
+    """Bracket the limit by two points of the curve until their chord is proven to be the curve."""
+    left, (right, line) = frontier.start(), frontier.touching(0.0)
     point = right
     while right.mean > limit and left.mean < right.mean - ON_CHORD and right.worst < left.worst:
         slope = (left.worst - right.worst) / (right.mean - left.mean)
-        share = float(np.clip((limit - left.mean) / (right.mean - left.mean), 0.0, 1.0))
-        between = (1.0 - share) * left.mixture + share * right.mixture
+        fraction = float(np.clip((limit - left.mean) / (right.mean - left.mean), 0.0, 1.0))
+        between = (1.0 - fraction) * left.mixture + fraction * right.mixture
         new, line = frontier.touching(slope, between)
         point = frontier.point(between)
-        # Where the line touches no lower than the chord, the chord is the curve.
+        # If the supporting line touches no lower than the chord, the chord is the curve.
         chord = left.worst + slope * left.mean
         on_chord = chord - (new.worst + slope * new.mean) <= ON_CHORD * (1.0 + slope)
         if on_chord or point.worst - (line.height - slope * limit) <= 0.1 * GAP:
             break
         left, right = (new, right) if new.mean <= limit else (left, new)
-    return _certified(point, line, limit)
+    return point, line
 
 
-def _certified(point: _Point, line: _Line, limit: float) -> WithinSolution:
-    dual = line.height - line.slope * limit
-    return WithinSolution(
-        point.mixture, point.worst, dual, point.worst - dual, line.unit_weights, line.slope, point.mean
-    )
-
-
-def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list[_Point], float]:
-    """Return points on the curve in order, and how far it may be below the chords between them."""
-    first, (last, _) = frontier.best(), frontier.touching(0.0)
-    # Between two neighbours the curve is at most ``slack`` below their chord; 0 where that is settled.
+def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list[_CurvePoint], float]:
+    """Return points of the curve in order, and the largest distance of the curve below their chords."""
+    first, (last, _) = frontier.start(), frontier.touching(0.0)
+    # Between two neighbours the curve lies at most ``slack`` below their chord; 0 marks a finished part.
     chain, slack, gap = [first, last], [np.inf], 0.0
     while len(chain) < max_points and max(slack) > tolerance:
-        # A small program starts from its last solution, so the next slope had better be near.
-        settled = frontier.program is None
-        i = int(np.argmax(slack)) if settled else next(j for j, s in enumerate(slack) if s > tolerance)
+        i = int(np.argmax(slack))
         left, right = chain[i : i + 2]
         slack[i] = 0.0
         if right.mean - left.mean <= ON_CHORD or left.worst <= right.worst:
@@ -337,28 +296,28 @@ def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list
             gap = max(gap, chord - line.height)
         else:
             chain.insert(i + 1, new)
-            slack[i : i + 1] = [chord - line.height] * 2  # above the line that touched it
+            slack[i : i + 1] = [chord - line.height] * 2
     return chain, max(gap, *slack)
 
 
-def _corners(chain: list[_Point], gap: float) -> Curve:
-    """Keep the points that no other dominates and that bend the curve."""
-    kept: list[_Point] = []
+def _corners(chain: list[_CurvePoint], gap: float) -> Curve:
+    """Return the curve through the undominated points at which its slope changes."""
+    corners: list[_CurvePoint] = []
     for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
-        if kept and point.worst >= kept[-1].worst - ON_CHORD:
+        if corners and point.worst >= corners[-1].worst - ON_CHORD:
             continue
-        if kept and point.mean <= kept[-1].mean + ON_CHORD:
-            kept.pop()
-        while len(kept) > 1:
-            a, b = kept[-2:]
+        if corners and point.mean <= corners[-1].mean + ON_CHORD:
+            corners.pop()
+        while len(corners) > 1:
+            a, b = corners[-2:]
             on_chord = a.worst + (point.worst - a.worst) * (b.mean - a.mean) / (point.mean - a.mean)
             if b.worst < on_chord - ON_CHORD:
                 break
-            kept.pop()
-        kept.append(point)
+            corners.pop()
+        corners.append(point)
     return Curve(
-        np.array([p.mean for p in kept]),
-        np.array([p.worst for p in kept]),
-        np.array([p.mixture for p in kept]),
+        np.array([p.mean for p in corners]),
+        np.array([p.worst for p in corners]),
+        np.array([p.mixture for p in corners]),
         gap,
     )

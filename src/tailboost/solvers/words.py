@@ -1,4 +1,4 @@
-"""Distinct words among units, where a unit's word is its losses by all hypotheses, one bit each."""
+"""Distinct words among units. The word of a unit holds its losses under all candidates, one bit each."""
 
 from __future__ import annotations
 
@@ -9,27 +9,37 @@ import numpy.typing as npt
 
 from tailboost._typing import Bytes, Floats, Ints
 
-#: Bits of the numbers that are sorted: a word and the unit that has it.
+#: Bits of a sort key, which holds a word and the number of its unit.
 KEY = 64
-#: Bits up to which a table of all words that could be is filled, if there are at least as many units.
+#: Longest word, in bits, for which a table of all possible words is filled if there are at least as many
+#: units.
 TABLE = 16
-#: Units per block: what belongs to a block stays in the cache.
+#: Units per block, so that a block fits the processor's cache.
 BLOCK = 32768
 
 
 def distinct_words(planes: Sequence[Bytes], n_bits: int) -> tuple[Ints, Ints]:
     """Find the distinct words of n units.
 
-    ``planes`` are ceil(n_bits / 8) arrays of n bytes: bits 8k to 8k + 7 of every unit's word, the unused bits
-    of the last plane 0. Returned are the first unit with each word, in the lexicographic order of their
-    bytes, whatever other units there are; and the word of each unit, so that its word is that of unit
-    ``first[position[i]]``.
+    Parameters
+    ----------
+    planes : sequence of ceil(n_bits / 8) arrays of n bytes
+        Bits 8k to 8k + 7 of each unit's word are in plane k. Unused bits of the last plane are 0.
+    n_bits : int
+        Length of a word.
+
+    Returns
+    -------
+    first : ndarray of int
+        The first unit with each distinct word, in the lexicographic order of the words' bytes.
+    position : ndarray of int, shape (n,)
+        Number of each unit's word: unit ``first[position[i]]`` has the same word as unit i.
     """
     n, n_words = planes[0].size, 1
     index_bits = (n - 1).bit_length()
     first, position = np.zeros(1, dtype=np.intp), np.zeros(n, dtype=np.intp)
     k = 0
-    # As many bytes at a time as go into a number beside the rank of what came before and the unit's number.
+    # Each pass adds as many bytes as fit into a key together with the rank so far and the unit's number.
     while k < len(planes) and n_words < n:
         bits = (n_words - 1).bit_length()
         key = position.astype(np.uint64) if bits else np.zeros(n, dtype=np.uint64)
@@ -50,12 +60,12 @@ def distinct_words(planes: Sequence[Bytes], n_bits: int) -> tuple[Ints, Ints]:
 
 
 def _by_table(key: npt.NDArray[np.uint64], bits: int) -> tuple[Ints, Ints]:
-    """Distinct keys by a table of all that could be: where each is seen first."""
+    """Find distinct keys with a table of all possible keys, which stores the first unit of each."""
     index = key.view(np.int64)
     table = np.full(1 << bits, -1, dtype=np.intp)
     for start in reversed(range(0, key.size, BLOCK)):
         block = index[start : start + BLOCK]
-        # Of several assignments to one place the last one stays: here the first unit.
+        # NumPy keeps the last of several assignments to one place: in reverse order, the first unit.
         table[block[::-1]] = np.arange(start + block.size - 1, start - 1, -1)
     seen = table >= 0
     rank = np.cumsum(seen) - 1
@@ -63,7 +73,7 @@ def _by_table(key: npt.NDArray[np.uint64], bits: int) -> tuple[Ints, Ints]:
 
 
 def _by_sorting(key: npt.NDArray[np.uint64], index_bits: int) -> tuple[Ints, Ints]:
-    """Distinct keys by sorting numbers that hold the key and, below it, the unit: sorting is fastest so."""
+    """Find distinct keys by sorting numbers that hold the key in the high bits and the unit below."""
     shift = np.uint64(index_bits)
     ordered = (key << shift) | np.arange(key.size, dtype=np.uint64)
     ordered.sort()
@@ -77,10 +87,10 @@ def _by_sorting(key: npt.NDArray[np.uint64], index_bits: int) -> tuple[Ints, Int
 
 
 def sums(position: Ints, weight: Floats | float, size: int) -> Floats:
-    """Sum the weights of the units, or one for all, at each of ``size`` positions, shape (size,).
+    """Sum the weights of the units at each of ``size`` positions, shape (size,).
 
-    Many equal numbers added one by one drift away from their sum, 10⁷ of them by 10⁻¹⁰ of it: so units are
-    counted where all weigh the same, and else summed in blocks.
+    Adding 10⁷ equal numbers one by one changes their sum by a relative 10⁻¹⁰. Units of equal weight are
+    therefore counted, and other weights are summed in blocks. A number stands for equal weights.
     """
     if isinstance(weight, float) or weight.min() == weight.max():
         return np.bincount(position, minlength=size) * np.ravel(weight)[0]

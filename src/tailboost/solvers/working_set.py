@@ -1,16 +1,15 @@
-"""The fast method for the mixture LP: Newton on a regularised problem, then an exact solve of what is left.
+"""Fast method for the mixture program: Newton on a regularised problem, then an exact solve of the rest.
 
-For a falling ε the problem with R = (ε/2) Σ (w_i − p_i)²/p_i is solved by Newton's method. Only units whose
-loss is in an interval of width ε/α have weights strictly between their bounds; the others are settled, taken
-out, and checked afterwards.
+The problem with R = (ε/2) Σ (w_i − p_i)²/p_i is solved by Newton's method for a falling ε. Only units with a
+loss in an interval of width ε/α have weights strictly between their bounds. The other units are fixed,
+removed from the problem and checked afterwards.
 
-Where few units are left the interior point solves for them exactly, and units on the wrong side of the
-boundary η are added until there are none. Where many units tie there never are few: but then the regularised
-weights are exact already at a large ε (Mangasarian and Meyer 1979), and the mixture follows from them by
+When few units are left, the interior point method solves for them exactly. Units on the wrong side of the
+boundary η are added until there are none. If many units tie, their number never gets small. The regularised
+weights are then exact already at a large ε (Mangasarian and Meyer 1979), and the mixture follows from them by
 complementary slackness.
 
-Both give weights that are feasible for all units, hence a true lower bound, and the value is that of all
-units.
+Both cases give weights that are feasible for all units, hence a lower bound, and a value on all units.
 """
 
 from __future__ import annotations
@@ -20,45 +19,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.solvers.bits import DenseLosses, LossMatrix
+from tailboost.solvers.bits import DenseLosses, PackedLosses
 from tailboost.solvers.canonical import least_mixture, vertex
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.regularized import Newton, Quadratic, newton
+from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail_boundary
 
-#: Free units per member that end the fall of ε.
+#: Number of free units per candidate at which ε no longer falls.
 FEW = 6
-#: Distance from the interval of free weights, in its widths, beyond which a unit is settled at first.
+#: Units farther from the interval of free weights than this multiple of its width are fixed.
 MARGIN = 0.5
-#: Gap, as a share of R(w), to which the problem is solved before ε falls.
+#: Gap relative to R(w) at which ε falls.
 SHARE = 0.2
-#: Factor by which the first ε is smaller if a starting mixture is given.
+#: Divisor of the first ε if a starting mixture is given.
 WARM = 5.0
-#: ε at which weights lose their digits to the rounding of losses.
+#: Smallest ε; below it, the rounding of losses dominates the weights.
 RESOLUTION = 1e-11
 #: Factor by which ε falls.
 SHRINK = 5.0
-#: How often units are taken in again where most units tie.
+#: Number of times that units are added again if most units tie.
 TRIALS = 4
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some units of a problem; the weights of all others are settled, at 0 or at their cap."""
+    """Some units of a problem; the weights of all others are fixed at 0 or at their cap."""
 
     problem: TailGame
     units: Ints  # their numbers
-    at_cap: Mask  # of all units: those settled at their cap
-    losses: LossMatrix
+    at_cap: Mask  # of all units: fixed at their cap
+    losses: PackedLosses
     p: Floats
-    # The weight left for these units, and the expected losses under the settled weights.
+    # Weight left for these units, and the expected losses under the fixed weights.
     mass: float
     fixed: Floats | float
 
     @classmethod
     def of(cls, problem: TailGame, keep: Mask, above: Mask) -> _Part:
-        """Settle the units not kept; none at all if no weight would be left to distribute."""
+        """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
         at_cap = above & ~keep
         settled = np.where(at_cap, problem.cap, 0.0)
         units, mass = np.flatnonzero(keep), 1.0 - float(settled.sum())
@@ -70,23 +69,23 @@ class _Part:
 
     @property
     def whole(self) -> bool:
-        """Whether no unit is settled."""
+        """Whether no unit is fixed."""
         return self.units.size == self.at_cap.size
 
     def misplaced(self, combined: Floats, low: float, high: float) -> Mask:
-        """Units that were settled and should not have been, by the losses of all."""
+        """Return a mask of units that were fixed at the wrong bound, by the losses of all units."""
         wrong = np.where(self.at_cap, combined < high, combined > low)
         wrong[self.units] = False
         return wrong
 
     def weights(self, w: Floats) -> Floats:
-        """Weights of all units of the problem."""
+        """Return the weights of all units of the problem."""
         out = np.where(self.at_cap, self.problem.cap, 0.0)
         out[self.units] = w
         return feasible(out, self.problem.cap)
 
-    def newton(self, epsilon: float, lam: Floats, share: float, combined: Floats) -> Newton:
-        """Solve the regularised problem for these units, from the losses of all under λ."""
+    def newton(self, epsilon: float, lam: Floats, share: float, combined: Floats) -> NewtonResult:
+        """Solve the regularised problem for these units, starting from the losses of all units under λ."""
         return newton(
             self.losses,
             Quadratic(self.p, self.problem.alpha, epsilon, self.mass),
@@ -100,17 +99,17 @@ class _Part:
 
 
 def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
-    """Solve the mixture LP by the method of this module; None where it does not apply or fails.
+    """Return the optimum of the mixture program, or None if the method does not apply or fails.
 
-    ε falls until few units are free, or until all units that stay free turn out to tie.
+    ε falls until few units are free, or until all free units tie.
     """
-    n_members, n_units = problem.losses.shape
-    few = FEW * n_members
+    n_candidates, n_units = problem.losses.shape
+    few = FEW * n_candidates
     if n_units <= 2 * few:
         return None
-    lam = np.full(n_members, 1.0 / n_members) if start is None else start
+    lam = np.full(n_candidates, 1.0 / n_candidates) if start is None else start
     combined = problem.losses.combine(lam)
-    # At a tiny α the weights are spread over more than the tail while ε is large.
+    # At a tiny α, a large ε would spread the weights over more than the tail.
     epsilon = max(problem.alpha, 0.01) * max(_spread(combined, problem.alpha, problem.p), 1e-3)
     near = np.ones(n_units, dtype=bool)
     high = np.inf
@@ -147,32 +146,32 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
 
 
 def _near(combined: Floats, low: float, high: float, margin: float) -> Mask:
-    """Units whose weights are free, or nearly; all where they are half of them."""
+    """Return a mask of units whose weights are free or nearly free; all units if these are at least half."""
     margin *= high - low
     near: Mask = (combined > low - margin) & (combined < high + margin)
     return near if near.sum() < 0.5 * near.size else np.ones_like(near)
 
 
 def _spread(combined: Floats, alpha: float, p: Floats) -> float:
-    """Width of an interval of losses around the boundary of the tail that holds a good part of all units."""
+    """Return the width of an interval around the boundary of the tail with a good part of the losses."""
     eta = tail_boundary(combined, alpha, p)
     sample = combined[:: combined.size // 4096 + 1]
     return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
 
 
 def _all_tied(part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int) -> Optimum:
-    """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
+    """Return the optimum if the regularised weights, computed to the last digit, are exact."""
     problem = part.problem
     for _ in range(TRIALS):
         solution = part.newton(epsilon, lam, 0.0, combined)
         lam, steps = solution.lam, steps + solution.n_iter
         low, high = solution.free
-        w = part.weights(solution.w)  # of these units: the part may change below
+        w = part.weights(solution.w)
         combined = problem.losses.combine(lam)
         wrong = part.misplaced(combined, low, high)
         if not wrong.any():
             break
-        # Settled on the wrong side: these weights are not those of the problem with all units.
+        # Some units were fixed at the wrong bound and join the part.
         near = wrong | _near(combined, low, high, MARGIN)
         near[part.units] = True
         part = _Part.of(problem, near, combined >= high)
@@ -188,11 +187,11 @@ def _all_tied(part: _Part, epsilon: float, lam: Floats, combined: Floats, steps:
 
 
 def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> Optimum | None:
-    """Solve exactly for the units nearest to the boundary; take in those on the wrong side of it, repeat."""
-    n_members, n_units = problem.losses.shape
+    """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat."""
+    n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
-    size = min(FEW * n_members, n_units - 1)
+    size = min(FEW * n_candidates, n_units - 1)
     near = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
     while 2 * near.sum() < n_units:
@@ -207,13 +206,13 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
         w = part.weights(solution.w)
         tied = np.zeros(n_units, dtype=bool)
         tied[part.units] = solution.tied
-        unique = vertex(problem, lam, w, tied, solution.members, steps, "newton")
+        unique = vertex(problem, lam, w, tied, solution.candidates, steps, "newton")
         if unique is not None:
             return unique
         combined = problem.losses.combine(lam)
         optimum = problem.optimum(lam, w, steps, "newton", combined)
         eta = optimum.threshold
-        optimum.tied, optimum.members, optimum.tried = tied, solution.members, True
+        optimum.tied, optimum.candidates, optimum.tried = tied, solution.candidates, True
         if best is None or optimum.gap < best.gap:
             best = optimum
         wrong = ~near & (part.at_cap != (combined > eta))

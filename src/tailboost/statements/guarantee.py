@@ -19,7 +19,7 @@ from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR
 from tailboost.combiners.subgroups import SubgroupMixture
 from tailboost.game import Game
-from tailboost.rules.entropic import entropic_theory
+from tailboost.rules.corrective import entropic_theory
 from tailboost.solvers import cvar
 from tailboost.thresholds import RateTable
 

@@ -217,7 +217,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.game", "Game", "Round", "Stop", "TargetUnits", "Trace", "Units"),
     **_names("tailboost.targets", "NamedUnits", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
-    **_names("tailboost.solvers.patterns", "Patterns"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
     **_names("tailboost.learners.linear", "TableLinear"),
