@@ -8,6 +8,7 @@ of three on test: plain ERM (the first member), the even mixture of the members,
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -61,13 +62,20 @@ ENOUGH = 0.01
 
 
 def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: int, n_jobs: int) -> Cell:
-    """Fit one variant and measure it at every α, after every round where rounds are compared."""
+    """Fit one variant and measure it at every α, after every round if rounds are compared."""
+    with tempfile.TemporaryDirectory() as folder:  # the next number of rounds continues the last
+        return _measure(rows, n_classes, learner, validation, seed, n_jobs, folder)
+
+
+def _measure(
+    rows: Split, n_classes: int, learner: str, validation: Any, seed: int, n_jobs: int, folder: str
+) -> Cell:
     train, test = rows.train, rows.test
     clf = AdaLPBoostClassifier(
         LEARNERS[learner](n_jobs=n_jobs),
         n_iter_no_change=None,
         validation=validation,
-        warm_start=True,
+        checkpoint_dir=folder,
         random_state=seed,
         n_jobs=n_jobs,
     )

@@ -110,7 +110,6 @@ PARAMETERS = {
     "tol": (-1, "small"),
     "max_time": (0, -1),
     "checkpoint_dir": (3,),
-    "warm_start": ("yes",),
     "n_jobs": ("all",),
     "random_state": ("seed", -1),
     "verbose": (-1,),
@@ -383,44 +382,6 @@ def test_reweight_to_a_cvar_needs_alpha_where_there_is_none():
 def test_alpha_path(fitted, alphas):
     with pytest.raises(ValueError, match=r"alphas.*number|alphas must be in"):
         fitted.alpha_path(alphas)
-
-
-WARM = {
-    "other rows": (lambda clf: clf.fit(X + 1, Y), "data of the last fit"),
-    "other labels": (lambda clf: clf.fit(X, 1 - Y), "data of the last fit"),
-    "other label names": (lambda clf: clf.fit(X, Y.astype(str)), "data of the last fit"),
-    "other weights": (lambda clf: clf.fit(X, Y, sample_weight=1.0 + Y), "data of the last fit"),
-    "a validation set": (lambda clf: clf.fit(X, Y, X_val=X, y_val=Y), "data of the last fit"),
-    "fewer rounds": (lambda clf: clf.set_params(n_estimators=1).fit(X, Y), "at least n_iter_=3, got 1"),
-    "other alpha": (lambda clf: clf.set_params(alpha=0.1).fit(X, Y), "alpha changed"),
-    "other eta": (lambda clf: clf.set_params(eta=0.3).fit(X, Y), "eta changed"),
-    "theory": (lambda clf: clf.set_params(eta="theory").fit(X, Y), "eta"),
-    "other learner": (lambda clf: clf.set_params(estimator__C=2.0).fit(X, Y), "estimator.* changed"),
-}
-
-
-@pytest.mark.parametrize("case", WARM)
-def test_warm_start(case):
-    refit, match = WARM[case]
-    params = {"n_estimators": 3, "warm_start": True, "n_iter_no_change": None}
-    clf = make("adalpboost", LogisticRegression(), **params).fit(X, Y)
-    before = clf.predict_proba(X)
-    with pytest.raises(ValueError, match=match):
-        refit(clf)
-    np.testing.assert_array_equal(clf.predict_proba(X), before)  # a refused fit leaves the model as it was
-
-
-def test_warm_start_with_theory_eta():
-    clf = make("averageboost", LogisticRegression(), n_estimators=2, eta="theory", warm_start=True).fit(X, Y)
-    with pytest.raises(ValueError, match="eta='theory' depends on n_estimators"):
-        clf.set_params(n_estimators=4).fit(X, Y)
-
-
-def test_warm_start_with_another_validation_set():
-    params = {"n_estimators": 2, "warm_start": True}
-    clf = make("adalpboost", LogisticRegression(), **params).fit(X, Y, X_val=X, y_val=Y)
-    with pytest.raises(ValueError, match="X_val changed"):
-        clf.fit(X, Y, X_val=X[1:], y_val=Y[1:])
 
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)

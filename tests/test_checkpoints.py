@@ -156,48 +156,6 @@ def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_pa
     check_resumed(case, tmp_path, classifier(case, **params).fit(X, Y), **params)
 
 
-# -- folds ---------------------------------------------------------------------------------------------------
-
-
-def test_the_folds_of_an_unfinished_round_are_kept(counted, tmp_path):
-    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
-    whole = fold(None, counted()).fit(X, Y)
-    assert CountedTree.fits == 18
-    with pytest.raises(RuntimeError, match="stopped here"):
-        fold(tmp_path, counted(11)).fit(X, Y)  # the fifth fold of the second round
-    resumed = fold(tmp_path, counted()).fit(X, Y)
-    assert CountedTree.fits == 8  # that fold, the member of the round, and a round
-    same(whole, resumed)
-    assert names(tmp_path) == ["round-00001.pkl", "round-00002.pkl", "round-00003.pkl"]
-
-
-def test_kept_folds_in_threads(counted, tmp_path):
-    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
-    whole = fold(None, counted()).fit(X, Y)
-    with pytest.raises(RuntimeError, match="stopped here"):
-        fold(tmp_path, counted(10), n_jobs=2).fit(X, Y)
-    same(whole, fold(tmp_path, counted(), n_jobs=2).fit(X, Y))
-    assert CountedTree.fits < 12
-
-
-def test_damaged_folds_are_asked_again(counted, tmp_path):
-    fold = partial(classifier, "adalpboost", validation="cv", rounds=2)
-    whole = fold(None, counted()).fit(X, Y)
-    with pytest.raises(RuntimeError, match="stopped here"):
-        fold(tmp_path, counted(5)).fit(X, Y)
-    kept = sorted(tmp_path.glob("answers-*"))
-    assert len(kept) == 4
-    kept[0].write_bytes(b"")
-    kept[1].write_bytes(kept[2].read_bytes())
-    same(whole, fold(tmp_path, counted()).fit(X, Y))
-    assert CountedTree.fits == 12 - 2
-    with pytest.raises(RuntimeError, match="stopped here"):
-        fold(tmp_path / "other", counted(5)).fit(X, Y)
-    other = fold(tmp_path / "other", counted(), eta=0.5).fit(X, Y)  # no round says whose folds these are
-    assert CountedTree.fits == 12
-    same(fold(None, counted(), eta=0.5).fit(X, Y), other)
-
-
 # -- damage --------------------------------------------------------------------------------------------------
 
 
@@ -337,15 +295,6 @@ def test_parameters_are_compared_by_value(given, tmp_path):
     )
     with pytest.raises(ValueError, match=r"other data, parameters or random_state \(estimator__given\)"):
         classifier("adalpboost", tmp_path, Deep(given(6))).fit(X, Y)
-
-
-@pytest.mark.parametrize("given", [Depth, long])
-def test_warm_start_compares_by_value(given):
-    clf = classifier("adalpboost", None, Deep(given(1)), rounds=2, warm_start=True).fit(X, Y)
-    clf.set_params(estimator=Deep(given(1)), n_estimators=3).fit(X, Y)
-    assert clf.n_iter_ == 3
-    with pytest.raises(ValueError, match=r"but estimator__given changed"):
-        clf.set_params(estimator=Deep(given(6)), n_estimators=4).fit(X, Y)
 
 
 class OtherRule(tb.AdaLPBoostClassifier):

@@ -472,16 +472,6 @@ def test_weight_two_is_the_row_twice(uncertainty, n_classes):
         np.testing.assert_allclose(weighted.worst_case_weights_, total, atol=1e-9)
 
 
-def test_warm_start_is_the_cold_fit(noisy):
-    X, y = noisy
-    grown = tb.DROBoostClassifier(STUMP, n_estimators=4, warm_start=True, random_state=3).fit(X, y)
-    grown.set_params(n_estimators=12).fit(X, y)
-    cold = tb.DROBoostClassifier(STUMP, n_estimators=12, random_state=3).fit(X, y)
-    np.testing.assert_array_equal(grown.decision_function(X), cold.decision_function(X))
-    np.testing.assert_array_equal(grown.log_costs_, cold.log_costs_)
-    np.testing.assert_array_equal(grown.worst_case_weights_, cold.worst_case_weights_)
-
-
 def test_a_checkpoint_resumes(noisy, tmp_path):
     X, y = noisy
     params = dict(random_state=3, checkpoint_dir=tmp_path, radius="auto")

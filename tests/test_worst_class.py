@@ -482,32 +482,6 @@ def test_after_reweighting_errors_are_about_the_rows_given():
 # -- continuing, identities, bad input -----------------------------------------------------------------------
 
 
-def test_what_depends_on_T_cannot_be_continued():
-    X, y = rare(12)
-    settings = {"warm_start": True, "n_estimators": 2, "max_error": 0.9, "eta": 1.0, "validation": "train"}
-    for params, match in (
-        ({"eta": "theory"}, "eta='theory' depends on n_estimators"),
-        ({"class_loss": "error"}, "the growth of the learner depends on n_estimators"),
-    ):
-        clf = fit(X, y, **(settings | params))
-        with pytest.raises(ValueError, match=match):
-            clf.set_params(n_estimators=5).fit(X, y)
-
-
-@quiet
-@pytest.mark.parametrize("params", [{"class_loss": "indicator", "max_error": 0.8}, {"class_loss": "error"}])
-@pytest.mark.parametrize("combine", ["vote", "mixture"])
-def test_warm_start_is_the_cold_fit(params, combine):
-    X, y = rare(13)
-    settings = {"eta": 0.7, "combine": combine, **params}
-    warm = fit(X, y, BOOST, n_estimators=2, warm_start=True, **settings)
-    warm.set_params(n_estimators=5).fit(X, y)
-    cold = fit(X, y, BOOST, n_estimators=5, **settings)
-    np.testing.assert_array_equal(warm.predict_proba(X), cold.predict_proba(X))
-    np.testing.assert_array_equal(warm.unit_errors_, cold.unit_errors_)
-    np.testing.assert_array_equal(warm.max_error_, cold.max_error_)
-
-
 @quiet
 @pytest.mark.parametrize("params", [{"max_error": "auto"}, {"max_error": 0.7}])
 def test_checkpoints(tmp_path, params):
@@ -656,14 +630,13 @@ def test_a_stated_edge_asks_for_the_game():
 
 @quiet
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
-def test_interrupted_and_continued(interrupted, combine):
+def test_interrupted(interrupted, combine):
     X, y = rare(22)
     settings = {"eta": 0.5, "validation": "train", "combine": combine, "class_loss": "error"}
-    whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=4, **settings)
+    whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=2, **settings)
     with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
         clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
     assert clf.n_iter_ == 2
-    clf.set_params(warm_start=True).fit(X, y)
     np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
     np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 

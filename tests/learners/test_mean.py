@@ -161,20 +161,6 @@ def test_of_means_in_a_classifier(tmp_path):
     assert np.mean(twin.predict(X) == clf.predict(X)) > 0.99
 
 
-def test_rounds_are_added_where_their_probabilities_are_known():
-    X, y = many()
-    params = {"estimator": BOOST, "n_iter_no_change": None, "random_state": 0}
-    whole = tb.AdaLPBoostClassifier(n_estimators=3, **params).fit(X, y)
-    warm = tb.AdaLPBoostClassifier(n_estimators=1, warm_start=True, **params).fit(X, y)
-    stored = pickle.loads(pickle.dumps(warm))
-    warm.set_params(n_estimators=3).fit(X, y)
-    np.testing.assert_array_equal(warm.predict_proba(X), whole.predict_proba(X))
-    before = stored.predict_proba(X)
-    with pytest.raises(ValueError, match="in the process that made it"):
-        stored.set_params(n_estimators=3).fit(X, y)
-    np.testing.assert_array_equal(stored.predict_proba(X), before)
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_a_killed_fit_is_resumed_to_the_bit(n_classes, tmp_path):
     X, y = many(n_classes=n_classes)

@@ -259,16 +259,6 @@ class TestKept:
         tb.save_model(clf, tmp_path / "m.model")
         assert tb.load_model(tmp_path / "m.model").summary_.details == said
 
-    @pytest.mark.parametrize("name", ADDITIVE)
-    def test_follows_added_rounds(self, name):
-        X, y = table(2)
-        clf = make(name, TREE, n_estimators=2, random_state=0, warm_start=True).fit(X, y)
-        assert clf.summary_.error == np.mean(clf.predict(X) != y)
-        clf.set_params(n_estimators=12).fit(X, y)
-        whole = make(name, TREE, n_estimators=12, random_state=0).fit(X, y)
-        assert clf.summary_.details == whole.summary_.details
-        assert clf.summary_.error == np.mean(clf.predict(X) != y)
-
     @pytest.mark.parametrize("best_prefix", [False, True])
     def test_a_round_that_is_undone_leaves_no_trace(self, best_prefix):
         y = np.array([0, 0, 1, 1])

@@ -163,7 +163,9 @@ class SubgroupMixture:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
-        counts = np.bincount(cell + inside, share, size).reshape(-1, self.n_classes)
+        even = isinstance(share, float)  # counting rows is quicker than summing their weights
+        counts = np.bincount(cell + inside, None if even else share, size) * (share if even else 1.0)
+        counts = counts.reshape(-1, self.n_classes)
         self._newest[len(self._counts)] = response
         self._counts.append(counts)
         if self.voting:
@@ -184,10 +186,11 @@ class SubgroupMixture:
         self._newest = {}
 
     @cached_property
-    def _places(self) -> tuple[Ints, Floats, int]:
-        """Place of each row in flat confusion counts, the weights of the rows, and the number of places."""
-        strata = self.table.strata
-        return self.table.stratum * strata.n_actions, self.table.share, len(strata.mass) * strata.n_actions
+    def _places(self) -> tuple[Ints, Floats | float, int]:
+        """Place of each row in flat confusion counts, weight of the rows or of each, and number of places."""
+        strata, share = self.table.strata, self.table.share
+        each: Floats | float = share if np.ptp(share) else float(share[0])
+        return self.table.stratum * strata.n_actions, each, len(strata.mass) * strata.n_actions
 
     def beyond(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
