@@ -1,4 +1,4 @@
-"""Datasets of PyTorch as arrays. PyTorch is never imported here: a user with a Dataset has imported it."""
+"""PyTorch datasets as arrays, without importing PyTorch: a user with a Dataset has imported it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables unchanged."""
+    """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged."""
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
         return X, y
@@ -19,21 +19,22 @@ def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Read a dataset whose items are a row, alone or with its label, once from beginning to end.
+    """Return rows and labels of a dataset, read once from beginning to end.
 
-    Images come as arrays or pictures of shape H×W or H×W×C, or as tensors of shape C×H×W, which are turned
-    round. Transforms that draw at random are frozen by this: give them to the learner as ``augment``.
+    An item is a row, or a row and its label. Images are arrays or pictures of shape H×W or H×W×C, or tensors
+    of shape C×H×W, whose channels move last. Random transforms are applied once; pass them to the learner as
+    ``augment`` instead.
 
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        With a length.
+        A dataset with a length.
 
     Returns
     -------
     X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
     y : ndarray of shape (n,) or None
-        None where items have no label.
+        None if items have no label.
 
     Raises
     ------
@@ -41,7 +42,7 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
         If the dataset is empty, has no length, or its rows differ in shape.
     """
     if not hasattr(dataset, "__len__"):
-        raise ValueError(f"{type(dataset).__name__} has no length; a dataset that can be indexed is needed")
+        raise ValueError(f"{type(dataset).__name__} has no length; an indexable dataset is needed")
     n = len(dataset)
     if n == 0:
         raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")

@@ -1,8 +1,8 @@
-"""Which rows a hypothesis is fitted on, whose losses drive the player, and whose losses decide λ.
+"""Cross-fitting: which rows base models are fitted on, and which rows their losses come from.
 
-A scheme is an oracle of the game: it takes the density of the player's weights and answers with a member
-and its losses. A strong learner leaves no training losses, so the member that stays has seen all rows
-while its losses are measured on rows that a sibling of it did not see.
+A scheme is the oracle of the boosting game. It gets the density of the player's weights and returns a base
+model with its losses. Training losses of a strong learner are close to 0. So the base model may be fitted on
+all rows, while its losses come from models that did not see the row.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from tailboost.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
 from tailboost.learners.protocols import Accumulating, Averaging, Growing, Partitioned, Session
 from tailboost.learners.session import is_real, predict_members
 
-# What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
+# Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 Look = tuple[NDArray[Any], Ints]
-# How far a stage is from being good enough: growth ends at the first stage with 0 or less.
+# Distance of a stage from its target: growth ends at the first stage with a distance of at most 0.
 Goal = Callable[[NDArray[Any], Ints], float]
 
-# "auto" cross-fits up to this many distinct rows: a round then costs a fit for each fold and one on all rows,
-# with a held-out fifth two, and beyond it a fifth is large enough.
+# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. Beyond,
+# it holds out a fifth, with two fits in each round.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
-# Some classifiers by "auto" take fewer folds beyond a number of distinct rows: four fits a round, not six.
+# Folds of classifiers that take fewer beyond a number of distinct rows: four fits in a round instead of six.
 FEW_FOLDS = 3
-HELD_OUT = 0.2
-LEAST_HELD_OUT = 20  # least number of rows of the smallest class or group in a held-out fifth
+HELD_OUT = 0.2  # fraction of the rows
+LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
 
+# Significant bits of the density that learners get, so that equal rows get equal weights for any order of
+# summation. Trees then break ties in the same way.
 SIGNIFICANT_BITS = 16
-# A density below this is 0 up to the solver's precision.
+# A density below this is 0 up to the precision of the solvers.
 NEGLIGIBLE = 2.0**-32
 
 
 def round_significant(x: Floats) -> Floats:
-    """Round to so many significant bits that equal rows get equal weights in any order of summation."""
-    x = np.where(x < NEGLIGIBLE, 0.0, x)
-    mantissa, exponent = np.frexp(x)
-    scale = float(2**SIGNIFICANT_BITS)
-    return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
+    """Return densities with 16 significant bits; negligible ones are 0."""
+    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))
+    return np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
 
 
 class Scheme(Protocol):
-    """An oracle that also says which rows the player weighs and on which rows members are judged."""
+    """Oracle of the game that also names the player's rows and the selection data."""
 
     @property
     def judged(self) -> Rows:
-        """Rows on which members are judged."""
+        """Selection data, on which base models are compared."""
 
     @property
     def player_rows(self) -> Mask | None:
-        """Rows the player weighs; None for all."""
+        """Rows that the player weighs; None for all."""
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit for the density ``u`` of the rows, shape (n,); with a goal, grow until it is reached.
+        """Return a base model fitted for the density ``u`` of the rows, shape (n,), with its losses.
 
-        If none reaches it, the stage that came closest is taken.
+        With a goal the learner grows until a stage reaches the goal. If no stage does, the closest is taken.
         """
 
 
@@ -149,9 +149,9 @@ def grown(
 
 @dataclass(frozen=True)
 class Stage:
-    """The chosen stage of a growth: its number, from 1, its losses and its answers.
+    """Selected stage of growth: its number from 1, its losses and its predictions.
 
-    ``model`` is None if growth went on beyond it and changed it: the stage must then be grown again.
+    ``model`` is None if later stages changed the model. The stage must then be grown again.
     """
 
     number: int
@@ -163,9 +163,9 @@ class Stage:
 def choose_stage(
     growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None, lasting: bool = False
 ) -> Stage:
-    """Draw stages until one reaches the goal, and take the first of those that came closest.
+    """Return the first stage that reaches the goal, else the first of the closest stages.
 
-    ``lasting`` says that growth does not change the stages before.
+    ``lasting``: later stages do not change earlier ones.
     """
     least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
     with closing(growing):
@@ -182,12 +182,12 @@ def choose_stage(
 
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
-    """Weights for a fit without the held-out rows; the sample weights if the player's are all 0 there."""
+    """Return weights for a fit without the held-out rows: sample weights if the player's are all 0 there."""
     return weight if weight.any(where=~held) else train.weight
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
-    """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
+    """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
     if not is_real(answers):
         return answers != y
     h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
@@ -197,9 +197,10 @@ def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class AllRows:
-    """Members fitted to all rows, whose losses there drive the player, as the papers do for small data.
+    """Base models are fitted on all rows, and their training losses drive the player.
 
-    They are judged on the same rows, or on a validation set of the user's, about which ``predict`` asks them.
+    The papers do this for small data. The selection data are the same rows, or a validation set of the user
+    on which ``predict`` evaluates base models.
     """
 
     session: Session
@@ -220,15 +221,16 @@ class AllRows:
 
         growing = stages(session, weight, seed, grow=goal is not None)
         stage = choose_stage(growing, look, goal, lasting(session))
-        member = stage.model
-        if member is None:
-            member = grown(session, stage.number, weight, seed)
+        member = grown(session, stage.number, weight, seed) if stage.model is None else stage.model
         return Response(member, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The combination from a held-out fraction; the member that stays may be fitted again, on all rows."""
+    """A fraction of the rows is held out as selection data.
+
+    With ``refit`` the base model is fitted again, on all rows, after its losses were measured.
+    """
 
     session: Session
     train: Rows
@@ -238,74 +240,69 @@ class HeldOut:
 
     @property
     def player_rows(self) -> Mask:
-        """The rows that are not held out."""
+        """Rows that are not held out."""
         return ~self.held
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit without the held-out rows for the losses and, to refit, with them for the ensemble."""
+        """Fit without the held-out rows for the losses, and with ``refit`` on all rows for the ensemble."""
         weight = self.train.weight * round_significant(u)
-        own, rest, grow = outside(self.held, weight, self.train), ~self.held, goal is not None
+        rest, grow = ~self.held, goal is not None
+        rest_weight = outside(self.held, weight, self.train)
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
             return row_losses(answers, self.train.y)[rest], answers[self.held]
 
         keep = lasting(self.session) and not self.refit
-        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal, keep)
+        stage = choose_stage(stages(self.session, rest_weight, seed, rest, grow=grow), look, goal, keep)
         member = stage.model
         if self.refit:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
         elif member is None:
-            member = grown(self.session, stage.number, own, seed, rest)
+            member = grown(self.session, stage.number, rest_weight, seed, rest)
         return Response(member, stage.losses, stage.answers)
 
 
 class Fold:
-    """A fold in a round: its model is fitted without its rows, a mask, and asked about them once."""
+    """One fold of a round: its model is fitted without the fold's rows, a mask, and evaluated on them."""
 
     def __init__(self, scheme: CrossFitted, rows: Mask, weight: Floats, seed: int) -> None:
-        self.scheme, self.rows, self.weight, self.seed = scheme, rows, weight, seed
-        self.own = outside(rows, weight, scheme.train)
-
-    def fit(self) -> Any:
-        """Fit a model without the held rows."""
-        return self.scheme.session.fit(self.own, self.seed, ~self.rows)
+        self.scheme, self.rows, self.seed = scheme, rows, seed
+        self.weight = outside(rows, weight, scheme.train)
 
     @cached_property
     def model(self) -> Any:
-        """The model, kept as long as the fold is."""
-        return self.fit()
+        """Model fitted without the fold's rows."""
+        return self.scheme.session.fit(self.weight, self.seed, ~self.rows)
 
     @cached_property
-    def known(self) -> NDArray[Any]:
-        """Answers on the held-out rows, or their class probabilities where rounds add these up."""
-        session, accumulating = self.scheme.session, self.scheme.accumulating
-        model = self.fit() if self.scheme.averaging is None else self.model
-        if accumulating is not None:
-            return accumulating.probabilities(model, self.rows)
-        return session.predict(model, self.rows)
-
-    @property
-    def answers(self) -> Ints:
-        """What the whole model answers about the held rows."""
-        return self.known if self.scheme.accumulating is None else self.known.argmax(axis=1)
+    def outputs(self) -> NDArray[Any]:
+        """Predictions on the fold's rows; class probabilities if rounds accumulate them."""
+        scheme = self.scheme
+        if scheme.accumulating is not None:
+            outputs: NDArray[Any] = scheme.accumulating.probabilities(self.model, self.rows)
+        else:
+            outputs = scheme.session.predict(self.model, self.rows)
+        if scheme.averaging is None:
+            del self.model  # its memory is not needed any more
+        return outputs
 
     def stages(self, grow: bool) -> Iterator[Ints]:
-        """Yield the answers after every stage of the model's growth; without growth there is one."""
+        """Yield predictions on the fold's rows after each stage of growth; without growth there is one."""
         if not grow:
-            yield self.answers
+            yield self.outputs if self.scheme.accumulating is None else self.outputs.argmax(axis=1)
             return
-        for model in stages(self.scheme.session, self.own, self.seed, ~self.rows):
+        for model in stages(self.scheme.session, self.weight, self.seed, ~self.rows):
             yield self.scheme.session.predict(model, self.rows)
 
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """Out-of-fold losses for player and λ.
+    """Out-of-fold losses drive the player, and all rows are selection data.
 
-    The member that stays is the mean of the folds' models where the learner knows one and rounds answer
-    alone, else fitted to all rows. ``together`` says that responses hold class probabilities where the
-    learner knows them.
+    The base model is the mean of the folds' models if the learner has one and rounds do not accumulate.
+    Otherwise it is fitted on all rows. ``together``: responses hold class probabilities if the learner
+    accumulates them over rounds.
     """
 
     session: Session
@@ -314,44 +311,45 @@ class CrossFitted:
     fold: Ints
     n_jobs: int | None
     together: bool = False
-    folds: list[Fold] | None = None  # of one round, where it has begun
+    folds: list[Fold] | None = None  # of the current round
 
     player_rows = None
 
-    @property
+    @cached_property
     def accumulating(self) -> Accumulating | None:
-        """The session, where responses hold class probabilities."""
+        """The session, if responses hold class probabilities."""
         session = self.session
-        return (
-            session if self.together and isinstance(session, Accumulating) and session.accumulates else None
-        )
+        if self.together and isinstance(session, Accumulating) and session.accumulates:
+            return session
+        return None
 
-    @property
+    @cached_property
     def averaging(self) -> Averaging | None:
-        """The session, where the models of the folds stay as a member."""
+        """The session, if the base model is the mean of the folds' models."""
         return self.session if isinstance(self.session, Averaging) and self.accumulating is None else None
 
     def round(self, u: Floats, seed: int) -> CrossFitted:
-        """Return the scheme of one round, whose folds' models serve to look first and to answer then."""
+        """Return the scheme of one round, which fits each fold once for `looks` and the response."""
         return replace(self, folds=self._folds(u, seed))
 
     def looks(self) -> Iterator[tuple[Mask, NDArray[Any]]]:
-        """Yield (rows, answers) of the first fold, and then of all rows, before a member is fitted.
+        """Yield (rows, outputs) of the first fold, then of all rows, before the base model is fitted.
 
-        Class probabilities in place of answers where rounds add these up. For a scheme of one `round`.
+        Outputs are predictions, or class probabilities if rounds accumulate them. Only after `round`.
         """
         assert self.folds is not None
         folds = self.folds
-        yield folds[0].rows, folds[0].known
+        yield folds[0].rows, folds[0].outputs
         with self._threads() as parallel:
-            parallel(delayed(getattr)(fold, "known") for fold in folds)
+            parallel(delayed(getattr)(fold, "outputs") for fold in folds)
         yield np.ones(len(self.fold), dtype=np.bool_), joined(folds)
 
     def _threads(self) -> Parallel:
         return Parallel(n_jobs=self.n_jobs if self.session.concurrent else 1, prefer="threads")
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit one model per fold for the losses, and keep one of all rows for the ensemble."""
+        """Fit one model per fold for the losses, and return one base model for all rows."""
+        weight = self.train.weight * round_significant(u)
         folds = self._folds(u, seed) if self.folds is None else self.folds
         grow = goal is not None and isinstance(self.session, Growing)
         growing = [(fold.rows, fold.stages(grow)) for fold in folds]
@@ -369,15 +367,14 @@ class CrossFitted:
                     yield predicted.copy()
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
-        member, weight = None, folds[0].weight
+        member = None
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
         if member is None:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
             return Response(member, stage.losses, stage.answers)
-        if self.averaging is None:
-            member = self.accumulating.mean([member], weight, [np.ones(len(weight), dtype=np.bool_)])
+        member = self.accumulating.mean([member], weight, [np.ones(len(weight), dtype=np.bool_)])
         return Response(member, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _folds(self, u: Floats, seed: int) -> list[Fold]:
@@ -386,31 +383,31 @@ class CrossFitted:
 
 
 def joined(folds: list[Fold]) -> NDArray[Any]:
-    """Return the answers, or probabilities, of all folds as one array."""
-    first = folds[0].known
-    known = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
+    """Return the predictions, or probabilities, of all folds as one array."""
+    first = folds[0].outputs
+    outputs = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
     for fold in folds:
-        known[fold.rows] = fold.known
-    return known
+        outputs[fold.rows] = fold.outputs
+    return outputs
 
 
 def folds(places: Ints, k: int) -> Ints:
-    """Distribute places (see `draw_lots`) over ``k`` folds."""
+    """Return the fold of each place, see `draw_lots`."""
     return places % k
 
 
 def held_out(places: Ints, fraction: float) -> Mask:
-    """Hold out every (1/fraction)-th place (see `draw_lots`)."""
+    """Return which places are held out: every (1/fraction)-th, see `draw_lots`."""
     held: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
     return held
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are judged by models that were not fitted on them."""
+    """Assignment of rows to folds."""
 
-    fold: Ints  # shape (n,): the part with which a row is held out; −1 for a row that never is
-    validation: Any  # "cv" or float: what was asked for, or chosen by "auto"
+    fold: Ints  # shape (n,): number of the fold in which a row is held out; −1: never held out
+    validation: Any  # "cv", or the fraction that is held out
 
     @classmethod
     def of(
@@ -422,18 +419,29 @@ class Split:
         five_up_to: float = np.inf,
         name: str = "validation",
     ) -> Split:
-        """Split the rows of a problem, by lots that the seed draws.
+        """Return a split of the training rows, by hashes of the rows and the seed.
 
-        ``validation`` is a number of folds ("cv" is five), or a fraction to hold out. "auto" cross-fits up to
-        50,000 distinct rows, and where a held-out fifth would have fewer than 20 rows of a class in some
-        group; beyond ``five_up_to`` distinct rows it takes three folds. For messages: ``name`` is the
-        parameter that ``validation`` is from, ``otherwise`` what else could be done where all rows are the
-        same.
+        Parameters
+        ----------
+        problem : Problem
+            Training set.
+        validation : {"auto", "cv"}, int or float
+            Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
+            rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
+            it holds out a fifth.
+        seed : int
+            Seed of the hashes.
+        otherwise : str, default=""
+            Advice to add to the message if all rows are equal.
+        five_up_to : float, default=inf
+            Number of distinct rows beyond which "auto" takes three folds instead of five.
+        name : str, default="validation"
+            Name of the parameter, for messages.
 
         Raises
         ------
         ValueError
-            If no rows are left to fit or to judge on.
+            If no rows are left for the fit or for the selection data.
         """
         train, given = problem.rows, validation
         hashes = problem.lot_hashes(seed)
@@ -462,13 +470,13 @@ class Split:
 
     @property
     def parts(self) -> list[Mask]:
-        """The rows held out together, for each part."""
+        """Masks of the rows that are held out together, one per fold."""
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
     def judged(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
-        """Return the held-out rows; their words say ``what`` of them is judged.
+        """Return the selection data: the held-out rows, described as out-of-fold ``what``.
 
-        ``refit`` says whether models that were fitted without a held-out fraction are refitted with it.
+        ``refit``: models fitted without a held-out fraction are fitted again on all rows.
         """
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
@@ -489,17 +497,33 @@ def choose_scheme(
     together: bool = False,
     known_classes: bool = False,
 ) -> Scheme:
-    """Return the scheme for a problem whose training rows the learner's session has opened.
+    """Return the scheme for a training set that the learner's session has opened.
 
-    ``validation`` is as given to the classifier; where it holds out a fraction, ``refit`` has members fitted
-    again on all rows. ``seed`` draws the folds, ``n_jobs`` are threads over them. ``five_up_to`` is that of
-    `Split.of`; whether the models of several rounds may answer ``together`` see `CrossFitted`. Rows of which
-    no model that is judged on them knows the class can be left out of their units: ``known_classes``.
+    Parameters
+    ----------
+    session : Session
+        Session of the base learner on the training rows.
+    problem : Problem
+        Training set, and a validation set if the user gave one.
+    validation : {"auto", "cv", "train"}, int or float
+        As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
+    seed : int
+        Seed of the folds.
+    refit : bool
+        Whether base models are fitted again on all rows if a fraction is held out.
+    n_jobs : int or None
+        Threads over the folds.
+    five_up_to : float, default=inf
+        See `Split.of`.
+    together : bool, default=False
+        Whether the models of several rounds may answer together, see `CrossFitted`.
+    known_classes : bool, default=False
+        Whether to leave rows out of their subgroups if no model evaluated on them knows their class.
 
     Raises
     ------
     ValueError
-        If the scheme leaves no rows to fit or to judge on.
+        If no rows are left for the fit or for the selection data.
     """
     train = problem.rows
     if problem.validation is not None:
@@ -519,19 +543,19 @@ def choose_scheme(
 
 
 def _smallest_unit(rows: Rows) -> int:
-    """Return the number of rows of the smallest class in any unit; with groups of a table, in any column."""
+    """Return the number of rows of the smallest class in a group; over all columns if there are several."""
     if rows.groups is None or rows.groups.ndim == 1:
         return int(np.bincount(strata_of(rows.y, rows.groups)).min())
     return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
 
 
 def only_known_classes(judged: Rows, side: Ints, problem: Problem) -> Rows:
-    """Exclude judged rows whose class lies entirely on one side of the split, unknown to who is judged."""
+    """Exclude rows from their subgroups if their whole class is held out at once, or never."""
     first, last = np.full(problem.n_classes, side.max()), np.full(problem.n_classes, side.min())
     np.minimum.at(first, problem.y, side)
     np.maximum.at(last, problem.y, side)
-    known = (first < last)[judged.y]
-    if judged.groups is None or not known.any():  # one row per class: a rough error is better than none
+    split = (first < last)[judged.y]
+    if judged.groups is None or not split.any():  # one row per class: a rough error is better than none
         return judged
-    known = known.reshape(-1, *[1] * (judged.groups.ndim - 1))
-    return replace(judged, groups=np.where(known, judged.groups, -1))
+    split = split.reshape(-1, *[1] * (judged.groups.ndim - 1))
+    return replace(judged, groups=np.where(split, judged.groups, -1))

@@ -24,7 +24,6 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost._identity import Identity
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
@@ -49,7 +48,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
 from tailboost.statements.known_rows import KnownRows, holds_unknown, noting_seen
-from tailboost.storage.checkpoints import Checkpoints, keep
+from tailboost.storage.checkpoints import Checkpoints, identify
 from tailboost.validation import Scheme, choose_scheme, respond
 
 try:
@@ -253,7 +252,6 @@ class BaseBoostClassifier(
             problem.weight,
             fit_params,
             seed=entropy,
-            members_dir=self.checkpoint_dir,
         )
         return choose_scheme(
             session,
@@ -298,16 +296,14 @@ class BaseBoostClassifier(
                 entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
                 checkpoints = None
                 if self.checkpoint_dir is not None:
-                    free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
-                    data = problem.fingerprint(self.classes_)
-                    identity = Identity.of(self, data=data, entropy=entropy, but=free)
-                    checkpoints = resources.enter_context(
-                        Checkpoints.open(
-                            self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
-                        )
+                    opened = Checkpoints.open(
+                        self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
                     )
+                    checkpoints = resources.enter_context(opened)
                 scheme = self._open_scheme(problem, routed, entropy)
                 plan = self._open_game(problem, scheme, entropy)
+                if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                    raise KeyboardInterrupt
             except BaseException:  # a refused fit leaves the classifier unchanged
                 self.__dict__.clear()
                 self.__dict__.update(before)
@@ -322,6 +318,11 @@ class BaseBoostClassifier(
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
+    def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
+        """Return all that the rounds of a fit on this data depend on."""
+        free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+        return identify(self, problem.fingerprint(self.classes_), entropy, free)
+
     def _conclude(self, problem: Problem) -> None:
         """Set attributes and give warnings after a finished fit."""
 
@@ -329,9 +330,7 @@ class BaseBoostClassifier(
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def extras() -> Iterator[Response]:
-            response = scheme(np.ones(len(problem.y)), entropy)  # plain ERM
-            keep(response.member, self.checkpoint_dir)
-            yield response
+            yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
         plan.combiner.open(scheme.judged, extras)
         self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner

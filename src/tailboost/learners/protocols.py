@@ -16,7 +16,6 @@ protocol          who has it                                        what it is f
 `Member`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members
 `PreparedProba`   a prepared member                                 the same for probabilities
-`Stored`          a member                                          keep a large state in a file
 ================  ================================================  ======================================
 """
 
@@ -103,11 +102,7 @@ class Accumulating(Averaging, Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A classifier that opens the data once per fit of an ensemble, not once per round.
-
-    A learner whose members can be stored in files also has a parameter ``members_dir``, the folder for them;
-    if it is None, the ensemble's ``checkpoint_dir`` is used.
-    """
+    """A classifier that opens the data once per fit of an ensemble, not once per round."""
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Open a table with n rows, with their class numbers and sample weights, shape (n,) each."""
@@ -146,18 +141,3 @@ class PreparedProba(Protocol):
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""
-
-
-@runtime_checkable
-class Stored(Protocol):
-    """A member whose state may lie in a file, from which each prediction reads it."""
-
-    @property
-    def path(self) -> str | None:
-        """The file, or None while the state lies in memory."""
-
-    def keep(self, members_dir: Any = None) -> None:
-        """Move the state to its file, or verify the file if it was moved before."""
-
-    def fetch(self) -> None:
-        """Take the state back into memory, for a model file that holds everything."""

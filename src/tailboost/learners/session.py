@@ -35,7 +35,6 @@ def open_session(
     sample_weight: Floats,
     fit_params: dict[str, Any],
     seed: int = 0,
-    members_dir: Any = None,
 ) -> Session:
     """Open the data for a learner, by its own method if it has one, else as for any scikit-learn estimator.
 
@@ -45,8 +44,6 @@ def open_session(
     if isinstance(estimator, Learner) and not fit_params:
         estimator = clone(estimator)
         set_seeds(estimator, seed)
-        if "members_dir" in estimator.get_params(deep=False) and estimator.members_dir is None:
-            estimator.set_params(members_dir=members_dir)
         session: Session = estimator.open_session(X, y, n_classes, sample_weight)
         return session
     if is_regressor(estimator):

@@ -8,7 +8,6 @@ whatever a file holds, no object in it has anything of the file's choice to call
 
 from __future__ import annotations
 
-import copy
 import importlib
 import math
 from collections.abc import Callable, Collection
@@ -144,9 +143,6 @@ class Writer:
             if "__reduce__" in vars(cls):
                 thing.__reduce__()  # what is never to be stored says why
             raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
-        if getattr(thing, "path", None) and hasattr(thing, "fetch"):  # a net whose state is in a file
-            thing = copy.copy(thing)
-            thing.fetch()
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state that has no names")

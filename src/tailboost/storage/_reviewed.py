@@ -198,16 +198,15 @@ SKLEARN: dict[str, Reviewed] = {
 }  # fmt: skip
 
 
-def _with_state_in_memory(member: Any) -> None:
-    """Refuse a net whose state is to be read from a file."""
-    if not isinstance(member.held, bytes) or member.members_dir is not None:
-        raise ValueError("a net whose state is in a file")
+def _with_weights(net: Any) -> None:
+    """Refuse a net whose weights are not bytes."""
+    if not isinstance(net.weights, bytes):
+        raise ValueError("a net without weights")
 
 
 _NETS = tuple(f"tailboost.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
 
 OURS: dict[str, Reviewed] = {
-    **_names("tailboost._identity", "Identity"),
     **_names("tailboost._probe", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost._rows", "Sketch"),
     **_names("tailboost._units", "GroupUse"),
@@ -236,7 +235,6 @@ OURS: dict[str, Reviewed] = {
     **_names(
         "tailboost.torch._learner",
         "TorchClassifier",
-        held_at={"members_dir": None},
         functions={"module": _NETS},
     ),
     **_names(
@@ -245,7 +243,7 @@ OURS: dict[str, Reviewed] = {
         left_out=frozenset({"_pattern"}),
         functions={"module": _NETS},
     ),
-    **_names("tailboost.torch._members", "TorchMember", finish=_with_state_in_memory),
+    **_names("tailboost.torch._members", "TorchMember", finish=_with_weights),
     # -- rates
     **_names("tailboost.rates._kinds", "Kind"),
     **_names("tailboost.rates._objective", "Largest", "Objective", "Spread"),

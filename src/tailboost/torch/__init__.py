@@ -1,4 +1,4 @@
-"""Nets as learners (extra ``torch``): imported only when asked for, by ``tailboost.torch``."""
+"""Neural nets as base learners (extra ``torch``); importing tailboost alone does not import PyTorch."""
 
 from __future__ import annotations
 

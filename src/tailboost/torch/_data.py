@@ -1,4 +1,4 @@
-"""Rows for nets: tables and images as arrays, as tensors, and as a module's input."""
+"""Rows for nets: from arrays of tables and images to tensors and module inputs."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Share of a GPU's free memory that the data may take; beyond it batches are copied one by one.
+# Largest fraction of a GPU's free memory for the rows. Larger tables are copied batch by batch.
 SHARE_OF_DEVICE = 0.5
 
 
 @dataclass(frozen=True)
 class Feed:
-    """How rows become a module's input."""
+    """Preparation of rows for a module."""
 
-    # Shape of a row as it is given: (d,) for a table, (H, W) or (H, W, C) for an image.
-    row_shape: tuple[int, ...]
-    pixels: bool  # whether rows are images of uint8, which a module sees divided by 255
-    device: str  # "auto" or a device as PyTorch names it
+    row_shape: tuple[int, ...]  # (d,) for a table, (H, W) or (H, W, C) for an image
+    pixels: bool  # whether rows are images of uint8, which are divided by 255
+    device: str  # "auto" or the name of a PyTorch device
 
     @classmethod
     def of(cls, X: NDArray[Any], device: str) -> Feed:
-        """Return the feed for rows like these."""
+        """Return the preparation for rows of this shape and type."""
         row_shape = tuple(X.shape[1:])
         return cls(row_shape, len(row_shape) > 1 and X.dtype == np.uint8, device)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of a row as the module sees it: (d,), or channels first."""
+        """Shape of a module input: (d,), or channels first."""
         if len(self.row_shape) == 1:
             return self.row_shape
         if len(self.row_shape) == 2:
@@ -39,12 +38,12 @@ class Feed:
         return (self.row_shape[-1], *self.row_shape[:-1])
 
     def transform(self, X: Any) -> Tensor:
-        """Return rows as a tensor of uint8 or float32, on the device where it fits there.
+        """Return rows as a tensor of uint8 or float32, on the device if there is enough memory.
 
         Raises
         ------
         ValueError
-            If the rows have another shape, or hold what float32 cannot, or pixels of another range.
+            If rows have another shape, values do not fit float32, or pixels are out of range.
         """
         X = np.asarray(X)
         if tuple(X.shape[1:]) != self.row_shape:
@@ -59,11 +58,10 @@ class Feed:
                 raise ValueError("X contains NaN, infinity or a value too large for float32")
             if self.pixels and (low < 0 or high > 1):
                 raise ValueError(
-                    f"the net was fitted on pixels of uint8; as floats they must lie in [0, 1], X holds "
+                    f"the net was fitted on pixels of uint8; floats must lie in [0, 1], X contains "
                     f"{low:g} … {high:g}"
                 )
-        # PyTorch warns of a read-only array, so such an array is copied. To silence the warning instead would
-        # change Python's warning filters, which all threads share.
+        # PyTorch warns of read-only arrays, so they are copied. Warning filters are shared by all threads.
         table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
         device = find_device(self.device)
         if device.type == "cuda" and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
@@ -71,7 +69,7 @@ class Feed:
         return table.to(device)
 
     def batch(self, rows: Tensor, device: torch.device) -> Tensor:
-        """Return some rows of a transformed table as the module takes them, float32."""
+        """Return rows of a transformed table as module inputs, float32."""
         x = rows.to(device, non_blocking=True)
         if x.dtype == torch.uint8:
             x = x.float().div_(255)
@@ -81,12 +79,12 @@ class Feed:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of a name; "auto" is the GPU where there is one, else the CPU.
+    """Return the device of a name; "auto" is the GPU if there is one, else the CPU.
 
     Raises
     ------
     ValueError
-        If PyTorch knows no such device, or the machine lacks it.
+        If PyTorch does not know the device, or the machine does not have it.
     """
     if name == "auto":
         return (
@@ -100,6 +98,6 @@ def find_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"device={name!r} cannot be used here ({reason}); 'auto' takes what there is"
+            f"device={name!r} cannot be used here ({reason}); 'auto' takes an available device"
         ) from None
     return device

@@ -1,11 +1,9 @@
-"""A PyTorch module as a learner: a scikit-learn classifier, and a session for the game."""
+"""A PyTorch module as a base learner: a scikit-learn classifier, and its session."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,14 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tailboost._checks import check_labelled_rows, check_row_shape
-from tailboost._identity import Identity, unknown
 from tailboost._rows import fingerprint, hash_rows
-from tailboost._store import digest, make_folder, read_sealed, write_sealed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._members import Architecture, TorchMember
-from tailboost.torch._training import Randomness, Recipe, Start, Training, takes
+from tailboost.torch._training import Randomness, Recipe, Start, Training
 from tailboost.torch.losses import make_loss
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -33,24 +29,22 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-# Parameters that do not affect the training, and so not the start of the rounds.
-_APART = frozenset({"steps", "milestones", "growth", "eval_batch_size", "members_dir", "random_state"})
 
 
 class TorchSession:
-    """All trainings of one learner on one table: opened once, every round starting from the same warm model.
+    """All trainings of one learner on one table. Every round starts from the same warmed-up model.
 
-    The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C); their
-    own weights are those of the warm-up, and make the class counts that losses ask for.
+    The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C). The
+    sample weights are the weights of the warm-up, and give the class counts of losses.
 
     Raises
     ------
     ValueError
-        If the module cannot take the rows, or does not answer one score per class.
+        If the module rejects the rows, or does not return one score per class.
     """
 
     concurrent = False  # one device
-    lasting_stages = True  # every stage has a copy of the weights
+    lasting_stages = True  # each stage copies the weights
 
     def __init__(
         self, learner: TorchClassifier, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
@@ -68,15 +62,13 @@ class TorchSession:
             optimizer=learner._make_optimizer,
             batch_size=learner.batch_size,
             augment=learner.augment,
-            quiet=learner._is_quiet(),
             precision=learner.precision,
             compile=learner.compile,
             device=device,
         )
-        # Rows are drawn in an order that depends on their values, so positions and repetitions do not matter.
+        # Rows are drawn in an order by content, so positions and repetitions do not matter.
         self.order = np.lexsort((y, hash_rows(X)))
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
-        self.folder = None if learner.members_dir is None else make_folder(learner.members_dir, "members_dir")
         self.starts: dict[str, Start] = {}
         self._try()
 
@@ -93,18 +85,18 @@ class TorchSession:
                 scores = net(x)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 reason = str(error).splitlines()[0]
-                raise ValueError(f"the module cannot take {shown}: {reason}") from error
+                raise ValueError(f"the module rejects {shown}: {reason}") from error
             if _shape(scores) != (len(x), K):
                 raise ValueError(
-                    f"the module answers {_shape(scores)} to {len(x)} {shown}; {(len(x), K)} is needed, one "
+                    f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} is needed, one "
                     f"score for each of the {K} classes"
                 )
             if learner.augment is not None and _shape(other := learner.augment(x.clone())) != tuple(x.shape):
-                raise ValueError(f"augment made {_shape(other)} of a batch of shape {tuple(x.shape)}")
+                raise ValueError(f"augment returned {_shape(other)} for a batch of shape {tuple(x.shape)}")
             loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
             if _shape(loss) not in ((), (len(x),)):
                 raise ValueError(
-                    f"loss={learner.loss!r} answers {_shape(loss)}; a mean or one per row is needed"
+                    f"loss={learner.loss!r} returns {_shape(loss)}; a mean or one per row is needed"
                 )
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
@@ -118,7 +110,7 @@ class TorchSession:
         return self.order if rows is None else self.order[rows[self.order]]
 
     def begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
-        """Return a round's training at its start, where the warm model is."""
+        """Return the training of a round, before its first step."""
         learner = self.learner
         index = self._drawn_from(rows)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
@@ -126,41 +118,25 @@ class TorchSession:
         return Training(self.recipe, self._loss(rows), seed, index, weight[index], start, milestones)
 
     def _start(self, rows: Mask | None) -> Start:
-        """Return the warmed-up model of these rows; each fold has one of its own training rows."""
+        """Return the model warmed up on these rows; each fold has one."""
         key = "all" if rows is None else fingerprint(rows)
         if key not in self.starts:
-            path = self._start_file(key)
-            if path is not None and path.exists():
-                self.starts[key] = _read_start(path)
-            else:
-                self.starts[key] = self.warm_up(rows)
-                if path is not None:
-                    content = io.BytesIO()
-                    torch.save(vars(self.starts[key]), content)
-                    write_sealed(path, content.getvalue(), "the warmed-up model")
+            self.starts[key] = self.warm_up(rows)
         return self.starts[key]
 
     def warm_up(self, rows: Mask | None) -> Start:
-        """Train plain ERM on these rows."""
+        """Return weights and optimiser state after ERM on these rows."""
         index = self._drawn_from(rows)
         training = Training(self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index])
         training.advance(self.learner.warmup_steps)
         return training.position()
 
-    def _start_file(self, key: str) -> Path | None:
-        """Return the file of a warm model, named by a digest of its inputs; None if they are unknown."""
-        data = fingerprint(self.X.cpu().numpy(), self.y, self.sample_weight)
-        identity = Identity.of(self.learner, data=data, entropy=self.seed, but=_APART)
-        if self.folder is None or unknown(identity.params):
-            return None
-        return self.folder / f"start-{digest(f'{key} {identity.as_dict()}'.encode())}.pt"
-
     def _member(self, training: Training) -> TorchMember:
         state = training.net.state_dict()
-        return TorchMember(self.architecture, self.feed, self.learner.eval_batch_size, state, self.folder)
+        return TorchMember(self.architecture, self.feed, self.learner.eval_batch_size, state)
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[TorchMember]:
-        """Yield the net after every ``growth`` steps, up to ``steps``; the last one is that of `fit`."""
+        """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
         training = self.begin(weight, seed, rows)
         steps = self.learner.steps
         while training.done < steps:
@@ -168,7 +144,7 @@ class TorchSession:
             yield self._member(training)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TorchMember:
-        """Train for all steps on rows drawn with these weights."""
+        """Return a net trained for all steps on rows drawn with these weights."""
         training = self.begin(weight, seed, rows)
         training.advance(self.learner.steps)
         return self._member(training)
@@ -183,33 +159,24 @@ def _shape(value: Any) -> tuple[int, ...] | str:
     return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _read_start(path: Path) -> Start:
-    try:
-        return Start(**torch.load(io.BytesIO(read_sealed(path)), map_location="cpu", weights_only=True))
-    except OSError:  # a file that cannot be read need not be damaged
-        raise
-    except Exception as error:  # damaged files raise exceptions of many types
-        raise ValueError(f"the warmed-up model {str(path)!r} is damaged ({error}); delete it") from error
-
-
 class TorchClassifier(ClassifierMixin, BaseEstimator):
-    """A net trained for a fixed number of steps on minibatches drawn with replacement by weight.
+    """Neural net trained for a fixed number of steps on minibatches drawn by weight.
 
-    A learner for every boosting classifier, and a classifier by itself. Images are arrays of shape (n, H, W)
-    or (n, H, W, C), or a ``torch.utils.data.Dataset``, which is read once; the module sees them channels
-    first, those of uint8 divided by 255. Tables are seen as float32.
+    Base learner for every boosting classifier, and a classifier by itself. Images are arrays of shape
+    (n, H, W) or (n, H, W, C), or a ``torch.utils.data.Dataset``, which is read once. The module gets images
+    with channels first; uint8 is divided by 255. Tables are converted to float32.
 
-    In a boosting classifier every round starts from one model, warmed up by ERM on the rows' own weights:
-    from its weights and its optimiser state. With folds each fold has its own.
+    In a boosting classifier every round starts from one model, which is warmed up by ERM with the sample
+    weights. Weights and optimiser state are copied. With folds each fold has a warmed-up model.
 
     Parameters
     ----------
     module : nn.Module or callable
-        A module, whose weights are where training starts, or ``(input_shape, n_classes) -> nn.Module`` with
-        ``input_shape`` as the module sees a row: (d,) or (C, H, W). It answers one score per class.
+        A module, whose weights are the start of training, or ``(input_shape, n_classes) -> nn.Module``.
+        ``input_shape`` is (d,) or (C, H, W). The module returns one score per class.
     optimizer : {"sgd", "adam", "adamw"} or callable, default="sgd"
-        Or ``parameters -> torch.optim.Optimizer``; then ``learning_rate``, ``momentum`` and ``weight_decay``
-        are not used.
+        Or ``parameters -> torch.optim.Optimizer``; ``learning_rate``, ``momentum`` and ``weight_decay`` are
+        then not used.
     learning_rate : float > 0, default=0.1
         Step size.
     momentum : float in [0, 1), default=0.9
@@ -221,39 +188,32 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     steps : int ≥ 1, default=500
         Steps of a fit; in boosting, of a round.
     milestones : tuple of float in [0, 1), default=(0.8,)
-        Shares of ``steps`` after which the step size falls to a tenth.
+        Fractions of ``steps`` after which the step size falls to a tenth.
     warmup_steps : int ≥ 0, default=0
         ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
     loss : str or callable, default="cross_entropy"
-        A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. One
-        with a parameter ``class_counts`` is given those of the training rows, one with ``features`` the last
-        linear layer's input.
+        A name in ``tailboost.torch.losses.LOSSES``, or ``(logits, y) -> loss``, a mean or one per row. A
+        parameter ``class_counts`` gets the counts of the training rows, a parameter ``features`` the input
+        of the last linear layer.
     augment : callable, default=None
-        Maps a batch of module inputs to another, on the device, in training only. If it draws from PyTorch's
-        generators, it is reproducible; one with a parameter ``generator`` is given one to draw from, or None
-        for PyTorch's own.
+        Maps a batch of module inputs to another, on the device, during training. Draws from PyTorch's
+        generators are reproducible.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        Precision of the forward pass in training; the loss, the gradients and the weights are in float32.
-        "auto" is mixed precision with bfloat16 for nets of at least ten million weights on a GPU that
-        supports it, and float32 else: a small net waits for its kernels to start, so that it would lose
-        digits and gain no time. Predictions are made in float32. On a GPU "float32" is what PyTorch makes of
-        it: by default convolutions then multiply in TF32, with eleven bits, unless
+        Precision of the forward pass in training. Loss, gradients, weights and predictions use float32.
+        "auto" is mixed precision with bfloat16 for nets of at least ten million weights on a GPU with
+        bfloat16, else float32. On a GPU PyTorch multiplies float32 convolutions in TF32 (eleven bits) unless
         ``torch.backends.cudnn.allow_tf32`` is False.
     device : str, default="auto"
-        "auto" is the GPU where there is one, else the CPU; or a device as PyTorch names it.
-    members_dir : path, default=None
-        Folder in which the nets of a fit are stored as safetensors files, loaded one at a time. By default
-        they are kept in memory, or in the ``checkpoint_dir`` of the boosting classifier. A pickled classifier
-        needs the folder.
+        "auto" is the GPU if there is one, else the CPU; or the name of a PyTorch device.
     growth : int ≥ 1, default=None
-        Steps of a stage of growth, up to ``steps`` in all, for classifiers that stop training once their
-        condition is met; None trains all steps at once.
+        Steps of a stage of growth, for classifiers that end training as soon as their condition is met.
+        ``None`` trains all steps at once.
     compile : bool, default=False
-        Whether the module goes through ``torch.compile`` for training.
+        Whether to compile the module by ``torch.compile`` for training.
     eval_batch_size : int ≥ 1, default=1024
         Rows of a batch at prediction.
     random_state : int, RandomState or None
-        An int gives the same net, bit for bit, on the CPU. PyTorch's global generators are left as they were.
+        An int gives the same net on the CPU. The state of PyTorch's global generators is not changed.
 
     Attributes
     ----------
@@ -271,13 +231,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A step draws ``batch_size`` rows i ~ w with replacement [1]_. The rows that a seed draws depend on their
-    values, not on their positions: with a weight of 2 a row is drawn as if it were there twice.
-
-    Threads train side by side where nothing draws from PyTorch's global generators, which all threads share:
-    with nets of `tailboost.torch.nets` or of PyTorch's own layers without dropout, a loss and an optimiser by
-    name, an ``augment`` with a parameter ``generator`` or none, and without ``compile``. Other trainings wait
-    for each other. Both ways give the same net.
+    A step draws ``batch_size`` rows i ~ w with replacement [1]_. The drawn rows depend on the seed and on the
+    rows' content, not on their positions. A row of weight 2 is drawn like two equal rows. Threads train one
+    after another, because they share PyTorch's generators.
 
     References
     ----------
@@ -307,7 +263,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         "augment": [callable, None],
         "precision": [StrOptions({"auto", "float32", "bfloat16"})],
         "device": [str],
-        "members_dir": [str, Path, None],
         "growth": [Interval(Integral, 1, None, closed="left"), None],
         "compile": ["boolean"],
         "eval_batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -318,9 +273,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self, module: Any, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
         milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = "cross_entropy",
-        augment: Any = None, precision: str = "auto", device: str = "auto", members_dir: Any = None,
-        growth: int | None = None, compile: bool = False, eval_batch_size: int = 1024,
-        random_state: Any = None,
+        augment: Any = None, precision: str = "auto", device: str = "auto", growth: int | None = None,
+        compile: bool = False, eval_batch_size: int = 1024, random_state: Any = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.optimizer = optimizer
@@ -335,7 +289,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.augment = augment
         self.precision = precision
         self.device = device
-        self.members_dir = members_dir
         self.growth = growth
         self.compile = compile
         self.eval_batch_size = eval_batch_size
@@ -349,19 +302,13 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         more = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
         return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **more)
 
-    def _is_quiet(self) -> bool:
-        """Return whether loss, optimiser and augmentation leave PyTorch's global generators alone."""
-        drawn = self.augment is None or takes(self.augment, "generator")
-        # Two threads do not compile at once, nor is it known what compiled code draws from.
-        return drawn and isinstance(self.loss, str) and isinstance(self.optimizer, str) and not self.compile
-
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
-        """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
         self._validate_params()
         bad = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
         if bad:
             raise ValueError(
-                f"milestones={self.milestones!r}: shares of steps in [0, 1) are needed, got {bad}"
+                f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got {bad}"
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
@@ -372,16 +319,16 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Train on weighted rows.
+        """Train the net on weighted rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d), (n, H, W) or (n, H, W, C), or torch Dataset
-            Rows of a table, or images; a Dataset has the labels too.
+            Rows of a table, or images. A Dataset also contains the labels.
         y : array-like of shape (n,)
-            Class labels; None takes those of a Dataset.
+            Class labels; ``None`` takes the labels of a Dataset.
         sample_weight : array-like of shape (n,), optional
-            Non-negative weights, by which rows are drawn.
+            Non-negative weights; rows are drawn with these probabilities.
 
         Returns
         -------
@@ -390,13 +337,12 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an argument is not as described, or the module does not fit the data; nothing is trained then.
+            If an argument is not as described, or the module rejects the rows, before any training.
         """
         X, y = unpack(X, y)
         X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
         session = self.open_session(X, index, len(classes), weight)
         member = session.fit(weight, session.seed)
-        member.keep()
         self.classes_, self.member_ = classes, member
         return self
 

@@ -21,40 +21,28 @@ from tailboost.torch._data import Feed
 
 Loss = Callable[..., Tensor]
 
-# All threads share PyTorch's global generators, so one training at a time may draw from them.
+# All threads share PyTorch's global generators, so one training at a time draws from them.
 _DRAWING = threading.RLock()
 
 DECAY = 0.1  # factor of the step size at a milestone
-# Weights from which "auto" mixes precisions: below, a GPU waits for kernels to start rather than for numbers.
+# Number of weights from which "auto" mixes precisions. Smaller nets wait for kernels to start.
 LARGE = 10_000_000
-# Where a layer's weights times the rows of a batch are fewer than this, a thread per core costs more than it
-# brings: threads spin while they wait for each other after every operation. Beside busy processes the default
-# fit of a net of 11,000 weights on 2,000 rows took 42 to 64 s with two threads and 1.0 to 1.4 s with one.
+# Weights times rows of a batch below which one thread is used: threads spin while they wait for each other.
+# Next to busy processes a fit of 11,000 weights on 2,000 rows took 42 to 64 s with two threads, and 1.0 to
+# 1.4 s with one.
 WORK_FOR_THREADS = 50_000_000
-
-# Layers that draw in training. Those of other packages may, too: none is known to be quiet.
-_DRAWING_LAYERS = (
-    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU,
-    nn.FractionalMaxPool2d, nn.FractionalMaxPool3d, nn.MultiheadAttention, nn.RNNBase,
-)  # fmt: skip
-_KNOWN_LAYERS = "torch.nn.modules."
 
 
 class Randomness:
-    """The random state of one training: its own generators, lent to what draws from PyTorch's global ones."""
+    """Random state of one training, used in place of the state of PyTorch's global generators."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
         devices = [torch.device("cpu"), *([device] if device.type == "cuda" else [])]
         self.generators = [torch.Generator(d).manual_seed(seed) for d in devices]
 
-    @property
-    def generator(self) -> torch.Generator:
-        """The generator of the device."""
-        return self.generators[-1]
-
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let PyTorch's global generators draw from this state in the block; one thread at a time can."""
+        """Give PyTorch's global generators this state in the block, for one thread at a time."""
         cpu, *cuda = self.generators
         with _DRAWING, torch.random.fork_rng(devices=[g.device for g in cuda]):
             torch.set_rng_state(cpu.get_state())
@@ -68,7 +56,7 @@ class Randomness:
 
 @contextmanager
 def threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None]:
-    """Have small nets on rows of a table work in one thread of the processor, and leave other nets alone."""
+    """Use one thread of the processor in the block for small nets on tables; other nets are unaffected."""
     weights = sum(p.numel() for p in net.parameters())
     before = torch.get_num_threads()
     if rows.ndim > 2 or before == 1 or weights * min(batch_size, len(rows)) >= WORK_FOR_THREADS:
@@ -89,29 +77,17 @@ def is_mixed(precision: str, net: nn.Module, device: torch.device) -> bool:
     return large and device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
-def may_draw(net: nn.Module) -> bool:
-    """Return whether a net may draw random numbers in training."""
-    return any(
-        isinstance(layer, _DRAWING_LAYERS) or not type(layer).__module__.startswith(_KNOWN_LAYERS)
-        for layer in net.modules()
-    )
-
-
 @dataclass(frozen=True)
 class Recipe:
-    """How nets are trained, the same for all nets of a session."""
+    """Settings of training, equal for all nets of a session."""
 
-    # feed, X, y: the opened rows: how they become what the module takes, the rows, their class numbers.
-    feed: Feed
-    X: Tensor
-    y: Tensor
-    build: Callable[[], nn.Module]  # makes a new net
-    optimizer: Callable[[Any], torch.optim.Optimizer]  # makes the optimiser of a net's parameters
+    feed: Feed  # prepares rows for the module
+    X: Tensor  # prepared rows
+    y: Tensor  # class numbers
+    build: Callable[[], nn.Module]  # returns a new net
+    optimizer: Callable[[Any], torch.optim.Optimizer]  # maps a net's parameters to an optimiser
     batch_size: int
-    # Batch of inputs to batch of inputs; one with a parameter ``generator`` draws from no other.
-    augment: Callable[..., Tensor] | None
-    # Whether loss, optimiser and augmentation are known to leave PyTorch's global generators alone.
-    quiet: bool
+    augment: Callable[..., Tensor] | None  # maps a batch of inputs to another
     precision: str  # {"auto", "float32", "bfloat16"}: of the forward pass
     compile: bool  # whether the net is compiled
     device: torch.device
@@ -119,7 +95,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Start:
-    """Weights and optimiser state from which rounds start; always copied, never changed."""
+    """Weights and optimiser state from which rounds start. They are copied and never changed."""
 
     net: dict[str, Tensor]
     optimizer: dict[str, Any]
@@ -128,10 +104,23 @@ class Start:
 class Training:
     """A net, its optimiser and its random numbers.
 
-    ``loss(logits, y)`` is a mean loss, or one per row; a parameter ``features`` gets the input of the last
-    linear layer. The seed is that of the first weights (unless there is a ``start``), of the rows drawn from
-    ``index`` by ``weight``, of dropout and augmentation. ``milestones`` are steps after which the step size
-    falls to a tenth.
+    Parameters
+    ----------
+    recipe : Recipe
+        Settings.
+    loss : callable
+        ``loss(logits, y)`` returns a mean loss, or one per row. A parameter ``features`` gets the input of
+        the last linear layer.
+    seed : int
+        Seed of the initial weights (without a ``start``), of the drawn rows, of dropout and augmentation.
+    index : ndarray of int, shape (m,)
+        Rows that may be drawn.
+    weight : ndarray of shape (m,)
+        Weights of these rows.
+    start : Start, optional
+        Initial weights and optimiser state.
+    milestones : tuple of int
+        Steps after which the step size falls to a tenth.
     """
 
     def __init__(
@@ -155,11 +144,6 @@ class Training:
             self.net.load_state_dict(start.net)
             # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
-        # Only what draws from the global generators keeps other threads from training at the same time.
-        self.draws = not recipe.quiet or may_draw(self.net)
-        self.drawing: dict[str, Any] = {}
-        if not self.draws and takes(recipe.augment, "generator"):
-            self.drawing["generator"] = self.random.generator
         self.seen: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
         if linear and takes(loss, "features"):
@@ -182,8 +166,7 @@ class Training:
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
         self.net.train()
         loss = torch.zeros(())
-        few = threads_for(self.net, recipe.X, recipe.batch_size)
-        with few, self.random.in_use() if self.draws else nullcontext():
+        with threads_for(self.net, recipe.X, recipe.batch_size), self.random.in_use():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
                     for group in self.optimizer.param_groups:
@@ -193,23 +176,22 @@ class Training:
         value = float(loss.mean())
         if not math.isfinite(value):
             warnings.warn(
-                f"the loss is {value} after {self.done} steps: the training diverged; a smaller "
-                "learning_rate may help",
+                f"the loss is {value} after {self.done} steps: the training diverged; reduce learning_rate",
                 ConvergenceWarning,
                 stacklevel=2,
             )
 
     def _step(self, rows: Tensor, y: Tensor) -> Tensor:
-        """Take a step on a minibatch and return its loss; nothing in it waits for the device."""
+        """Take a step on a minibatch and return its loss, without waiting for the device."""
         recipe = self.recipe
         x = recipe.feed.batch(rows, recipe.device)
         if recipe.augment is not None:
-            x = recipe.augment(x, **self.drawing)
-        # The forward pass alone is mixed; loss, gradients and weights are in float32.
+            x = recipe.augment(x)
+        # Only the forward pass is mixed; loss, gradients and weights are float32.
         with torch.autocast(recipe.device.type, dtype=torch.bfloat16) if self.mixed else nullcontext():
             logits = self.forward(x)
         loss = self.loss(logits.float(), y, **self.seen)
-        self.seen = {}  # else it would keep this step's autograd graph, whose nodes belong to one stream
+        self.seen = {}  # releases this step's autograd graph, whose nodes belong to one stream
         self.optimizer.zero_grad()
         (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

@@ -1,10 +1,8 @@
-"""Losses for nets on unbalanced classes: plain functions of logits, labels and class counts.
+"""Losses for nets on unbalanced classes: functions of logits, labels and class counts.
 
-Each takes logits z of shape (m, K), labels y of shape (m,), int64 in 0 … K − 1, on z's device, and the class
-counts n_k of the training set, shape (K,), and returns the mean over the m rows, a scalar, on z's device.
-Counts that lie elsewhere are copied there at every call; those of `make_loss` lie where it is told. No loss
-waits for a device: the shapes of what it computes do not depend on values. Rows drawn by weight need nothing
-else: the mean over draws is the weighted mean. With p = softmax(z).
+Each takes logits z of shape (m, K), labels y of shape (m,), int64 in 0 … K − 1, and the class counts n_k of
+the training set, shape (K,). Each returns the mean over the m rows, a scalar, on the device of z. Rows drawn
+by weight need no further weights: the mean over draws is the weighted mean. Below p = softmax(z).
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor | None = None)
 
 
 def weighted_cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor) -> Tensor:
-    """Cross-entropy with every class weighing the same: mean of −(n / (K n_y)) log p_y."""
+    """Cross-entropy with equal total weight of all classes: mean of −(n / (K n_y)) log p_y."""
     counts = class_counts.to(logits)
     weight = counts.sum() / (len(counts) * counts)
     return (weight[y] * functional.cross_entropy(logits, y, reduction="none")).mean()
@@ -49,9 +47,9 @@ def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamm
     Parameters
     ----------
     logits, y, class_counts
-        As for all losses; the counts are not used.
+        See above; the counts are not used.
     gamma : float ≥ 0
-        How little well-classified rows count; 0 is cross-entropy.
+        Exponent; larger values reduce the loss of well-classified rows. 0 is cross-entropy.
 
     References
     ----------
@@ -62,7 +60,7 @@ def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamm
 
 def focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
     """Return −(1 − p_y)^γ log p_y for each row's −log p_y."""
-    # 1 − p_y = 1 − e^{−CE}; the power's slope at 0 is infinite for γ < 1, so a perfect row is kept off it.
+    # 1 − p_y = 1 − e^{−CE}. The slope of the power at 0 is infinite for γ < 1, so 0 is avoided.
     tiny = torch.finfo(cross_entropies.dtype).tiny
     return (-torch.expm1(-cross_entropies)).clamp(min=tiny) ** gamma * cross_entropies
 
@@ -73,7 +71,7 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     Parameters
     ----------
     logits, y, class_counts
-        As for all losses.
+        See above.
     tau : float ≥ 0
         0 is cross-entropy; 1 is consistent for the balanced error.
 
@@ -85,7 +83,7 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     return functional.cross_entropy(logits + tau * torch.log(counts / counts.sum()), y)
 
 
-#: The losses by the names that ``TorchClassifier(loss=…)`` takes.
+#: Losses by name, for ``TorchClassifier(loss=…)``.
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross_entropy,
     "weighted_cross_entropy": weighted_cross_entropy,
@@ -100,13 +98,13 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     Parameters
     ----------
     loss : str or callable
-        A name in `LOSSES`, or a callable ``(logits, y)``, which is returned as it is unless it has a
-        parameter ``class_counts``. Other constants than the defaults: ``partial(focal, gamma=1)``.
+        A name in `LOSSES`, or a callable ``(logits, y)``. A callable without a parameter ``class_counts`` is
+        returned unchanged. Set constants by ``partial(focal, gamma=1)``.
     class_counts : array-like of shape (K,), ≥ 0
-        Rows (or sums of sample weights) of each class in the training set. A class without rows is given the
-        smallest count of the others: its weight is never used.
+        Rows (or sums of sample weights) of each class in the training set. A class without rows gets the
+        smallest positive count; its weight is never used.
     device : str or torch.device, default=None
-        Where the logits will be.
+        Device of the logits.
 
     Returns
     -------
@@ -116,9 +114,9 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     Raises
     ------
     ValueError
-        No such name, or counts that are not finite, negative or all zero.
+        If the name is unknown, or counts are not finite, negative or all zero.
     TypeError
-        Neither a name nor a callable.
+        If the loss is neither a name nor a callable.
     """
     if isinstance(loss, str):
         if loss not in LOSSES:

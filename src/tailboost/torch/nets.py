@@ -1,8 +1,7 @@
-"""Nets to begin with: factories ``(input_shape, n_classes) -> nn.Module``.
+"""Small nets: factories ``(input_shape, n_classes) -> nn.Module``.
 
-``input_shape`` is the shape of one row as the module sees it: ``(d,)`` for tables, ``(channels, height,
-width)`` for images. Weights are drawn from PyTorch's global generator: seed it before the net is made, not
-after.
+``input_shape`` is the shape of a module input: ``(d,)`` for tables, ``(channels, height, width)`` for images.
+Weights are drawn from PyTorch's global generator.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ Shape = Sequence[int]
 
 
 def mlp(input_shape: Shape, n_classes: int, hidden: Sequence[int] = (100, 100)) -> nn.Module:
-    """Return a perceptron with ReLU between its layers; images are flattened.
+    """Return a multilayer perceptron with ReLU; images are flattened.
 
     Parameters
     ----------
     input_shape : sequence of int
         Shape of a row.
     n_classes : int ≥ 2
-        Outputs.
+        Number of outputs.
     hidden : sequence of int
-        Units of each hidden layer.
+        Width of each hidden layer.
     """
     layers: list[nn.Module] = [nn.Flatten()]
     width = int(torch.Size(input_shape).numel())
@@ -38,21 +37,21 @@ def mlp(input_shape: Shape, n_classes: int, hidden: Sequence[int] = (100, 100)) 
 
 
 def mlp_100_100(input_shape: Shape, n_classes: int) -> nn.Module:
-    """Return the perceptron d-100-100-K of Zhai et al. 2021 (COMPAS)."""
+    """Return the multilayer perceptron d-100-100-K of Zhai et al. 2021 (COMPAS)."""
     return mlp(input_shape, n_classes, (100, 100))
 
 
 def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Module:
-    """Return a net for small images that a CPU trains in seconds: two strided convolutions, 64 units.
+    """Return a convolutional net for small images: two strided convolutions and 64 hidden units.
 
     Parameters
     ----------
     input_shape : (channels, height, width)
-        From 8×8 pixels on.
+        Shape of an image, at least 8×8 pixels.
     n_classes : int ≥ 2
-        Outputs.
+        Number of outputs.
     channels : int
-        Of the first convolution; the second has twice as many.
+        Channels of the first convolution; the second has twice as many.
     """
     check_image("small_cnn", input_shape)
     colours, height, width = input_shape
