@@ -8,10 +8,10 @@ of three on test: plain ERM (the first member), the even mixture of the members,
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -62,29 +62,23 @@ ENOUGH = 0.01
 
 
 def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: int, n_jobs: int) -> Cell:
-    """Fit one variant and measure it at every α, after every round if rounds are compared."""
-    with tempfile.TemporaryDirectory() as folder:  # the next number of rounds continues the last
-        return _measure(rows, n_classes, learner, validation, seed, n_jobs, folder)
-
-
-def _measure(
-    rows: Split, n_classes: int, learner: str, validation: Any, seed: int, n_jobs: int, folder: str
-) -> Cell:
+    """Fit one variant and measure it at every α, after every round where rounds are compared."""
     train, test = rows.train, rows.test
     clf = AdaLPBoostClassifier(
         LEARNERS[learner](n_jobs=n_jobs),
         n_iter_no_change=None,
         validation=validation,
-        checkpoint_dir=folder,
         random_state=seed,
         n_jobs=n_jobs,
     )
     seconds, stages = 0.0, []
-    for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
-        began = time.perf_counter()
-        clf.set_params(n_estimators=t).fit(train.X, train.y)
-        seconds += time.perf_counter() - began
-        stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
+    with TemporaryDirectory() as folder:  # each fit resumes after the rounds of the fit before
+        clf.set_params(checkpoint_dir=folder)
+        for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
+            began = time.perf_counter()
+            clf.set_params(n_estimators=t).fit(train.X, train.y)
+            seconds += time.perf_counter() - began
+            stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
     # Labels are class numbers, so that members answer with labels.
     wrong = np.array([k != test.y for k in clf.ensemble_.answers(test.X, range(clf.n_iter_))])
     return {

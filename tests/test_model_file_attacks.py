@@ -436,12 +436,12 @@ class TestFolders:
         forge(path, words)
         refused(path, ".*input=")
 
-    def test_a_net_whose_state_is_in_a_file(self, path, victim):
+    def test_a_net_with_the_name_of_a_file(self, path, victim):
         pytest.importorskip("torch")
         from tailboost.torch._members import TorchMember
 
         member = object.__new__(TorchMember)
-        vars(member).update(held=str(victim), members_dir=None, digest="", architecture=None, table_=None)
+        vars(member).update(weights=str(victim), architecture=None, table_=None)
         forge(path, member)
         refused(path)
 

@@ -55,19 +55,22 @@ def loss_of(value):
 
 
 PARAMETERS = {
-    "too few outputs": ({"module": nn.Linear(4, 2)}, r"answers \(2, 2\) .*\(2, 3\) is needed.* 3 classes"),
-    "too many outputs": ({"module": nn.Linear(4, 7)}, r"answers \(2, 7\)"),
-    "two outputs": ({"module": Pair()}, "answers tuple"),
-    "wrong input": ({"module": nn.Linear(5, 3)}, r"cannot take rows of shape \(4,\)"),
+    "too few outputs": ({"module": nn.Linear(4, 2)}, r"returns \(2, 2\) .*\(2, 3\) is needed.* 3 classes"),
+    "too many outputs": ({"module": nn.Linear(4, 7)}, r"returns \(2, 7\)"),
+    "two outputs": ({"module": Pair()}, "returns tuple"),
+    "wrong input": ({"module": nn.Linear(5, 3)}, r"rejects rows of shape \(4,\)"),
     "nothing to train": ({"module": Silent()}, "has no parameter to train"),
     "no module": ({"module": lambda shape, K: None}, "returned NoneType; an nn.Module is needed"),
     "not a module": ({"module": 3}, "'module' parameter of TorchClassifier must be a callable"),
     "loss": ({"loss": "hinge"}, "unknown loss 'hinge'.*cross_entropy"),
-    "loss of no number": ({"loss": loss_of(lambda z: 0.5)}, "answers float; a mean or one per row"),
-    "loss of all scores": ({"loss": loss_of(lambda z: z)}, r"answers \(2, 3\); a mean or one per row"),
+    "loss of no number": ({"loss": loss_of(lambda z: 0.5)}, "returns float; a mean or one per row"),
+    "loss of all scores": ({"loss": loss_of(lambda z: z)}, r"returns \(2, 3\); a mean or one per row"),
     "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchClassifier.*'adam'.*'newton'"),
-    "augment": ({"augment": lambda x: x[:, :2]}, r"augment made \(2, 2\) of a batch of shape \(2, 4\)"),
-    "device": ({"device": "abacus"}, "device='abacus' cannot be used here .*'auto' takes what there is"),
+    "augment": ({"augment": lambda x: x[:, :2]}, r"augment returned \(2, 2\) for a batch of shape \(2, 4\)"),
+    "device": (
+        {"device": "abacus"},
+        "device='abacus' cannot be used here .*'auto' takes an available device",
+    ),
     "precision": ({"precision": "float8"}, "'precision' parameter"),
     "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
@@ -76,8 +79,7 @@ PARAMETERS = {
     "steps": ({"steps": 0}, "'steps' parameter"),
     "growth": ({"growth": 0}, "'growth' parameter"),
     "warmup_steps": ({"warmup_steps": -1}, "'warmup_steps' parameter"),
-    "milestones": ({"milestones": (0.5, 400)}, r"shares of steps in \[0, 1\) are needed, got \[400\]"),
-    "members_dir": ({"members_dir": __file__}, "members_dir=.* cannot be made"),
+    "milestones": ({"milestones": (0.5, 400)}, r"fractions of steps in \[0, 1\) are needed, got \[400\]"),
 }
 
 

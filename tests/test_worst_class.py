@@ -630,13 +630,21 @@ def test_a_stated_edge_asks_for_the_game():
 
 @quiet
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
-def test_interrupted(interrupted, combine):
+def test_interrupted_and_resumed(interrupted, combine, tmp_path):
     X, y = rare(22)
     settings = {"eta": 0.5, "validation": "train", "combine": combine, "class_loss": "error"}
-    whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=2, **settings)
+    whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=4, **settings)
     with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
-        clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
+        clf = fit(
+            X,
+            y,
+            interrupted(3 if combine == "vote" else 4),
+            n_estimators=4,
+            checkpoint_dir=tmp_path,
+            **settings,
+        )
     assert clf.n_iter_ == 2
+    clf.fit(X, y)
     np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
     np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 

@@ -127,7 +127,7 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
 def stages(
     session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
 ) -> Generator[Any]:
-    """Yield the stages of a learner; without growth there is one, the result of ``fit``."""
+    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
     if grow and isinstance(session, Growing):
         yield from session.stages(weight, seed, rows)
     else:
@@ -135,16 +135,16 @@ def stages(
 
 
 def lasting(session: Session) -> bool:
-    """Return whether the stages of a learner's growth stay as they are when it grows on."""
+    """Return whether later stages of growth leave the models of earlier stages unchanged."""
     return bool(getattr(session, "lasting_stages", False))
 
 
 def grown(
     session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
 ) -> Any:
-    """Return the classifier after this number of stages, or after all if there are fewer."""
+    """Return the base model after this number of stages, or after the last stage if there are fewer."""
     with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
-        return deque(islice(growing, n_stages), maxlen=1)[0]  # of a net a stage may be large
+        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ FIELDS = [
     "random_state",
     "dtype", "predict", "transform", "predict_proba", "estimator", "estimators_", "steps", "classes_",
     "_Booster",
-    "model_", "held", "members_dir", "stack_method_", "input", "__class__", "__dict__", "__setstate__",
+    "model_", "weights", "stack_method_", "input", "__class__", "__dict__", "__setstate__",
     "n_jobs",
 ]  # fmt: skip
 

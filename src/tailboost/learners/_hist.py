@@ -1,11 +1,11 @@
-"""Binned trees on data that is quantised once and re-weighted every round."""
+"""Binned trees on tables that are quantised once and weighted anew in every round."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,37 +32,29 @@ try:
 except ImportError:  # an optional extra; without it scikit-learn's trees are used
     xgboost = None
 
-# XGBoost keeps weights and gains in float32 and ignores gains below 1e-6. If the sum of the weights lies
-# outside these powers of 2, weights and penalties are multiplied by one power of 2 that brings the sum near
-# the number of rows. Multiplying both alike does not change the trees.
-EXPONENTS = (-4, 40)
-HEAVIEST = 1e30
-# The most bins of a column in scikit-learn's boosting.
-SKLEARN_BINS = 255
-
-# Rows that are worked on at a time where memory matters.
-AT_ONCE = 2**18
-
-# Contributions of a row of weight 1 to a tree are multiples of this.
-STEP = 2.0**-15
+# XGBoost computes in float32 and ignores gains below 1e-6. If the sum of the weights lies outside this range,
+# weights and penalties are multiplied by one factor, which does not change the trees.
+WEIGHT_RANGE = (2.0**-4, 2.0**40)
+HEAVIEST = 1e30  # largest penalty after scaling
+SKLEARN_BINS = 255  # most bins of a column in scikit-learn's boosting
 
 Backend = Literal["xgboost", "sklearn"]
 
 
 def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
-    """Return a small table that XGBoost reads our own cuts from, shape (cuts, d)."""
-    table, chosen = opened.table, cuts(opened.table, max_bins, opened.hashes)
-    height = 1 + max(len(c) for c in chosen)
+    """Return a small table from which XGBoost reads given cuts, shape (cuts, d)."""
+    table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
+    height = 1 + max(len(c) for c in thresholds)
     for j, kind in enumerate(feature_types):
         if kind == "c":  # categories are their own bins
             height = max(height, int(np.nanmax(table[:, j], initial=0)) + 1)
-    reference = np.full((max(height, 2), len(chosen)), np.nan, dtype=np.float32)
-    for j, c in enumerate(chosen):
+    reference = np.full((max(height, 2), len(thresholds)), np.nan, dtype=np.float32)
+    for j, c in enumerate(thresholds):
         if feature_types[j] == "c":
             codes = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
             reference[: len(codes), j] = codes
         elif len(c):
-            reference[0, j] = np.nextafter(c[0], np.float32(-np.inf))  # the first value only opens bin 0
+            reference[0, j] = np.nextafter(c[0], np.float32(-np.inf))  # opens bin 0
             reference[1 : 1 + len(c), j] = c
         else:
             reference[0, j] = 0.0
@@ -70,52 +62,21 @@ def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDA
 
 
 def _load(content: bytes) -> Any:
-    """Return a booster that threads may share: predictions do not change it.
+    """Return a booster that threads may share, because predictions do not change it.
 
-    XGBoost documents prediction as thread safe, but neither loading a model, nor setting a parameter, nor the
-    first call after these, which configures the booster. All three happen here, before other threads see it.
-    One thread: `predict_in_blocks` brings more where they pay.
+    Loading, setting parameters and the first call, which configures the booster, are not thread safe. All
+    three happen here. One thread: `predict_in_blocks` adds threads for large tables.
     """
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(content))
-    booster.num_boosted_rounds()  # this call configures the booster
+    booster.num_boosted_rounds()  # configures the booster
     return booster
 
 
-def _derivatives(
-    margin: NDArray[np.float32], y: Ints, weight: Floats, own: Floats
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return weighted gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K).
-
-    Their sums are exact in whichever order they are added. Trees of one class hold many splits of equal gain,
-    and which is taken must depend neither on the order of the rows nor on whether a row weighs 2 or is there
-    twice. So what a row of weight 1 contributes is rounded to a multiple of `STEP`, and then multiplied by
-    the row's own weight.
-    """
-    # Column by column: NumPy's largest of a short row takes ten times as long.
-    p = np.exp(margin - reduce(np.maximum, margin.T)[:, None])
-    p /= p.sum(axis=1, keepdims=True)
-    hessian = 2.0 * p * (1.0 - p)
-    p[np.arange(len(y)), y] -= 1.0
-    each = (weight / (STEP * own)).astype(np.float32)[:, None]
-    times = (STEP * own).astype(np.float32)[:, None]
-    return np.rint(p * each) * times, np.rint(hessian * each) * times
-
-
-def _boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, own: Floats) -> None:
-    """Grow the trees of iteration i, one per class, by the weights of this fit and the rows' own."""
-    margin = booster.predict(data, output_margin=True, training=True)
-    gradient, hessian = np.empty_like(margin), np.empty_like(margin)
-    for a in range(0, len(y), AT_ONCE):  # each step takes several arrays of this height
-        rows = slice(a, a + AT_ONCE)
-        gradient[rows], hessian[rows] = _derivatives(margin[rows], y[rows], weight[rows], own[rows])
-    booster.boost(data, i, grad=gradient, hess=hessian)
-
-
 class HistSession:
-    """All fits of one learner on one table: binned once, shared by every round and fold."""
+    """All fits of one learner on one table, which is binned once for all rounds and folds."""
 
-    concurrent = False  # the weights lie in the binned table
+    concurrent = False  # the binned table contains the weights
 
     def __init__(
         self,
@@ -123,10 +84,8 @@ class HistSession:
         opened: OpenTable,
         y: Ints,
         n_classes: int,
-        sample_weight: Floats | None = None,
     ) -> None:
         self.template, self.y, self.n_classes = template, y, n_classes
-        self.sample_weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.backend: Backend = template._choose_backend()
         reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
@@ -145,7 +104,7 @@ class HistSession:
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
-            # The least number of bins that keeps all cuts: with 256 a bin takes one byte, with one more two.
+            # The least number of bins for all cuts: up to 256 a bin takes one byte, beyond two.
             self.n_bins = len(reference)
             binned = partial(
                 xgboost.QuantileDMatrix,
@@ -159,14 +118,14 @@ class HistSession:
             self.data.set_info(label=template._targets(y, n_classes))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
-        """Fit on the rows: with two classes the others stay in the binned table, with weight 0."""
+        """Return a classifier fitted on these rows (None: all); other rows get weight 0."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
         *_, model = self._by_xgboost(weight, rows, whole=True)
         return model
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
-        """Yield the classifier tree by tree (with scikit-learn's trees as `grow` does)."""
+        """Yield the classifier after each tree (scikit-learn's trees: see `grow`)."""
         if self.backend == "sklearn":
             return self._by_sklearn(grow, weight, seed, rows)
         return self._by_xgboost(weight, rows, whole=False)
@@ -180,14 +139,14 @@ class HistSession:
 
     def _by_sklearn(self, by: Any, weight: Floats, seed: int, rows: Mask | None) -> Iterator[_HistClassifier]:
         model = self._new_model()
-        chosen = slice(None) if rows is None else rows
+        selected = slice(None) if rows is None else rows
         inner = model._sklearn_estimator()
         set_seeds(inner, seed)
-        codes = self.table[chosen]
+        codes = self.table[selected]
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
         threads = count_threads(model.n_jobs, codes.shape)
-        growing = by(inner, codes, self.y[chosen], {"sample_weight": weight[chosen]})
+        growing = by(inner, codes, self.y[selected], {"sample_weight": weight[selected]})
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
@@ -199,35 +158,31 @@ class HistSession:
     def _by_xgboost(self, weight: Floats, rows: Mask | None, *, whole: bool) -> Iterator[_HistClassifier]:
         model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
-        params, scale = self._training_params(used)
-        data, y, scaled_weight, own = self.data, self.y, used * scale, self.sample_weight
-        per_class = model._tree_per_class(self.n_classes)
-        if whole and rows is not None and per_class:
-            # To bin them anew costs less than to take the others through a tree for every class. But a model
-            # that grows is asked about the others at every stage: their answers are kept beside the bins.
-            data, y, scaled_weight, own = self.bin(self.table[rows]), y[rows], scaled_weight[rows], own[rows]
+        params, factor = self._training_params(used)
+        data, used = self.data, used * factor
+        if whole and rows is not None and model._tree_per_class(self.n_classes):
+            # Binning again costs less than passing the other rows through a tree per class. A model that
+            # grows predicts the other rows at each stage; these predictions are cached with the binned table.
+            data, used = self.bin(self.table[rows]), used[rows]
+            data.set_info(label=model._targets(self.y[rows], self.n_classes))
         model._booster = booster = xgboost.Booster(params, [data])
         try:
             for i in range(model._n_iterations()):
-                if per_class:
-                    _boost_per_class(booster, data, i, y, scaled_weight, own)
-                else:
-                    if self.weighing is not scaled_weight:  # another fit may have grown since the last tree
-                        data.set_weight(scaled_weight.astype(np.float32))
-                        self.weighing = scaled_weight
-                    booster.update(data, i)
+                if self.weighing is not used:  # another fit may have grown since the last tree
+                    data.set_weight(used.astype(np.float32))
+                    self.weighing = used
+                booster.update(data, i)
                 self.newest = (model, booster) if data is self.data else (None, None)
                 yield model
         finally:
-            # The trained booster holds on to the binned table, so the model gets a copy that does not.
+            # The trained booster references the binned table; the model keeps a copy without the reference.
             model.model_ = bytes(booster.save_raw("ubj"))
             del model._booster
 
     def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
-        """Return XGBoost's parameters for a fit, and the power of 2 that its weights are multiplied by."""
-        template, exponent = self.template, np.frexp(weight.sum())[1]
-        usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
-        scale = 1.0 if usual else float(np.ldexp(1.0, np.frexp(len(weight))[1] - exponent))
+        """Return XGBoost's parameters for a fit, and the factor of its weights."""
+        template, total = self.template, float(weight.sum())
+        scale = 1.0 if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1] else len(weight) / total
         params = {
             "tree_method": "hist", "max_bin": self.n_bins, "max_depth": template.max_depth,
             "min_child_weight": template.min_child_weight, "nthread": self.threads, "verbosity": 0,
@@ -239,7 +194,7 @@ class HistSession:
         return params, scale
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
-        """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
+        """Return class numbers of the session's rows; XGBoost caches the scores of the newest fit."""
         newest, booster = self.newest
         if model is not newest:
             return model.predict_table(self.table if rows is None else self.table[rows])
@@ -248,29 +203,29 @@ class HistSession:
 
 
 class BoostSession(HistSession):
-    """Fits of boosted trees, whose probabilities models of several parts and rounds can average."""
+    """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
     @property
     def accumulates(self) -> bool:
-        """Whether rounds should answer together, see `protocols.Accumulating`.
+        """Whether the models of several rounds predict together, see `protocols.Accumulating`.
 
-        Of two classes later rounds brought nothing, and the mean of the folds' models of one round errs less
-        than one model of all rows: see benchmarks/README.md.
+        With two classes later rounds brought no gain, and the mean of the folds' models of one round has a
+        smaller error than one model of all rows: see benchmarks/README.md.
         """
         return self.n_classes > 2
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
-        """Return the mean of models, see `protocols.Averaging`; of single trees it were a forest."""
+        """Return the mean of the models, see `protocols.Averaging`."""
         sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
         return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
 
     def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
-        """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
+        """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
         return model.predict_proba_table(self.table[rows]).astype(np.float32)
 
 
 class _HistClassifier(ClassifierMixin, BaseEstimator):
-    """What the two binned learners share: data handling, backends, prediction."""
+    """Common part of the binned learners: tables, backends, prediction."""
 
     max_depth: int | None
     max_bins: int
@@ -292,18 +247,18 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
-        """Return labels in the form the objective wants."""
+        """Return the labels for XGBoost's objective."""
 
     @abstractmethod
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        """XGBoost parameters beyond the shared ones."""
+        """Return XGBoost parameters of this learner."""
 
     @abstractmethod
     def _vector_leaves(self, n_classes: int) -> bool:
-        """Whether a leaf holds a value for every class."""
+        """Return whether a leaf contains a value for every class."""
 
     def _tree_per_class(self, n_classes: int) -> bool:
-        """Whether every iteration of a softmax grows a tree per class."""
+        """Return whether each iteration grows a tree per class."""
         return False
 
     @abstractmethod
@@ -312,15 +267,15 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
-        """Return the scikit-learn estimator that is used without XGBoost."""
+        """Return the scikit-learn estimator for ``backend="sklearn"``."""
 
     @abstractmethod
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class probabilities from XGBoost's output, (n,) or (n, K)."""
+        """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
     @abstractmethod
     def _index(self, margin: NDArray[np.float32]) -> Ints:
-        """Class numbers from XGBoost's output, (n,) or (n, K); a tie goes to the first class."""
+        """Return class numbers for XGBoost's output, (n,) or (n, K); ties go to the first class."""
 
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
@@ -331,9 +286,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             raise ImportError("backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
         warnings.warn(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
-            f"{type(self._sklearn_estimator()).__name__}, which is somewhat slower and may count rows in "
-            "its stopping rules, so that a weight of 2 is not exactly the row twice. "
-            "pip install 'tailboost[xgboost]', or say backend='sklearn' to silence this",
+            f"{type(self._sklearn_estimator()).__name__}, which is slower and may count rows instead of "
+            "weights in its stopping rules. pip install 'tailboost[xgboost]', or set backend='sklearn' to "
+            "silence this warning",
             UserWarning,
             stacklevel=3,
         )
@@ -342,21 +297,18 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def open_session(
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
-        """Open the data for any number of fits; labels are class numbers 0 … K − 1.
-
-        By ``sample_weight`` rounding treats a row of weight 2 as the row twice.
-        """
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
         return self.open_table(OpenTable.of(X), y, n_classes, sample_weight)
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
-        """Do the same for rows that other learners read too."""
+        """Return a session on an open table, which other learners may share."""
         self._validate_params()
-        return self._session(self, opened, y, n_classes, sample_weight)
+        return self._session(self, opened, y, n_classes)
 
     def _checked(self, X: Any, y: Any = None) -> Any:
-        if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
+        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             refuse_frame(X)
             return validate_data(
                 self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
@@ -371,17 +323,17 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to weighted rows.
+        """Fit the classifier to weighted rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, d)
-            NaN is a missing value; text and category columns of a data frame are categories. Entries absent
-            from a sparse matrix are missing values, as XGBoost takes them.
+            NaN is a missing value. Text and category columns of a data frame are categories. Absent entries
+            of a sparse matrix are missing values, as in XGBoost.
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), optional
-            Non-negative weights; 2 is the row twice.
+            Non-negative weights; weight 2 equals the row twice.
 
         Returns
         -------
@@ -390,14 +342,14 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X, y or sample_weight is not as described, or y holds fewer than two classes.
+            If X, y or sample_weight is not as described, or y has fewer than two classes.
         """
         X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
         used = np.flatnonzero(weight)
-        kept = X.iloc[used] if hasattr(X, "iloc") else X[used]
-        session = self.open_session(kept, index[used], len(classes), weight[used])
-        given = self.random_state
-        seed = 0 if given is None else int(check_random_state(given).randint(2**31 - 1))
+        rows = X.iloc[used] if hasattr(X, "iloc") else X[used]
+        session = self.open_session(rows, index[used], len(classes))
+        state = self.random_state
+        seed = 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
         fitted = session.fit(weight[used], seed)
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))
@@ -406,37 +358,37 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    # The booster is kept as bytes: they can be pickled, copied and stored in safe model files unchanged.
+    # The booster is stored as bytes, which can be pickled, copied and written to safe model files.
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
     def __sklearn_is_fitted__(self) -> bool:
-        # Without this scikit-learn goes through all attributes, while another thread may add the booster.
+        # scikit-learn's default iterates over all attributes, while another thread may add the booster.
         return hasattr(self, "classes_")
 
     @property
     def booster_(self) -> Any:
-        """The XGBoost model; do not change it, predictions of other threads may be using it."""
+        """XGBoost model. Do not change it: predictions in other threads may use it."""
         booster = self.__dict__.get("_booster")
         if booster is None:
-            # Threads that come here at the same time each load one; all of them use the first that is kept.
+            # Several threads may load a booster at the same time; all of them use the first one.
             booster = self.__dict__.setdefault("_booster", _load(self.model_))
         return booster
 
     @property
     def feature_importances_(self) -> Floats:
-        """Share of each column in the gain of all splits, shape (d,).
+        """Fraction of the total gain of all splits by column, shape (d,).
 
         Raises
         ------
         AttributeError
-            If the backend is scikit-learn's and its model has none.
+            If the scikit-learn model of the backend has no importances.
         """
         check_is_fitted(self, "model_")
         if self.backend_ == "sklearn":
-            own: Floats = self.model_.feature_importances_
-            return own
+            importances: Floats = self.model_.feature_importances_
+            return importances
         total = np.zeros(self.booster_.num_features())
         for name, gain in self.booster_.get_score(importance_type="total_gain").items():
             total[int(name.removeprefix("f"))] = np.sum(gain)
@@ -450,23 +402,23 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
-    def _ask_sklearn(self, method: str, table: Table) -> NDArray[Any]:
+    def _call_sklearn(self, method: str, table: Table) -> NDArray[Any]:
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
             return np.asarray(getattr(self.model_, method)(table))
 
     def predict_table(self, table: Table) -> Ints:
         """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
         if self.backend_ == "sklearn":
-            return self._ask_sklearn("predict", table).astype(np.intp)
+            return self._call_sklearn("predict", table).astype(np.intp)
         return self._index(self._margin(table))
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if self.backend_ == "sklearn":
-            # It knows the classes of its own rows, which may be only some; of one it gives two columns.
-            known = self.model_.classes_.astype(np.intp)
+            # The training rows may lack classes. With one class scikit-learn returns two columns.
+            present = self.model_.classes_.astype(np.intp)
             P = np.zeros((table.shape[0], len(self.classes_)))
-            P[:, known] = self._ask_sklearn("predict_proba", table) if len(known) > 1 else 1.0
+            P[:, present] = self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
             return P
         return self._probabilities(self._margin(table))
 
@@ -488,41 +440,40 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
 
 class HistTreeClassifier(_HistClassifier):
-    """One binned decision tree; with several classes each leaf holds the whole distribution.
+    """Binned decision tree, whose leaves contain the distribution of all classes.
 
-    The splits are those of a Gini tree over the binned values; a leaf answers the weighted majority.
+    The splits minimise the Gini impurity over the binned values. A leaf predicts the weighted majority.
 
     Parameters
     ----------
     max_depth : int, default=5
-        Largest depth, at least 1.
+        Largest depth of the tree, at least 1.
     max_bins : int, default=256
         Largest number of bins per column.
     max_leaf_nodes : int, optional
-        Largest number of leaves, at least 2: the split that gains most comes first. None sets no limit.
+        Largest number of leaves, at least 2. The split of largest gain comes first. ``None``: no limit.
     min_child_weight : float, default=0.0
-        Least sum of weights in a child.
+        Minimum sum of weights in a child.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
-        ``"auto"`` takes XGBoost where it is installed, else scikit-learn's tree, with a warning.
+        ``"auto"`` uses XGBoost if installed, else scikit-learn's tree, with a warning.
     n_jobs : int, optional
-        The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
-        threads of joblib, unless a positive number is given.
+        Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
+        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
     random_state : int, RandomState or None
-        For scikit-learn's tree, which orders equal splits at random; XGBoost's is deterministic.
+        Seed of scikit-learn's tree, which orders equal splits at random. XGBoost is deterministic.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
     backend_ : str
-        The backend that was used.
+        Backend of the fit.
     n_features_in_ : int
-        Columns of X in ``fit``.
+        Number of columns of X in ``fit``.
 
     See Also
     --------
-    HistBoostClassifier : A boosted ensemble of such trees.
+    HistBoostClassifier : Boosted ensemble of such trees.
 
     Examples
     --------
@@ -552,7 +503,7 @@ class HistTreeClassifier(_HistClassifier):
         self.random_state = random_state
 
     def get_n_leaves(self) -> int:
-        """Return the number of leaves, under the name scikit-learn's trees have for it."""
+        """Return the number of leaves."""
         check_is_fitted(self, "model_")
         if self.backend_ == "sklearn":
             return int(self.model_.get_n_leaves())
@@ -562,7 +513,7 @@ class HistTreeClassifier(_HistClassifier):
         return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
+        # Squared error on class indicators: gain is the decrease in Gini impurity, a leaf the distribution.
         strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
         leaves = (
             {}
@@ -586,23 +537,21 @@ class HistTreeClassifier(_HistClassifier):
         )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
-        share = margin.astype(np.float64)
-        if share.ndim == 1:
-            share = np.column_stack([1.0 - share, share])
-        share = share.clip(0.0, 1.0)
-        return share / share.sum(axis=1, keepdims=True)
+        P = margin.astype(np.float64)
+        P = (np.column_stack([1.0 - P, P]) if P.ndim == 1 else P).clip(0.0, 1.0)
+        return P / P.sum(axis=1, keepdims=True)
 
     def _index(self, margin: NDArray[np.float32]) -> Ints:
         return (margin > 0.5).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
 
 
 class HistBoostClassifier(_HistClassifier):
-    """A small gradient-boosted ensemble of binned trees on the same quantised data.
+    """Gradient-boosted ensemble of binned trees.
 
     Parameters
     ----------
     n_estimators : int, default=50
-        Boosting iterations; with K > 2 classes each grows a tree per class, or one with vector leaves.
+        Boosting iterations. With K > 2 classes each grows K trees, or one tree with vector leaves.
     max_depth : int, default=5
         Largest depth of a tree.
     learning_rate : float, default=0.3
@@ -610,37 +559,35 @@ class HistBoostClassifier(_HistClassifier):
     max_bins : int, default=256
         Largest number of bins per column.
     min_child_weight : float, default=1.0
-        Least sum of Hessians in a child.
+        Minimum sum of Hessians in a child.
     l2_regularization : float, default=1.0
         L2 penalty on leaf values.
     vector_leaves : bool, default=False
-        With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
-        K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in them. In
-        our trials (`results/trials.md`) a tree per class had the lower error on letter (.074 against .088)
-        and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page blocks, in at
-        most the same time; on small tables a fit with vector leaves took five times as long. Predictions
-        with vector leaves are faster where there are many classes.
+        With K > 2 classes, whether an iteration grows one tree whose leaves contain a score for every class,
+        instead of K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in
+        them. In our trials (`results/trials.md`) one tree per class had the smaller error on letter (.074,
+        vector leaves .088) and wine (.376, .400), the larger one on yeast (.427, .412), the same on page
+        blocks, in at most the same time. Vector leaves predict faster if there are many classes.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
-        ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
+        ``"auto"`` uses XGBoost if installed, else scikit-learn's trees, with a warning.
     n_jobs : int, optional
-        The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
-        threads of joblib, unless a positive number is given.
+        Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
+        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
     random_state : int, RandomState or None
-        Not used, because nothing is drawn; there for the interface.
+        Not used: the fit is deterministic.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
     backend_ : str
-        The backend that was used.
+        Backend of the fit.
     n_features_in_ : int
-        Columns of X in ``fit``.
+        Number of columns of X in ``fit``.
 
     See Also
     --------
-    HistTreeClassifier : One tree.
+    HistTreeClassifier : Single tree.
 
     Examples
     --------
@@ -689,7 +636,7 @@ class HistBoostClassifier(_HistClassifier):
                 "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
                 "multi_strategy": "multi_output_tree" if self.vector_leaves else "one_output_per_tree",
             }  # fmt: skip
-        # Start from the weighted share of class 1, in float32 so that it survives the model file.
+        # Start at the weighted frequency of class 1, in float32 as in the model file.
         prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
         return shared | {"objective": "binary:logistic", "base_score": min(max(prior, 1e-6), 1 - 1e-6)}
 

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier as a learner."""
+"""Any scikit-learn estimator as a base learner."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost._typing import Floats, Ints, Mask
 
-#: What to do with models that are fitted already, for the messages that refuse them.
+#: Advice on models that are already fitted, for messages.
 FOR_FITTED = (
     'RobustMixtureClassifier([("name", FrozenEstimator(model))]).fit(X, y, X_val=…, y_val=…), with X_val '
     "rows that the model was not fitted on"
@@ -27,18 +28,18 @@ FOR_FITTED = (
 
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
-    """Return the classifier that answers class number ``k`` to every row."""
+    """Return the classifier that predicts class number ``k`` for every row."""
     labels = np.arange(n_classes)
     return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
 
 
 def is_constant(member: Any) -> bool:
-    """Whether a member answers the same to every row, as those of `constant` do."""
+    """Return whether a base model is the result of `constant`."""
     return isinstance(member, DummyClassifier)
 
 
 def set_seeds(estimator: Any, seed: int) -> None:
-    """Set every ``random_state`` parameter of an estimator, nested ones too, from one seed."""
+    """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     names = sorted(
         k for k in estimator.get_params(deep=True) if k == "random_state" or k.endswith("__random_state")
     )
@@ -47,8 +48,8 @@ def set_seeds(estimator: Any, seed: int) -> None:
 
 
 def is_skorch(estimator: Any) -> bool:
-    """Whether an estimator is one of skorch's nets, or a pipeline or search around one."""
-    if "skorch" not in sys.modules:  # no such net can be here, and looking costs as much as an answer
+    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
+    if "skorch" not in sys.modules:  # saves the search through the parameters
         return False
     parts = [estimator, *estimator.get_params().values()]
     return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)
@@ -56,7 +57,7 @@ def is_skorch(estimator: Any) -> bool:
 
 @contextmanager
 def _seeded_torch(seed: int) -> Iterator[None]:
-    """Seed PyTorch's own generators for a while: skorch's nets have no ``random_state``."""
+    """Seed PyTorch's global generators in the block: skorch nets have no ``random_state``."""
     import torch
 
     with torch.random.fork_rng():
@@ -65,7 +66,7 @@ def _seeded_torch(seed: int) -> Iterator[None]:
 
 
 def weight_parameter(estimator: Any) -> str | None:
-    """Return the name under which ``fit`` takes sample weights; None where it does not."""
+    """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
     if isinstance(estimator, Pipeline):
         last, step = estimator.steps[-1]
         inner = weight_parameter(step)
@@ -73,17 +74,17 @@ def weight_parameter(estimator: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-# A learner that grows by warm starts grows by this factor per stage, so that asking every stage for its
-# predictions costs only a few times as much as asking the last one.
+# Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
+# few times as much as those of the last stage.
 GROWTH = 1.25
 
 
 def growth_parameter(estimator: Any) -> str | None:
-    """Return the parameter that counts the steps in which a learner can grow; None where it cannot.
+    """Return the parameter with the number of steps of a learner that can grow; None if it cannot.
 
-    ``max_iter`` where an epoch is one ``partial_fit`` (SGD, multi-layer perceptrons) or the steps are stages
-    (histogram boosting), ``n_estimators`` where ``warm_start`` adds to them (forests, bagging, gradient
-    boosting). A learner with its own early stopping or class weights by frequency cannot grow.
+    ``max_iter`` if an epoch is one ``partial_fit`` (SGD, multilayer perceptrons) or steps are stages
+    (histogram boosting). ``n_estimators`` if ``warm_start`` adds models (forests, bagging, gradient
+    boosting). Learners with early stopping, or class weights by frequency, cannot grow.
     """
     params = estimator.get_params(deep=False)
     if params.get("early_stopping") is True or isinstance(params.get("class_weight"), str):
@@ -95,15 +96,15 @@ def growth_parameter(estimator: Any) -> str | None:
 
 
 def fit_whole(model: Any, X: Any, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
-    """Yield a classifier after its ordinary fit: the growth of a learner in one stage."""
+    """Yield a classifier after ``fit``: growth in one stage."""
     yield model.fit(X, y, **params)
 
 
 def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
-    """Yield an unfitted classifier after every stage of its growth, itself each time.
+    """Yield the same classifier after each stage of its growth.
 
-    One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
-    ``weights`` is what ``fit`` gets: the sample weights under their name, or nothing.
+    In a pipeline the last step grows, and the other steps are fitted once. Without `growth_parameter` there
+    is one stage. ``weights`` contains the sample weights under their name in ``fit``, or nothing.
     """
     if isinstance(model, Pipeline):
         (name, last), head = model.steps[-1], model[:-1]
@@ -118,7 +119,7 @@ def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
         yield from fit_whole(model, X, y, weights)
     elif hasattr(model, "partial_fit"):
         seed = model.get_params()["random_state"]
-        model.set_params(random_state=np.random.RandomState(seed))  # every epoch must shuffle differently
+        model.set_params(random_state=np.random.RandomState(seed))  # another order in each epoch
         try:
             for _ in range(getattr(model, parameter)):
                 yield model.partial_fit(X, y, classes=np.unique(y), **weights)
@@ -133,7 +134,7 @@ def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
 
 
 class _OnPresentClasses:
-    """A fitted model whose training rows lacked some classes, with the numbers of those it saw."""
+    """Fitted model whose training rows lacked classes, with the class numbers that were present."""
 
     def __init__(self, model: Any, present: Ints) -> None:
         self.model, self.present = model, present
@@ -143,21 +144,20 @@ class _OnPresentClasses:
 
     @property
     def classes_(self) -> Ints:
-        """The class number of each column of the probabilities."""
+        """Class number of each column of the probabilities."""
         return self.present
 
     @available_if(lambda self: hasattr(self.model, "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Return the probabilities of the classes that it saw, shape (n, len(classes_))."""
+        """Return the probabilities of the classes in ``classes_``, shape (n, len(classes_))."""
         return self.model.predict_proba(X)
 
 
 class SklearnSession:
-    """Fits clones of a classifier on slices of the table.
+    """Session of any classifier, which is cloned and fitted on slices of the table.
 
-    All their random states are set from the fit's seed. Labels y are class numbers. The sum of
-    ``sample_weight``, the rows' own weights, is the size of a resample; ``fit_params`` is metadata routed to
-    the learner's ``fit``.
+    Random states are set from the seed of the fit. Labels y are class numbers. The sum of ``sample_weight``
+    is the size of a resample. ``fit_params`` is metadata for the learner's ``fit``.
     """
 
     def __init__(
@@ -176,18 +176,18 @@ class SklearnSession:
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warnings.warn(
-                f"{type(estimator).__name__} does not take sample_weight in fit: every round draws a "
-                "resample of the rows by weight instead",
+                f"{type(estimator).__name__}.fit has no sample_weight: every round draws a resample "
+                "of the rows by weight instead",
                 UserWarning,
                 stacklevel=2,
             )
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Fit a clone; by weight where the learner takes weights, else on a seeded resample."""
+        """Return a clone fitted by weight, or on a resample if the learner has no weights."""
         return next(self._fitted(weight, seed, rows, fit_whole))
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
-        """Yield a clone after every stage of its growth, see `grow`."""
+        """Yield a clone after each stage of its growth, see `grow`."""
         return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
 
     def _fitted(self, weight: Floats, seed: int, rows: Mask | None, by: Any) -> Iterator[Any]:
@@ -217,6 +217,54 @@ class SklearnSession:
             yield fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
-        """Predict the opened rows."""
+        """Return class numbers of the session's rows."""
         X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
-        return np.asarray(model.predict(X)).astype(np.intp).ravel()  # CatBoost's have shape (n, 1)
+        return np.asarray(model.predict(X)).astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
+
+
+class RegressorSession:
+    """Session of a regressor, whose functions are real-valued hypotheses.
+
+    Scores sum to 0 over the classes. A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
+    on rows the gradient of the loss in the scores of row i is ``−u_i z_i`` up to a constant. The regressor
+    fits the opposite direction: ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``. With two classes h is the value of
+    class 1. With more classes, regressors with a single output are fitted once per class.
+
+    The regressor is cloned for every fit, and its random states are set from the seed of the fit.
+    ``sample_weight`` are the rows' weights p, positive.
+
+    Raises
+    ------
+    ValueError
+        If the regressor has no sample weights although the weights differ.
+    """
+
+    concurrent = True
+
+    def __init__(self, estimator: Any, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> None:
+        self.X, self.sample_weight = X, sample_weight
+        self.weight_parameter = weight_parameter(estimator)
+        if self.weight_parameter is None and np.ptp(sample_weight) > 0:
+            raise ValueError(
+                f"estimator={estimator!r} has no parameter sample_weight in fit, but the weights differ"
+            )
+        coded = np.where(np.arange(n_classes) == y[:, None], 1.0, -1.0 / (n_classes - 1))
+        self.coded = coded if n_classes > 2 else coded[:, 1]
+        alone = n_classes > 2 and not get_tags(estimator).target_tags.multi_output
+        self.estimator = MultiOutputRegressor(estimator) if alone else estimator
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+        """Return a clone fitted to ``u z/p`` on these rows."""
+        index = np.arange(len(self.coded)) if rows is None else np.flatnonzero(rows)
+        p = self.sample_weight[index]
+        target = (self.coded[index].T * (weight[index] / p)).T
+        model = clone(self.estimator)
+        set_seeds(model, seed)
+        weights = {} if self.weight_parameter is None else {self.weight_parameter: p}
+        return model.fit(_safe_indexing(self.X, index), target, **weights)
+
+    def predict(self, model: Any, rows: Mask | None = None) -> Any:
+        """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
+        X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
+        h = np.asarray(model.predict(X), dtype=np.float64)
+        return h if h.ndim == 1 else h - h.mean(axis=1, keepdims=True)

@@ -1,9 +1,8 @@
-"""How a boosting classifier asks its learner: open the data, fit in stages, predict with many members."""
+"""Calls of a boosting classifier to its learner: open a session, fit in stages, predict with base models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,7 @@ from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
 from tailboost._typing import Floats, Ints
-from tailboost.learners._hist import HistTreeClassifier
-from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
-from tailboost.learners._regressor import RegressorSession
-from tailboost.learners.foreign import SklearnSession, constant, is_constant, set_seeds
+from tailboost.learners.foreign import RegressorSession, SklearnSession, constant, is_constant, set_seeds
 from tailboost.learners.protocols import Learner, Session
 
 __all__ = [
@@ -36,10 +32,9 @@ def open_session(
     fit_params: dict[str, Any],
     seed: int = 0,
 ) -> Session:
-    """Open the data for a learner, by its own method if it has one, else as for any scikit-learn estimator.
+    """Return the learner's session on these rows, or a session for any scikit-learn estimator.
 
-    ``seed`` decides what a session draws before the first fit. Files go to ``members_dir``, unless the
-    learner names another folder.
+    ``seed`` is the seed of draws before the first fit.
     """
     if isinstance(estimator, Learner) and not fit_params:
         estimator = clone(estimator)
@@ -52,65 +47,56 @@ def open_session(
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
-    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,).
+    """Yield the class numbers that each base model predicts, shape (n,).
 
-    Of a regressor these are values, shape (n,) or (n, K).
-
-    Members that share a prepared table have it prepared once, and one-tree members are asked together.
+    Regressors yield real values, shape (n,) or (n, K). A table is prepared once for all base models with the
+    same ``table_``.
     """
-    prepared: dict[Any, Any] = {}
-    for (table, mergeable), run in groupby(members, key=_kind):
-        if table is None:
-            for member in run:
-                said = np.asarray(member.predict(X))
-                yield said if is_real(said) and is_regressor(member) else said.astype(np.intp).ravel()
+    tables: dict[Any, Any] = {}
+    for member in members:
+        if hasattr(member, "predict_table"):
+            yield member.predict_table(_prepared(member, X, tables))
             continue
-        if table not in prepared:
-            prepared[table] = table.transform(X)
-        rows = prepared[table]
-        together = list(run)
-        if mergeable and len(together) > 1 and rows.shape[0] >= ROWS_WORTH_MERGING:
-            yield from predict_trees(together, rows)
+        predictions = np.asarray(member.predict(X))
+        if is_real(predictions) and is_regressor(member):
+            yield predictions
         else:
-            for member in together:
-                yield member.predict_table(rows)
+            yield predictions.astype(np.intp).ravel()
 
 
 def member_probabilities(members: Iterable[Any], X: Any, n_classes: int) -> Iterator[Floats]:
-    """Yield the class probabilities of each member for the rows of ``X``, shape (n, K).
+    """Yield the class probabilities of each base model, shape (n, K).
 
-    A member that knows none says 1 for its answer; of values h of two classes, or of all, softmax(2h).
+    Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
     """
-    prepared: dict[Any, Any] = {}
+    tables: dict[Any, Any] = {}
     for member in members:
         if hasattr(member, "predict_proba_table"):
-            if member.table_ not in prepared:
-                prepared[member.table_] = member.table_.transform(X)
-            said = member.predict_proba_table(prepared[member.table_])
+            P = member.predict_proba_table(_prepared(member, X, tables))
         elif hasattr(member, "predict_proba"):
-            said = np.asarray(member.predict_proba(X), dtype=np.float64)
+            P = np.asarray(member.predict_proba(X), dtype=np.float64)
         else:
-            said = _votes(next(predict_members([member], X)), n_classes)
-        known = np.asarray(getattr(member, "classes_", np.arange(n_classes)), dtype=np.intp)
-        P = np.zeros((len(said), n_classes))
-        P[:, known if said.shape[1] == len(known) else slice(None)] = said
-        yield P
+            P = _votes(next(predict_members([member], X)), n_classes)
+        classes = np.asarray(getattr(member, "classes_", np.arange(n_classes)), dtype=np.intp)
+        probabilities = np.zeros((len(P), n_classes))
+        probabilities[:, classes if P.shape[1] == len(classes) else slice(None)] = P
+        yield probabilities
 
 
-def _votes(answers: Any, n_classes: int) -> Floats:
-    if is_real(answers):
-        h = np.column_stack([-answers, answers]) if answers.ndim == 1 else answers
+def _prepared(member: Any, X: Any, tables: dict[Any, Any]) -> Any:
+    if member.table_ not in tables:
+        tables[member.table_] = member.table_.transform(X)
+    return tables[member.table_]
+
+
+def _votes(predictions: Any, n_classes: int) -> Floats:
+    if is_real(predictions):
+        h = np.column_stack([-predictions, predictions]) if predictions.ndim == 1 else predictions
         values: Floats = softmax(2.0 * h, axis=1)
         return values
-    return np.asarray(answers[:, None] == np.arange(n_classes), dtype=np.float64)
+    return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
 
 
-def is_real(answers: Any) -> bool:
-    """Whether answers are the values of a real-valued hypothesis instead of class numbers."""
-    return bool(answers.dtype.kind == "f")
-
-
-def _kind(member: Any) -> tuple[Any, bool]:
-    mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
-    # Tests for `Prepared` by hand: isinstance is slow for protocols, and this runs per member and prediction.
-    return (member.table_ if hasattr(member, "predict_table") else None), mergeable
+def is_real(predictions: Any) -> bool:
+    """Return whether predictions are values of a real-valued hypothesis instead of class numbers."""
+    return bool(predictions.dtype.kind == "f")
