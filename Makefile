@@ -41,7 +41,7 @@ test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyp
 	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
 
 test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
-	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/test_torch_*.py tests/experiments
+	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/learners tests/experiments
 
 slow: $(READY)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow

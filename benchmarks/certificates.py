@@ -33,13 +33,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.confidence import betting_upper, clopper_pearson_upper
-from tailboost.metrics import expected_zero_one_losses
+from tailboost.guarantees.calibration import candidates, level_of, not_certified
+from tailboost.guarantees.fresh_rows import ERRORS, answers_of
+from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
+from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
-from tailboost.robustness import empirical_bernstein_bound
-from tailboost.statements.calibration import candidates, level_of, not_certified
-from tailboost.statements.judged import ERRORS, answers_of
-from tailboost.statements.rate_bounds import RateFamily, limit_bounds
+from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
+from tailboost.rates.metrics import expected_zero_one_losses
 
 try:
     import mapie
@@ -355,7 +355,7 @@ def copies(repeats: int, how: str) -> dict[str, Any]:
             X_c, y_c = np.r_[X[own], X_other], np.r_[y[own], y_other]
             try:
                 cert = tb.certify(mix, X_c.astype(np.float32) if how == "float32" else X_c, y_c)
-            except tb.SeenRowsError:
+            except tb.LeakageError:
                 refused += 1
                 continue
             false += truth > cert.bound("mean").upper

@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.io import TableEncoder
+from tailboost.app.table_encoder import TableEncoder
 
 N, SPLITS, CLIENTS = 10**6, 10, 6000
 
@@ -68,7 +68,7 @@ def prices(folder):
             clf = tb.RobustMixtureClassifier(randomized=True, random_state=split)
             clf.fit(encoder.transform(A), a)
             B = encoder.transform(B)
-            wrong = 1 - clf.predict_shares(B)[np.arange(len(b)), np.searchsorted(clf.classes_, b)]
+            wrong = 1 - clf.predict_distribution(B)[np.arange(len(b)), np.searchsorted(clf.classes_, b)]
             for loss in (wrong, clf.predict(B) != b):
                 by_class = [loss[b == k].mean() for k in clf.classes_]
                 rows.append((max(by_class), loss.mean()))

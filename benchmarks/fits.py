@@ -186,7 +186,7 @@ def fit_net() -> None:
     """Fit a net with two layers of 100 by the defaults."""
     from torch import nn
 
-    from tailboost.torch import TorchClassifier
+    from tailboost.learners.torch import TorchClassifier
 
     def module(shape: Any, n_classes: int) -> Any:
         layers = [nn.Linear(shape[0], 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU()]

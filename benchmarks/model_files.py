@@ -28,8 +28,8 @@ import xgboost
 from sklearn.pipeline import Pipeline
 
 import tailboost as tb
-from tailboost.datasets import load_credit_default
-from tailboost.io import preparation
+from tailboost.app.datasets import load_credit_default
+from tailboost.app.table_encoder import preparation
 
 CLASSIFIERS = {
     "AdaLPBoost": tb.AdaLPBoostClassifier,

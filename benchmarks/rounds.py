@@ -104,7 +104,7 @@ def tree_seconds(X: Any, y: Any, K: int, T: int) -> float:
 
 
 def prediction(n: int, d: int, members: int, K: int = 2) -> dict[str, Any]:
-    """Time and memory of predict_shares: HistBoost members against XGBoost with as many trees."""
+    """Time and memory of predict_distribution: HistBoost members against XGBoost with as many trees."""
     X, y = table(min(n, 20_000), d, K)
     learner = HistBoostClassifier(n_estimators=50)
     clf = tb.AverageBoostClassifier(learner, n_estimators=members, random_state=0)
@@ -112,11 +112,11 @@ def prediction(n: int, d: int, members: int, K: int = 2) -> dict[str, Any]:
     peer = xgboost.XGBClassifier(n_estimators=50 * members, max_depth=5).fit(X, y)
     Z, _ = table(n, d, K, seed=1)
     before = peak_gib()
-    ours = seconds(lambda: clf.predict_shares(Z), 3)
+    ours = seconds(lambda: clf.predict_distribution(Z), 3)
     after = peak_gib()
     theirs = seconds(lambda: peer.predict_proba(Z), 3)
     return {
-        "what": f"predict_shares, {n:,} x {d}, {members} members of 50 trees, depth 5",
+        "what": f"predict_distribution, {n:,} x {d}, {members} members of 50 trees, depth 5",
         "seconds": ours,
         "xgboost_seconds": theirs,
         "times_xgboost": ours / theirs,

@@ -31,7 +31,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
-from tailboost.io import preparation
+from tailboost.app.table_encoder import preparation
 
 try:
     import duckdb

@@ -23,7 +23,7 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from experiments import _architectures as nets
-from tailboost.torch import TorchClassifier
+from tailboost.learners.torch import TorchClassifier
 
 LR, MOMENTUM, BATCH = 0.01, 0.9, 128
 

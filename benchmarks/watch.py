@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tailboost.confidence import Evidence
+from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import Sample
-from tailboost.statements.recheck import Bets, Claim
+from tailboost.rates.bounds import Evidence
 
 ROWS, BOUNDS, RISEN = (500, 1500, 2000), (0.2, 0.1, 0.125), (0.25, 0.125, 0.15)
 CONFIDENCE, MONTHS, LATER, SEED = 0.95, 12, 48, 0

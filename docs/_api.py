@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,12 +31,12 @@ MODULES = {
     "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",
-    "report": "Comparisons and reports",
-    "confidence": "Confidence bounds",
+    "app.report": "Comparisons and reports",
+    "rates.bounds": "Confidence bounds",
     "decisions": "Decisions by a draw",
     "storage": "Model files",
-    "io": "Tables",
-    "registry": "Methods by name",
+    "app.table_encoder": "Tables",
+    "app.registry": "Methods by name",
 }
 
 
@@ -59,9 +60,7 @@ def sections() -> dict[str, tuple[ModuleType, list[str]]]:
             kinds["Results and parts" if inspect.isclass(thing) else "Functions"].append(name)
     found = {title: (tailboost, names) for title, names in kinds.items()}
     for path, title in MODULES.items():
-        module: Any = tailboost
-        for part in path.split("."):
-            module = getattr(module, part)
+        module: Any = import_module(f"tailboost.{path}")
         own = getattr(module, "__all__", None) or [
             name for name, thing in vars(module).items()
             if inspect.isfunction(thing) and thing.__module__ == module.__name__ and name[0] != "_"

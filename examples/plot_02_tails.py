@@ -1,8 +1,8 @@
 """
-The worst share of the clients
-==============================
+The worst fraction of the clients
+=================================
 
-CVaR at α is the mean loss of the worst share α of the rows. One AdaLPBoost fit is re-weighted for every α
+CVaR at α is the mean loss of the worst fraction α of the rows. One AdaLPBoost fit is re-weighted for every α
 by an exact program, without training anything. On two noisy classes the picture is sobering: for small α no
 single classifier beats a random guess.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
-from tailboost.registry import get_method
+from tailboost.app.registry import get_method
 
 data = tb.datasets.load_credit_default()
 X, X_test, y, y_test = train_test_split(
@@ -27,7 +27,7 @@ for name in ("forest", "xgboost"):
 clf = tb.AdaLPBoostClassifier(random_state=0).fit(X, y)
 tail = [
     tb.metrics.cvar_zero_one_loss(
-        y_test, clf.reweight(alpha=a).predict_shares(X_test), a, labels=clf.classes_
+        y_test, clf.reweight(alpha=a).predict_distribution(X_test), a, labels=clf.classes_
     )
     for a in alphas
 ]
@@ -35,7 +35,7 @@ ax.plot(alphas, tail, linewidth=2.5, color="black", label="AdaLPBoost, one fit r
 ax.axhline(0.5, linestyle=":", color="grey", label="random guess")
 ax.set(
     xscale="log",
-    xlabel="α, the worst share of the clients",
+    xlabel="α, the worst fraction of the clients",
     ylabel="mean zero-one loss on them",
     ylim=(0, 1.03),
 )
@@ -46,5 +46,5 @@ ax.legend()
 plt.show()
 
 # %%
-# The overview of the fit, on rows that its models were not fitted on:
+# The summary of the fit, on out-of-fold rows:
 print(clf.summary_.verdict)

@@ -3,8 +3,8 @@ The worst group
 ===============
 
 Group DRO by boosting: a player weighs the groups, small trees are boosted, and the selected rule minimises
-the largest group error. On credit default data all groups are about as difficult, so there is little to gain.
-The education is among the features here: answers may depend on it.
+the largest group error. In the credit default data all groups have a similar difficulty, so the gain is
+small. The education is a feature here: the rule is group-aware.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Targets for each class
 ======================
 
 "Class 0 at most 25 % wrong, the others 40 %." Targets are limits on the selection data, and a warning
-names the class that misses. They are no certificate.
+names classes above their target. They are no certificate.
 """
 
 import warnings
@@ -20,15 +20,15 @@ X, X_test, y, y_test = train_test_split(
 )
 
 # %%
-# A target that can be met, and one that cannot: to find 90 % of the defaulters while refusing one good
+# A target within reach, and one out of reach: find 90 % of the defaulters and refuse one good
 # client in ten.
 possible, impossible = {1: 0.35, None: 0.45}, {1: 0.1, None: 0.1}
 shown = {}
 for name, targets in {"possible": possible, "impossible": impossible}.items():
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clf = tb.RobustMixtureClassifier(max_error=targets, random_state=0).fit(X, y)
-    print(f"{name}: limits_met_ = {clf.limits_met_}", *(str(w.message) for w in said), sep="\n    ")
+    print(f"{name}: limits_met_ = {clf.limits_met_}", *(str(w.message) for w in caught), sep="\n    ")
     shown[name] = clf, [targets.get(label, targets[None]) for label in clf.classes_]
 
 # %%

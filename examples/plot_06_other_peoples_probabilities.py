@@ -2,8 +2,8 @@
 Other people's probabilities
 ============================
 
-Five nets that cannot be trained again: only their class probabilities are known. ``from_probabilities`` needs
-no more. It averages the nets, selects thresholds and shows the cost of a lower worst class.
+Five nets without further training: only their class probabilities are available. ``from_probabilities``
+averages the nets, selects thresholds and shows the cost of a lower worst-class error.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ best = "bal-ce-aug"
 
 
 def show(name, predicted):
-    """Print the worst and the mean error on test rows."""
+    """Print the worst class error and the overall error on test rows."""
     worst, mean = tb.metrics.worst_class_error(y_test, predicted), np.mean(predicted != y_test)
     print(f"{name:46} worst class {worst:.3f}   mean {mean:.3f}")
     return mean, worst
@@ -42,7 +42,7 @@ points["one net, +1 point"] = show(
 )
 
 # %%
-# Three poor nets, mixed within no further overall error.
+# Three poor nets, mixed without a further increase of the overall error.
 poor = ["bal-ce", "bal-focal", "bal-naive"]
 points["best of three poor nets"] = show("bal-naive as trained", test["bal-naive"].argmax(axis=1))
 three = tb.RobustMixtureClassifier.from_probabilities(

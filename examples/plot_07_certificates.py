@@ -2,9 +2,8 @@
 Certificates on held-out rows
 =============================
 
-``certify`` gives upper bounds for the mean,
-each class and the worst of them that hold together, from rows the model was not fitted on; ``rows_needed``
-says how many rows a wish would take.
+``certify`` gives simultaneous upper bounds for the overall error, each class error and the largest class
+error, from fresh rows. ``rows_needed`` gives the number of rows for a target.
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +22,8 @@ certificate = tb.certify(clf, X_certify, y_certify)
 print(certificate)
 
 # %%
-# Beside the bounds: the errors on the many rows that are left. A bound is not a forecast; it is what the
-# error is most likely not above.
+# Bounds, and the errors on the remaining rows. A bound is no forecast: with 95 % confidence
+# the error is not larger.
 bounds = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
 errors = tb.metrics.class_errors(y_test, clf.predict(X_test))
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

@@ -3,16 +3,16 @@ A PyTorch net as the base learner
 =================================
 
 Any ``nn.Module`` with a score per class can be boosted. Here a small perceptron on images of digits; the
-mixture's tail is compared with that of the first net alone.
+tail of the mixture is compared with the tail of the first net.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from tailboost.torch import TorchClassifier, nets
 
 import tailboost as tb
-from tailboost.torch import TorchClassifier, nets
 
 digits = load_digits()
 X, X_test, y, y_test = train_test_split(
@@ -29,7 +29,7 @@ left.bar(np.arange(len(clf.estimators_)), clf.estimator_weights_)
 left.set(xlabel="candidate (nets of the rounds, then constants)", ylabel="weight λ")
 alphas = np.linspace(0.02, 1, 40)
 one = (clf.estimators_[0].predict(X_test) != y_test).astype(float)
-mixed = tb.metrics.expected_zero_one_losses(y_test, clf.predict_shares(X_test), labels=clf.classes_)
+mixed = tb.metrics.expected_zero_one_losses(y_test, clf.predict_distribution(X_test), labels=clf.classes_)
 for name, losses in {"first net": one, "mixture for α = .1": mixed}.items():
     right.plot(alphas, [tb.metrics.cvar(losses, a) for a in alphas], label=name)
 right.set(xlabel="α", ylabel="CVaR on test rows")

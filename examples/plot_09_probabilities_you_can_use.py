@@ -2,10 +2,10 @@
 Probabilities, ranks and answers
 ================================
 
-``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned on rows that they were
-not fitted on. ``predict`` answers by thresholds that spare the worst class, so it need not be the likeliest
-label. ``predict_shares`` is the label distribution of the rule; if one candidate answers, it is 0 or 1.
-Whatever reads probabilities works on the first: ROC curves, ranks, calibration, importances, SHAP.
+``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned out of fold.
+``predict`` uses thresholds for the worst class, so its label need not be the most probable one.
+``predict_distribution`` is the label distribution of the rule; with one candidate its values are 0 and 1.
+ROC curves, ranks, calibration, importances and SHAP use ``predict_proba``.
 """
 
 import matplotlib.pyplot as plt
@@ -14,16 +14,16 @@ from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import RocCurveDisplay, log_loss
 from sklearn.model_selection import train_test_split
+from tailboost.datasets import load_credit_default
 
 import tailboost as tb
-from tailboost.datasets import load_credit_default
 
 X, y = load_credit_default(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, train_size=2000, test_size=2000, stratify=y, random_state=0)
 mix = tb.RobustMixtureClassifier(error_budget=0.05, random_state=0).fit(X, y)
 
 # %%
-# The same probabilities, whatever the threshold: a budget moves the answers alone.
+# A budget changes the labels, not the probabilities.
 P = mix.predict_proba(X_test)
 assert np.array_equal(P, mix.reweight(error_budget=0.0).predict_proba(X_test))
 print(
@@ -36,12 +36,12 @@ RocCurveDisplay.from_estimator(mix, X_test, y_test, ax=axes[0])
 CalibrationDisplay.from_estimator(mix, X_test, y_test, n_bins=10, ax=axes[1])
 
 # %%
-# Whom to call first, when 20 can be called.
+# The 20 clients with the largest probability.
 first = np.argsort(-P[:, 1])[:20]
 print(f"of the first 20, {np.mean(np.asarray(y_test)[first] == mix.classes_[1]):.0%} defaulted")
 
 # %%
-# Importances, by a score that reads the probabilities.
+# Importances, by a score of the probabilities.
 few = slice(0, 500)
 importance = permutation_importance(
     mix, X_test[few], y_test[few], scoring="neg_log_loss", n_repeats=2, random_state=0
@@ -54,7 +54,7 @@ for j in np.argsort(-importance.importances_mean)[:3]:
 
 
 def probability(rows):
-    """P(default) of rows, for whatever explains a function."""
+    """Return P(default) of rows, for explainers of functions."""
     return mix.predict_proba(rows)[:, 1]
 
 
@@ -62,7 +62,7 @@ print(probability(X_test[few][:3]).round(2))
 
 # %%
 # A boosting classifier's models were trained on rows weighted by a game, and nothing calibrates their
-# average. scikit-learn's wrapper does.
+# average. scikit-learn's wrapper calibrates it.
 boosted = tb.WorstClassBoostClassifier("tree", n_estimators=5, random_state=0)
 plain = boosted.fit(X, y).predict_proba(X_test)
 wrapped = CalibratedClassifierCV(boosted, method="sigmoid", cv=3).fit(X, y).predict_proba(X_test)

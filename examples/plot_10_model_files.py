@@ -2,9 +2,9 @@
 A model file, and serving it
 ============================
 
-Model files are plain data: nothing of them is run, and a fixed list says what may be in them. A file that is
-damaged, or answers otherwise here than where it was saved, is refused. What is loaded answers to the last
-bit as what was saved.
+Model files are plain data. No code of a file runs, and a fixed list names the allowed classes. A damaged
+file is refused, and so is a file with changed answers on this machine. A loaded model has the predictions
+of the saved model to the last bit.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as folder:
 assert np.array_equal(served.predict_proba(X_test), clf.predict_proba(X_test))
 
 # %%
-# A service answers one row at a time. The label does not depend on which other rows came with it.
+# A service answers one row at a time. The label does not depend on other rows of a batch.
 seconds = []
 for i in range(30):
     start = time.perf_counter()

@@ -1,9 +1,9 @@
 """
-Beside fairlearn's MetricFrame
-==============================
+With fairlearn's MetricFrame
+============================
 
-Results go straight into fairlearn's tables. Its ``ExponentiatedGradient`` with bounded group loss aims at
-the same thing as group DRO boosting.
+Results go straight into fairlearn's tables. Its ``ExponentiatedGradient`` with bounded group loss has
+the same objective as group DRO boosting.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ frame = MetricFrame(
 print(frame.by_group.round(3).to_string())
 
 # %%
-# The units of this fit are the cells class × sex. The sex is among the features here (``SEX``): without that
+# The subgroups of this fit are the cells class × sex. The sex is a feature here (``SEX``): without this
 # column a woman and a man with equal other features get the same answer.
 frame.by_group[["error", "share of defaulters found"]].plot.bar(
     subplots=True, layout=(1, 2), figsize=(8, 3), legend=False, rot=0

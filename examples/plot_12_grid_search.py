@@ -2,7 +2,7 @@
 Searching parameters for the worst class
 ========================================
 
-``make_worst_class_scorer`` and ``make_cvar_scorer`` are scorers: ``GridSearchCV`` can choose any
+``make_worst_class_scorer`` and ``make_cvar_scorer`` are scorers: ``GridSearchCV`` can select any
 classifier's parameters by its worst class instead of its accuracy.
 """
 
@@ -23,7 +23,7 @@ search = GridSearchCV(
     refit="worst",
     cv=3,
 ).fit(X[:900], y[:900])
-print("chosen by the worst class:", search.best_params_)
+print("selected by the worst class:", search.best_params_)
 
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 results = search.cv_results_

@@ -1,6 +1,6 @@
 """
-When not to use it
-==================
+When not to use tailboost
+=========================
 
 With two classes and noisy labels, the worst class is a matter of one threshold. A tuned threshold on a
 plain booster is then level with a robust mixture, and simpler.
@@ -21,7 +21,7 @@ X, X_test, y, y_test = train_test_split(
 
 
 def least_recall(y_true, y_pred):
-    """Recall of the class that is recognised least."""
+    """Return the smallest recall of a class."""
     return recall_score(y_true, y_pred, average=None, zero_division=0).min()
 
 

@@ -2,9 +2,9 @@
 The worst plausible distribution
 ================================
 
-If the population tomorrow is not quite that of the sample, how large can the mean loss become?
-``worst_case_loss`` answers for any fitted classifier, ``WorstCaseDisplay`` draws it against the size of the
-shift.
+If the future population differs slightly from the sample, how large can the mean loss become?
+``worst_case_loss`` gives the largest value for any fitted classifier. ``WorstCaseDisplay`` draws this value
+against the size of the shift.
 """
 
 import matplotlib.pyplot as plt

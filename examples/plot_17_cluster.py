@@ -2,17 +2,17 @@
 More rows than one machine holds
 ================================
 
-On a Dask cluster any model computes probabilities where the rows lie. ``tailboost.dask`` adds up the
-confusion counts of all candidates there, and selects. The result is an ordinary classifier.
+On a Dask cluster a model computes probabilities on the workers. ``tailboost.dask`` sums the
+confusion counts of all candidates there, and selects a rule. The result is an ordinary classifier.
 
-Here the "cluster" is two threads of this process, so that the page can be built anywhere. On a machine of
-your own take ``Client(n_workers=4, threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and
-for a real cluster ``Client("tcp://scheduler:8786")``.
+Here the "cluster" is two threads of this process. On your machine use ``Client(n_workers=4,
+threads_per_worker=1)`` in a script's ``if __name__ == "__main__":``, and for a real cluster
+``Client("tcp://scheduler:8786")``.
 """
 
 # %%
-# Six partitions of a table whose rare class is hard. A model is fitted to the first of them; models for all
-# rows are ``xgboost.dask``'s business.
+# Six partitions of a table with a difficult rare class. A model is fitted to the first; ``xgboost.dask``
+# fits models to all rows.
 import dask.array as da
 import numpy as np
 from dask.distributed import Client
@@ -32,28 +32,28 @@ bayes = GaussianNB().fit(X[:2000], y[:2000])
 P = X_lazy[2000:].map_blocks(bayes.predict_proba, chunks=(2000, 3), meta=np.empty((0, 3)))
 
 # %%
-# The selection reads four partitions; the last is kept for a certificate.
+# The selection reads four partitions; the last one is for a certificate.
 mix = td.RobustMixtureClassifier.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
 print("as they are", td.metrics.class_errors(y_lazy[2000:], da.from_array(bayes.classes_)[P.argmax(axis=1)]))
 print(mix.rates_)
 
 # %%
-# Answers to Dask collections are lazy. Metrics add up counts over the partitions.
+# Answers to Dask collections are lazy. Metrics sum counts over the partitions.
 answers = mix.predict_from({"bayes": P[8000:]})
 print(td.metrics.class_errors(y_lazy[10_000:], answers))
 
 # %%
-# Without Dask: the classifier of one machine, with all that it can do.
+# The classifier of one machine, without Dask.
 local = mix.to_local()
 print(type(local).__module__, type(local).__name__)
 print(local.tradeoff())
 
 # %%
-# A certificate of any fitted classifier, by rows in partitions; rows that it was fitted on are refused.
+# A certificate of any fitted classifier, from rows in partitions. Training rows are refused.
 clf = tb.RobustMixtureClassifier(random_state=0).fit(X[:2000], y[:2000])
 print(td.certify(clf, X_lazy[2000:], y_lazy[2000:]))
 try:
     td.certify(clf, X_lazy, y_lazy)
-except tb.SeenRowsError as error:
+except tb.LeakageError as error:
     print(error)
 client.close()

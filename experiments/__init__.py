@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from experiments._experiment import Experiment, Settings
-from tailboost._near import did_you_mean
+from tailboost.core.spelling import did_you_mean
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 

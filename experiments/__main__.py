@@ -2,6 +2,6 @@
 
 import sys
 
-from tailboost.cli import main
+from tailboost.app.cli import main
 
 main(["reproduce", *sys.argv[1:]])

@@ -8,7 +8,7 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tailboost.torch.nets import Shape, check_image, mlp, mlp_100_100, small_cnn
+from tailboost.learners.torch.nets import Shape, check_image, mlp, mlp_100_100, small_cnn
 
 __all__ = [
     "mlp",

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from tailboost._checks import check_length, check_number
-from tailboost.metrics import cvar
+from tailboost.core.checks import check_length, check_number
+from tailboost.rates.metrics import cvar
 
 
 def worst_class_margin_bound(

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost._output import write_output
+from tailboost.app.report.results import interval, versions
 from tailboost.classifiers import FitInterruptedWarning
-from tailboost.report.results import interval, versions
+from tailboost.core.output import write_output
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import numpy as np
 from experiments._experiment import Settings, markdown, mean_and_half_width, plus_minus
 from experiments._nets import STAGES, after, at_alphas, draw_curves
 from experiments.post_processing import BUDGETS, MIXTURE, WEIGHTS
-from tailboost.report.results import summarise
+from tailboost.app.report.results import summarise
 
 SHOWN = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 CE = "cross_entropy"

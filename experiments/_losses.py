@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tailboost._checks import check_number
-from tailboost.torch import losses
-from tailboost.torch.losses import focal_terms
+from tailboost.core.checks import check_number
+from tailboost.learners.torch import losses
+from tailboost.learners.torch.losses import focal_terms
 
 
 def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: float = 0.9999) -> Tensor:

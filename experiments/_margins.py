@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_length, check_weights, n_rows_of
-from tailboost.plotting._docs import described
-from tailboost.plotting._style import Display, next_style, styled, text_colour
+from tailboost.app.plotting.docs import described
+from tailboost.app.plotting.style import Display, next_style, styled, text_colour
+from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
 @described

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from experiments._bounds import cvar_bound
 from experiments._experiment import Settings, mean_and_half_width, plus_minus
-from tailboost.metrics import cvar
-from tailboost.plotting import CVaRCurveDisplay
+from tailboost.app.plotting import CVaRCurveDisplay
+from tailboost.rates.metrics import cvar
 from tailboost.solvers import mixture_path
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 
 from experiments._tables import Split
-from tailboost.baselines import (
+from tailboost.app.baselines import (
     adjusted_answers,
     plain_xgboost,
     tune_class_weights,
@@ -31,7 +31,7 @@ from tailboost.baselines import (
     weighted_xgboost,
     weights_of_rows,
 )
-from tailboost.mixture import default_estimators
+from tailboost.classifiers.robust_mixture import default_estimators
 
 FOLDS = 5
 ROUNDS = 100

@@ -155,7 +155,7 @@ def regret(cases: Mapping[str, Case], *, draws: int = DRAWS, seed: int = 0) -> R
 def corrected_half_width(values: ArrayLike, test_to_train: float) -> float:
     """Return half the width of the 95 % interval of a mean over random splits of the same rows.
 
-    As `tailboost.report.results.resampled_interval`: the variance of the mean is
+    As `tailboost.app.report.results.resampled_interval`: the variance of the mean is
     ``(1/r + n_test/n_train) s²``. nan for a single split.
     """
     x = np.asarray(values, dtype=np.float64)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
-from tailboost._typing import Floats, Ints
-from tailboost.plotting._docs import described
-from tailboost.plotting._style import Display, next_style, styled
+from tailboost.app.plotting.docs import described
+from tailboost.app.plotting.style import Display, next_style, styled
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
 
 _POINTS = 201
 

@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
-from tailboost.datasets import load_credit_default, load_table
-from tailboost.io import TableEncoder
+from tailboost.app.datasets import load_credit_default, load_table
+from tailboost.app.table_encoder import TableEncoder
 
 Ints = NDArray[np.intp]
 

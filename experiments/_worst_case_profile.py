@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost._checks import check_length, check_weights, n_rows_of
-from tailboost._typing import Floats, Labels
+from tailboost.core.array_types import Floats, Labels
+from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
 @dataclass(frozen=True)

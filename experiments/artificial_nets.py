@@ -36,8 +36,8 @@ INFLUENCE = {
 def nets(scale: Scale) -> Family:
     """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
     from experiments import _losses
-    from tailboost.torch import TorchClassifier
-    from tailboost.torch.nets import mlp
+    from tailboost.learners.torch import TorchClassifier
+    from tailboost.learners.torch.nets import mlp
 
     epoch = ROWS // scale.batch_size
     learner = TorchClassifier(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
 from experiments.worst_class_artificial import BOOSTING, CASES, GAMMA, HALF, Case, Rows, Scale, class_errors
-from tailboost.report.results import summarise
+from tailboost.app.report.results import summarise
 
 Floats = NDArray[np.float64]
 

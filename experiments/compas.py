@@ -41,13 +41,13 @@ from experiments._nets import (
     judge_game,
 )
 from experiments._tables import compas as load
+from tailboost.app.report.results import summarise
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
 )
-from tailboost.report.results import summarise
 
 SPLIT_SEED = 42
 STEPS, WARM_EPOCHS, BATCH = 500, 3, 128
@@ -120,7 +120,7 @@ UNIFORM_WEIGHTS = {"eta": 1e-12}
 
 
 def _net(n: int, seed: int) -> Any:
-    from tailboost.torch import TorchClassifier, nets
+    from tailboost.learners.torch import TorchClassifier, nets
 
     return TorchClassifier(
         nets.mlp_100_100, learning_rate=0.01, momentum=0.9, batch_size=BATCH, steps=STEPS, milestones=(0.8,),
@@ -235,7 +235,7 @@ def _judged_by_itself(classifier: Any, test: Sample) -> dict[str, Any]:
     """Return the test curve of the mixture that is optimal on the classifier's own rows, at every α."""
     X, y = test
     mixtures = [classifier.reweight(alpha=alpha) for alpha in ALPHAS]
-    expected = [1.0 - mixture.predict_shares(X)[np.arange(len(y)), y] for mixture in mixtures]
+    expected = [1.0 - mixture.predict_distribution(X)[np.arange(len(y)), y] for mixture in mixtures]
     return {
         "curves": {"AdaLPBoost": curve(np.array(expected))},
         "error of predict": [round(float(np.mean(m.predict(X) != y)), 4) for m in mixtures],

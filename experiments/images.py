@@ -60,13 +60,13 @@ from experiments._image_tables import (
 from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import WorstClassBoostClassifier, metrics, published
-from tailboost._near import did_you_mean
-from tailboost._steps import label_shares
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     BoundNotMetWarning,
     FitInterruptedWarning,
 )
+from tailboost.core.pipelines import label_shares
+from tailboost.core.spelling import did_you_mean
 
 # Rows that every class keeps, so that both parts of the training rows have some.
 LEAST = 4
@@ -569,7 +569,7 @@ def _learner(protocol: Protocol, net: Any, data: Data, params: dict[str, Any], *
     from experiments import _architectures as nets
     from experiments._augment import crop_and_flip
     from experiments._losses import LOSSES
-    from tailboost.torch import TorchClassifier
+    from tailboost.learners.torch import TorchClassifier
 
     shifted = partial(crop_and_flip, padding=protocol.augment) if protocol.augment else None
     params = params | {"augment": shifted} | more

@@ -22,8 +22,8 @@ from sklearn.model_selection import train_test_split
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown
 from tailboost import metrics
-from tailboost.confidence import clopper_pearson_interval
-from tailboost.mixture import RobustMixtureClassifier
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.rates.bounds import clopper_pearson_interval
 
 Floats = NDArray[np.float64]
 # Mean errors allowed above the least of a member on the rows of the choice; None sets no limit.

@@ -27,9 +27,9 @@ from sklearn.base import clone
 from experiments._experiment import Experiment, Report, Settings, markdown, of_each, plus_minus
 from experiments._tables import LOADERS, Data, split
 from tailboost import AdaLPBoostClassifier, GroupDROBoostClassifier
+from tailboost.app.report.results import summarise
 from tailboost.learners import HistTreeClassifier
-from tailboost.metrics import expected_zero_one_losses
-from tailboost.report.results import summarise
+from tailboost.rates.metrics import expected_zero_one_losses
 from tailboost.solvers import cvar, minimize_cvar_mixture, worst_case_weights
 
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
                     clone(ours).set_params(estimator=HistTreeClassifier(max_depth=DEPTH), **options).fit(X, y)
                 )
             of_rows = [
-                expected_zero_one_losses(labels, clf.predict_shares(part), labels=clf.classes_)
+                expected_zero_one_losses(labels, clf.predict_distribution(part), labels=clf.classes_)
                 for part, labels in ((X, y), (X_test, y_test))
             ]
             values[name] = {"train": game.value(of_rows[0]), "test": on_test.value(of_rows[1])}

@@ -25,10 +25,10 @@ from experiments._experiment import (
     plus_minus,
 )
 from experiments._tables import Data, load_common_classes, split
+from tailboost.app.report.results import interval
 from tailboost.classifiers import AdaLPBoostClassifier, AverageBoostClassifier, RegularizedLPBoostClassifier
 from tailboost.learners import HistTreeClassifier
-from tailboost.metrics import cvar, expected_zero_one_losses
-from tailboost.report.results import interval
+from tailboost.rates.metrics import cvar, expected_zero_one_losses
 
 TABLES = ("COMPAS", "credit default", "yeast", "wine, 7 classes")
 ALPHAS = (0.1, 0.3, 0.5, 0.7)
@@ -49,7 +49,9 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
     X, y, test = rows.train.X, rows.train.y, rows.test
 
     def tail(clf: Any, alpha: float) -> float:
-        return cvar(expected_zero_one_losses(test.y, clf.predict_shares(test.X), labels=clf.classes_), alpha)
+        return cvar(
+            expected_zero_one_losses(test.y, clf.predict_distribution(test.X), labels=clf.classes_), alpha
+        )
 
     began = time.process_time()
     ada = AdaLPBoostClassifier(**mixed).fit(X, y)

@@ -14,8 +14,8 @@ import numpy as np
 
 from experiments._experiment import Experiment, Report, Settings, markdown, of_each, plus_minus
 from experiments.credit_default import measure, rows_of
+from tailboost.app.report.results import summarise
 from tailboost.classifiers import DROBoostClassifier
-from tailboost.report.results import summarise
 
 LOSSES, RADII, ROUNDS = ("exponential", "logistic", "smoothed_hinge"), (0.0, 0.05), 50
 FLIPPED = {"labels as given": 0.0, "a fifth flipped": 0.2}

@@ -3,7 +3,7 @@
 Random splits 70/30, at most 10,500 training and 15,000 test rows. AdaLPBoost is trained once and re-weighted
 to each α; LPBoost and its regularised form are trained for α = .3 and re-weighted to the others. Errors are
 those for α = .3: "error" is that of ``predict``, "expected" that of the randomised rule behind
-``predict_shares``. The CVaR is that of the expected zero-one loss of the randomised rules, and
+``predict_distribution``. The CVaR is that of the expected zero-one loss of the randomised rules, and
 min(1, error/α) for the others.
 """
 
@@ -28,8 +28,8 @@ from experiments._experiment import (
 )
 from experiments._tables import Data, Split, load_all, split
 from tailboost import metrics
-from tailboost.registry import METHODS, Method
-from tailboost.report.results import summarise
+from tailboost.app.registry import METHODS, Method
+from tailboost.app.report.results import summarise
 
 Cell = dict[str, Any]
 # Cells by the title of the method.
@@ -50,7 +50,7 @@ COMPARED = (
     "averageboost",
     "groupdroboost",
     *BASELINES,
-    "coinflip",
+    "random-guess",
 )
 # A baseline fitted with every class weighing the same.
 BALANCED = "classes balanced"
@@ -84,8 +84,10 @@ def measure(rows: Split, name: str, column: str | None, seed: int, n_jobs: int) 
     cell = {"fit_seconds": round(seconds, 3), **errors(method, clf, rows)}
     at_alpha = [clf.reweight(alpha=a) if method.uses_alpha else clf for a in ALPHAS]
     cell["cvar"] = [
-        round(metrics.cvar_zero_one_loss(rows.test.y, method.shares(model, rows.test.X, clf.classes_), a), 5)
-        for model, a in zip(at_alpha, ALPHAS, strict=True)
+        round(
+            metrics.cvar_zero_one_loss(rows.test.y, method.distribution(m, rows.test.X, clf.classes_), a), 5
+        )
+        for m, a in zip(at_alpha, ALPHAS, strict=True)
     ]
     if hasattr(clf, "n_iter_"):
         cell |= {"rounds": clf.n_iter_, "verdict": clf.summary_.verdict}
@@ -98,7 +100,7 @@ def errors(method: Method, clf: Any, rows: Split) -> dict[str, Any]:
     """Return the mean error and the largest of a class and of a group, by ``predict`` and in expectation."""
     y = rows.test.y
     labels = clf.predict(rows.test.X)
-    shares = method.shares(clf, rows.test.X, clf.classes_)
+    shares = method.distribution(clf, rows.test.X, clf.classes_)
 
     def both(of_labels: float, of_shares: float) -> dict[str, float]:
         return {"predict": round(of_labels, 5), "expected": round(of_shares, 5)}
@@ -191,11 +193,12 @@ def _text(values: list[dict[str, float]], randomized: bool) -> str:
 
 def losses_of(runs: Runs) -> Iterator[str]:
     """Yield the figures in which a baseline beats the best of ours by more than the difference's interval."""
-    baselines = [title(b, how) for b in BASELINES for how in (None, BALANCED)] + [METHODS["coinflip"].title]
+    guess = METHODS["random-guess"].title
+    baselines = [*(title(b, how) for b in BASELINES for how in (None, BALANCED)), guess]
     for figure, kinds in figures(next(iter(runs.values()))[0]).items():
         for kind in kinds:
             # The labels of a coin flip are a draw; its expected errors are the yardstick.
-            peers = [b for b in baselines if kind == "expected" or b != METHODS["coinflip"].title]
+            peers = [b for b in baselines if kind == "expected" or b != guess]
             value = {
                 t: np.array([figures(c)[figure][kind] for c in of], dtype=float) for t, of in runs.items()
             }

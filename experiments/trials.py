@@ -28,10 +28,10 @@ from experiments._experiment import (
     with_standard_error,
 )
 from experiments._tables import Split, load_all, split
+from tailboost.boosting.game import Round, Stopping, Trace
 from tailboost.classifiers import AdaLPBoostClassifier
-from tailboost.game import Round, Stopping, Trace
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.metrics import cvar, cvar_zero_one_loss
+from tailboost.rates.metrics import cvar, cvar_zero_one_loss
 from tailboost.solvers import minimize_cvar_mixture
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
         # By α, then by round: the objective on the rows behind λ, and the CVaR on test.
         "value": [[round(at.summary_.achieved, 6) for at in of] for of in zip(*stages, strict=True)],
         "cvar": [
-            [round(cvar_zero_one_loss(test.y, at.predict_shares(test.X), a), 5) for at in of]
+            [round(cvar_zero_one_loss(test.y, at.predict_distribution(test.X), a), 5) for at in of]
             for a, of in zip(ALPHAS, zip(*stages, strict=True), strict=True)
         ],
         "gap": max(at.gap_ for of in stages for at in of),

@@ -28,9 +28,9 @@ from experiments._experiment import (
 )
 from experiments._generators import make_ringnorm, make_twonorm, make_waveform
 from experiments._tables import LOADERS, Data, Split, libsvm, table
+from tailboost.app.report.results import interval
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier, StumpClassifier
-from tailboost.report.results import interval
 from tailboost.solvers import soft_margin_weights
 
 PATIENCE = 100

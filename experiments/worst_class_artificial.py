@@ -34,7 +34,7 @@ from experiments._experiment import (
 )
 from experiments._generators import make_discs, make_squares
 from tailboost import published
-from tailboost.report.results import summarise
+from tailboost.app.report.results import summarise
 from tailboost.solvers import minimize_cvar_mixture
 
 Floats = NDArray[np.float64]

@@ -96,7 +96,7 @@ def _group_dro(parts: Parts) -> dict[str, Any]:
         clf = published.group_dro_boost(_tree(), T=ROUNDS, combine=combine, random_state=0)
         clf.fit(parts.fit.X, parts.fit.y, groups=parts.fit.group)
         for name, rows in (("fitted on", parts.fit), ("test", parts.test)):
-            found[f"{combine}, {name}"] = _of_groups(clf.predict_shares(rows.X), rows)
+            found[f"{combine}, {name}"] = _of_groups(clf.predict_distribution(rows.X), rows)
     return found
 
 
@@ -111,7 +111,9 @@ def _few_labels(parts: Parts, seed: int) -> dict[str, Any]:
         rows = order[:m]
         of = (parts.held.X[rows], parts.held.y[rows])
         new = clf.reweight(*of, objective="worst_group", groups=parts.held.group[rows])
-        found["all" if m == len(order) else str(m)] = _of_groups(new.predict_shares(parts.test.X), parts.test)
+        found["all" if m == len(order) else str(m)] = _of_groups(
+            new.predict_distribution(parts.test.X), parts.test
+        )
     return found
 
 

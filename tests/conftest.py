@@ -1,4 +1,4 @@
-"""What several test modules share: noisy tables, learners that record or misbehave, the classifiers."""
+"""Shared by test modules: noisy tables, recording and faulty learners, the classifiers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
-# A shell's background jobs ignore Ctrl-C: tests of it would wait for ever.
+# A shell's background jobs ignore Ctrl-C: interrupt tests would wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
         if (mark := item.get_closest_marker("thinned")) is not None:
             cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
     for (_, kept), of_test in cases.items():
-        # In an order that has nothing to do with the parameters, and is the same everywhere.
+        # A fixed order, independent of the parameters.
         for item in sorted(of_test, key=lambda item: md5(item.nodeid.encode()).digest())[kept:]:
             item.add_marker(pytest.mark.slow)
 
@@ -55,7 +55,7 @@ IMPLEMENTATIONS = list(
     }.values()
 )
 
-#: Where the defaults ask more than a few rounds on noise can give.
+#: Parameters of classifiers with too ambitious defaults for a few rounds on noise.
 SETTINGS = {
     "worstclassboost": {"class_loss": "error", "eta": 1.0},
     "ocoboost": {"gamma": 1e-9, "eta": 1.0},
@@ -67,12 +67,12 @@ def having(parameter, names=MIXTURES):
     return [name for name in names if parameter in signature(OURS[name]).parameters]
 
 
-#: The mixtures that choose λ on validation losses.
+#: Mixtures with λ from validation losses.
 VALIDATED = having("validation")
 
 
 def noisy(seed, n=120, d=4, K=2, grid=False):
-    """Labels that no model explains: (X, y); ``grid`` gives few distinct values and equal rows."""
+    """Return (X, y) with random labels; ``grid`` gives few distinct values and equal rows."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 4, (n, d)).astype(float) if grid else rng.normal(size=(n, d))
     y = (X @ rng.normal(size=(d, K)) + 1.5 * rng.gumbel(size=(n, K))).argmax(axis=1)
@@ -81,7 +81,7 @@ def noisy(seed, n=120, d=4, K=2, grid=False):
 
 
 def make(name, estimator=None, **params):
-    """Return a classifier by its name in the registry; parameters that it does not have are left out."""
+    """Return a classifier by its name in the registry; unknown parameters are left out."""
     cls = OURS[name]
     params = SETTINGS.get(name, {}) | {"estimator": estimator} | params
     return cls(**{k: v for k, v in params.items() if k in signature(cls).parameters})
@@ -103,7 +103,7 @@ class RecordingClassifier(ClassifierMixin, BaseEstimator):
 
 
 class InterruptedTree(DecisionTreeClassifier):
-    """A tree whose fit number ``at`` (over all clones since the last reset) is hit by Ctrl-C."""
+    """Tree with a Ctrl-C in fit number ``at``, counted over all clones since the last reset."""
 
     count, at = 0, 3
 

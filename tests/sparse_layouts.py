@@ -1,11 +1,11 @@
-"""One sparse table in all the ways in which SciPy may hold it, for tests."""
+"""One sparse table in all of SciPy's layouts, for tests."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
-#: Which of the attributes of a sparse matrix are arrays of it.
+#: Attributes of a sparse matrix with arrays.
 PARTS = ("data", "indices", "indptr", "row", "col", "offsets", "rows")
 
 
@@ -24,7 +24,7 @@ def layouts(Z):
         (whole.data[backward], whole.indices[backward], whole.indptr.copy()), shape=Z.shape
     )
     columns = sp.csr_matrix(Z.T)
-    turned = sp.csr_matrix(repeats.toarray().T)  # the columns' own rows, to repeat entries in csc too
+    turned = sp.csr_matrix(repeats.toarray().T)  # rows of the columns, to repeat entries in csc too
     twice = sp.csr_matrix(
         (np.repeat(turned.data / 2, 2), np.repeat(turned.indices, 2), 2 * turned.indptr), shape=Z.T.shape
     )
@@ -44,7 +44,7 @@ def layouts(Z):
 
 
 def locked(matrix):
-    """Make the arrays of a matrix read-only, as memory-mapped ones of other processes are; return it."""
+    """Make the arrays of a matrix read-only, like memory-mapped arrays, and return the matrix."""
     for part in PARTS:
         if hasattr(matrix, part) and getattr(matrix, part).dtype != object:
             getattr(matrix, part).flags.writeable = False

@@ -265,7 +265,7 @@ def test_unfitted(name):
         lambda: clf.predict_proba(X),
         lambda: clf.predict_randomized(X),
         lambda: list(clf.staged_predict(X)),
-        lambda: list(clf.staged_predict_shares(X)),
+        lambda: list(clf.staged_predict_distribution(X)),
         lambda: clf.reweight(alpha=0.1),
         lambda: clf.alpha_path([0.1]),
         lambda: clf.summary_,
@@ -286,7 +286,7 @@ def fitted_to_frame():
     return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
 
 
-ANSWERS = ("predict", "predict_proba", "predict_shares", "predict_randomized")
+ANSWERS = ("predict", "predict_proba", "predict_distribution", "predict_randomized")
 
 
 def ask(clf, method, table):

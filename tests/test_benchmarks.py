@@ -1,4 +1,4 @@
-"""The benchmarks still run: what they measure is recorded by hand, so that nothing else would tell."""
+"""The benchmarks run. Their results are recorded by hand."""
 
 import os
 import subprocess

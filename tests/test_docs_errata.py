@@ -1,4 +1,4 @@
-"""Every counter-example of the errata page shows what the page says."""
+"""Counter-examples of the errata page run with the stated result."""
 
 import re
 from pathlib import Path

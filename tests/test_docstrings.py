@@ -1,4 +1,4 @@
-"""Docstrings say what is so: parameters, attributes, sections, and examples that run."""
+"""Docstrings are correct: parameters, attributes, sections, examples."""
 
 import doctest
 import importlib
@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import tailboost as tb
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
 CLASSIFIERS = sorted({m.factory for m in METHODS.values() if m.ours}, key=lambda cls: cls.__name__)
 LEARNERS = [getattr(tb.learners, name) for name in tb.learners.__all__]
@@ -41,14 +41,14 @@ def entries(body):
 
 
 def fitted(cls, **params):
-    """Return an instance after a short fit; a table with names, so that these are learned too."""
+    """Return an instance after a short fit to a table with column names."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     params |= {"n_estimators": 3, "random_state": 0}
     return cls(**{k: v for k, v in params.items() if k in cls().get_params()}).fit(X, y)
 
 
 def torch_classifier():
-    return pytest.importorskip("tailboost.torch").TorchClassifier
+    return pytest.importorskip("tailboost.learners.torch").TorchClassifier
 
 
 def check_parameters(cls):
@@ -72,7 +72,7 @@ def test_attributes_that_are_described_exist_after_fit(cls):
     described = entries(sections(cls)["Attributes"])
     fits = [fitted(cls)]
     if cls in (tb.WorstClassBoostClassifier, tb.GroupDROBoostClassifier):
-        fits.append(fitted(cls, estimator="tree"))  # a game has what belongs to rounds
+        fits.append(fitted(cls, estimator="tree"))  # a game has attributes of rounds
     missing = [name for name in described if not any(hasattr(clf, name) for clf in fits)]
     assert not missing
     assert {"classes_", "n_features_in_"} <= set(described)
@@ -109,7 +109,7 @@ def test_methods_describe_their_parameters(cls):
 
 
 def test_papers_are_in_the_list_of_references():
-    """A bare key, or a short name that no list resolves, says nothing."""
+    """Short names of papers are in the list of references; bare keys are absent."""
     page = (Path(__file__).parents[1] / "docs" / "references.md").read_text(encoding="utf-8")
     known = set(re.findall(r"^\*\*(.+?)\.?\*\*", page, flags=re.MULTILINE))
     assert "Zhai et al. 2021" in known
@@ -122,7 +122,7 @@ def test_papers_are_in_the_list_of_references():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    if name.startswith("tailboost.torch"):
+    if name.startswith("tailboost.learners.torch"):
         pytest.importorskip("torch")
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0

@@ -1,4 +1,4 @@
-"""Figures on pages are those of the records."""
+"""Figures on pages equal the records."""
 
 import runpy
 from pathlib import Path

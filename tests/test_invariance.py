@@ -11,11 +11,11 @@ import pytest
 from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost._rows import Sketch, distinct, draw_lots, hash_rounded_rows, hash_rows
-from tailboost.data import Problem
+from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, round_significant
+from tailboost.boosting.training_set import Problem
+from tailboost.core.fingerprints import Fingerprint, distinct, draw_lots, hash_rounded_rows, hash_rows
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
-from tailboost.validation import choose_scheme, folds, held_out, round_significant
 
 ROUNDS = 6
 SETS = 60
@@ -45,9 +45,9 @@ def table(seed):
 
 
 def weighted_and_repeated(name, scheme, learner, seed):
-    """Fit with weights and to the repeated, shuffled rows; return both fits and the rows to compare on.
+    """Fit with weights and to the repeated, shuffled rows; return both fits and the rows for the comparison.
 
-    None where both are refused alike: a class of two distinct rows may have none in a held-out third.
+    None if both fits are refused: a class of two distinct rows may have none in a held-out third.
     """
     X, y, weight = table(seed)
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def weighted_and_repeated(name, scheme, learner, seed):
 
 
 def differences(one, two, X):
-    """Return what differs between two fits, in words, with the first round whose hypotheses differ."""
+    """Return the differences between two fits in words, with the first round of different hypotheses."""
     P, Q = one.predict_proba(X), two.predict_proba(X)
     found = []
     if not np.array_equal(one.predict(X), two.predict(X)):
@@ -98,10 +98,10 @@ def differences(one, two, X):
 
 
 def equal_gains(one, two):
-    """Whether the first split in which two ensembles of boosted trees differ is a tie, to float32.
+    """Return True if the first different split of two ensembles of boosted trees is a tie, to float32.
 
-    XGBoost keeps the product of weight and gradient in float32, so a row of weight 3 and three rows differ in
-    its last bit. Where two splits have the same gain, that bit decides between them.
+    XGBoost stores the product of weight and gradient in float32, so a row of weight 3 and three rows differ
+    in the last bit. If two splits have the same gain, this bit decides.
     """
     for a, b in zip(one.estimators_[: one.n_iter_], two.estimators_, strict=False):
         models = [
@@ -153,7 +153,7 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
     ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
 def test_weight_zero_is_absence(name, scheme, learner):
-    """To the last bit: what has no weight is dropped before anything looks at it."""
+    """To the last bit: rows without weight are dropped first."""
     X, y, weight = table(7)
     params = {"n_estimators": 4, "alpha": 0.3, "random_state": 0, "validation": scheme}
     one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight)
@@ -199,7 +199,7 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
 
 
 def test_one_label_per_content_is_never_seen_out_of_fold():
-    """Labels that only content can tell: out of fold a memorising tree knows none of them."""
+    """Random labels: out of fold, a memorising tree predicts none of them."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
     y = rng.integers(0, 2, 120)
@@ -233,7 +233,7 @@ def test_another_seed_draws_another_split():
 
 
 def test_scaling_of_weights():
-    """A common factor of the weights changes nothing but what learners with absolute penalties learn.
+    """A common factor of the weights only affects learners with absolute penalties.
 
     Trees without absolute regularisation, folds, η, λ and every guarantee stay the same; learners with
     absolute penalties (`min_child_weight`, `l2_regularization`) take weights for numbers of rows.
@@ -312,7 +312,7 @@ def test_weights_are_rounded_to_sixteen_bits():
 
 
 def known_share(rows, changed):
-    return Sketch.of_rows(rows).share(hash_rounded_rows(changed))
+    return Fingerprint.of_rows(rows).share(hash_rounded_rows(changed))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20, 60, 300])
@@ -377,7 +377,7 @@ def test_sparse_rows_are_known_as_dense_ones(kind):
     before = twice.data.copy()
     for hashed in (hash_rows, hash_rounded_rows):
         np.testing.assert_array_equal(hashed(twice), hashed(twice.toarray()))
-    np.testing.assert_array_equal(twice.data, before)  # the caller's matrix stays as it is
+    np.testing.assert_array_equal(twice.data, before)  # the caller's matrix does not change
 
 
 def test_folds_are_still_drawn_by_the_very_numbers():

@@ -1,4 +1,4 @@
-"""What was meant is understood, or said: the mistakes of people who see the library for the first time."""
+"""Mistakes of new users are understood, or the message explains them."""
 
 import warnings
 
@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 
 import tailboost as tb
 from tailboost import metrics, rates
+from tailboost.guarantees.certificates import certify
 from tailboost.learners.named import named_learner
-from tailboost.statements.certificates import certify
 
 X, Y = noisy(0)
 SEX = np.where(np.arange(len(Y)) % 3, "f", "m")
@@ -110,7 +110,7 @@ def test_names_of_other_projects(name, package):
 
 def test_a_comparison_is_of_methods():
     pytest.importorskip("pandas")
-    from tailboost.report import compare
+    from tailboost.app.report import compare
 
     with pytest.raises(TypeError, match=r"methods must hold names or Method objects, got GaussianNB\(\)"):
         compare(X, Y, methods=[GaussianNB()])

@@ -1,6 +1,6 @@
-"""Public docstrings are read by numpydoc, which lays out the API reference, without a fault.
+"""Public docstrings pass numpydoc, which lays out the API reference.
 
-`make docs` runs this before it builds the pages.
+`make docs` runs this test before the build.
 """
 
 import dataclasses
@@ -25,19 +25,19 @@ from numpydoc.validate import validate
 
 SECTIONS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "_api.py"))["sections"]()
 
-#: What is checked, by numpydoc's names for it.
+#: Checks, by numpydoc's names.
 CHECKS = {
     "GL01", "GL03", "GL05", "GL06", "GL07", "GL08", "GL09", "GL10",  # layout; known sections, in order
     "SS01", "SS03", "SS04",  # a summary, which ends with a full stop
     "PR01", "PR02", "PR05", "PR06", "PR07", "PR09", "PR10",  # parameters: all, no others, types, descriptions
-    "RT02", "RT05", "YD01",  # what is returned
+    "RT02", "RT05", "YD01",  # returned values
     "SA02", "SA03", "SA04",  # see also
-    "EX02", "EX03", "EX04",  # examples: none of these is raised where there is no example
+    "EX02", "EX03", "EX04",  # examples: none of these is raised without an example
 }  # fmt: skip
 # Not checked. PR03: parameters described elsewhere share one entry ("X, y, sample_weight: as in …"), which
 # breaks their order; PR04: so do their types. SS02, PR08 and RT04 take α and δ for small letters; SS05 takes
-# plural nouns ("Weights of …") for verbs. GL02 is about closing quotes; RT01 and RT03 want "Returns" where
-# the summary says it; ES01, EX01 and SA01 want a longer summary, an example and a "See Also" everywhere.
+# plural nouns ("Weights of …") for verbs. GL02 is about closing quotes; RT01 and RT03 want "Returns" after
+# a sufficient summary; ES01, EX01 and SA01 want a longer summary, an example and a "See Also" everywhere.
 
 
 def public():
@@ -85,7 +85,7 @@ def test_numpydoc_finds_no_fault(section):
 
 
 def test_what_is_cited_is_listed():
-    """A shared text that cites a reference needs it in every docstring that takes the text over."""
+    """A shared text with a citation needs the reference in every docstring."""
     for path, thing in THINGS.items():
         doc = inspect.getdoc(thing)
         cited, listed = (set(re.findall(mark, doc)) for mark in (r"\[(\d+)\]_", r"(?m)^\.\. \[(\d+)\]"))

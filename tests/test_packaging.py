@@ -1,4 +1,4 @@
-"""What the package declares and what it is tried with are the same."""
+"""The declared and the tested dependencies are the same."""
 
 import re
 import runpy
@@ -18,7 +18,7 @@ def test_the_oldest_versions_tried_are_those_declared():
 
 
 def test_all_is_for_users():
-    """The extra "all" has every extra but those of a checkout: tests, linters, documentation, experiments."""
+    """The extra "all" has every extra except tests, linters, documentation and experiments."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     (everything,) = extras.pop("all")

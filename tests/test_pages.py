@@ -1,44 +1,61 @@
-"""The pages for a bank and a hospital: what they show is run, one block after the other."""
+"""Blocks of code on the pages run, in the order of the page."""
 
+import doctest
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-for needed in ("typer", "rich", "jinja2", "pandas"):
-    pytest.importorskip(needed)
+for module in ("typer", "rich", "jinja2", "pandas"):
+    pytest.importorskip(module)
 
 from typer.testing import CliRunner
 
-from tailboost import cli, rates
+from tailboost import rates
+from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
-NAMES = ["bank", "hospital"]
+DOORS = ["bank", "hospital", "guardrail"]
+HOUR = ["start", "limits", "deferral", "tradeoff"]
+HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]
 
 
 def page(name):
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_limits_of_the_table_are_read(name):
+def words(name):
+    return len(re.sub(r"```.*?```", "", page(name), flags=re.DOTALL).split())
+
+
+@pytest.mark.parametrize("name", ["bank", "hospital"])
+def test_limits_of_the_table_parse(name):
     _, *rows = re.findall(r"^\|[^|]+\| `([^`]+)` \|$", page(name), flags=re.MULTILINE)
     assert len(rows) == 6
     for text in rows:
         assert isinstance(rates.parse(text), rates.Limit)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_pages_are_short(name):
-    assert len(re.sub(r"```.*?```", "", page(name), flags=re.DOTALL).split()) <= 700
+def test_pages_are_short():
+    assert all(words(name) <= 700 for name in DOORS)
+    assert sum(map(words, HOUR)) <= 6000
+
+
+@pytest.mark.parametrize("name", ["certify", "calibrate", "monitor", "serving"])
+def test_doctests_run(name):
+    path = str(DOCS / f"{name}.md")
+    result = doctest.testfile(path, module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+    assert result.attempted > 5
+    assert result.failed == 0
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*NAMES, "limits"])
-def test_blocks_run_one_after_the_other(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture"])
+def test_blocks_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}
     for kind, block in re.findall(r"```(python|shell)\n(.*?)```", page(name), flags=re.DOTALL):
         if kind == "python":

@@ -1,4 +1,4 @@
-"""What is public: every name can be had, says what it is, and nothing else shows."""
+"""Public names: each can be imported and has a docstring; no other names show."""
 
 import ast
 import inspect
@@ -11,23 +11,24 @@ from pkgutil import iter_modules
 import pytest
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
+from tailboost.boosting import players
+from tailboost.boosting.game import Player
 from tailboost.classifiers import __all__ as classifiers
-from tailboost.game import Player
-from tailboost.registry import METHODS
 
 MODULES = [
-    "tailboost", "tailboost.statements.calibration", "tailboost.statements.certificates",
-    "tailboost.storage.checkpoints",
-    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
-    "tailboost.game", "tailboost.rates",
-    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.storage", "tailboost.plotting",
-    "tailboost.published",
-    "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
+    "tailboost", "tailboost.app.datasets", "tailboost.app.plotting", "tailboost.app.registry",
+    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.checkpoints",
+    "tailboost.boosting.game", "tailboost.boosting.players", "tailboost.classifiers.decisions",
+    "tailboost.classifiers.published", "tailboost.guarantees.calibration",
+    "tailboost.guarantees.certificates", "tailboost.guarantees.robustness", "tailboost.learners",
+    "tailboost.rates", "tailboost.rates.bounds",
+    "tailboost.rates.metrics", "tailboost.selection.combiners", "tailboost.solvers", "tailboost.storage",
 ]  # fmt: skip
 
 
 def names(module):
-    """Return what a module offers: ``__all__``, or without it what it defines."""
+    """Return the public names of a module: ``__all__``, or its definitions."""
     found = vars(module)
     if "__all__" in found:
         return list(module.__all__)
@@ -55,7 +56,7 @@ def test_dir_shows_what_is_public():
 
 
 def test_a_star_gives_all_public_names():
-    """The list is made when it is first asked for: names of the classifiers stand in their package alone."""
+    """The list is created at first use; the names of the classifiers occur in their package only."""
     space = {}
     exec("from tailboost import *", space)
     assert set(tb.__all__) <= set(space)
@@ -71,10 +72,10 @@ def test_every_classifier_of_the_registry_is_at_the_top():
 
 def test_the_package_of_players_exports_all_of_them():
     """The tests of all players run over this list."""
-    modules = [import_module(f"tailboost.rules.{m.name}") for m in iter_modules(tb.rules.__path__)]
+    modules = [import_module(f"tailboost.boosting.players.{m.name}") for m in iter_modules(players.__path__)]
     classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)}
-    players = {cls.__name__ for cls in classes if Player in cls.__mro__ and not inspect.isabstract(cls)}
-    assert players - {"Player"} == set(tb.rules.__all__)
+    defined = {cls.__name__ for cls in classes if Player in cls.__mro__ and not inspect.isabstract(cls)}
+    assert defined - {"Player"} == set(players.__all__)
 
 
 def test_an_unknown_name_is_refused():
@@ -83,7 +84,7 @@ def test_an_unknown_name_is_refused():
 
 
 def test_the_names_at_the_top_are_those_that_type_checkers_see():
-    """The list that is imported from when a name is asked for, and the imports for type checkers, are one."""
+    """The lazy imports and the imports for type checkers are the same."""
     tree = ast.parse(Path(tb.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}

@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands; every file it links to is there."""
+"""The README's code runs as printed; every linked file exists."""
 
 import re
 import runpy
@@ -34,7 +34,7 @@ def test_the_blocks_of_python_run_one_after_the_other(tmp_path, monkeypatch):
 def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch):
     testing = pytest.importorskip("typer.testing")
     pytest.importorskip("matplotlib")
-    from tailboost import cli
+    from tailboost.app import cli
 
     monkeypatch.chdir(tmp_path)
     lines = re.findall(r"^    tailboost (.*)$", README, flags=re.MULTILINE)
@@ -54,7 +54,7 @@ def test_the_commands_of_make_are_named():
 
 
 def places(page):
-    """Return what the headings of a page are called in links."""
+    """Return the link targets of the headings of a page."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

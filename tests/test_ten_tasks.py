@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "ten-tasks.md"
 def test_the_tasks_run_one_after_the_other(tmp_path):
     from sklearn.model_selection import train_test_split
 
-    from tailboost.datasets import load_wine_quality
+    from tailboost.app.datasets import load_wine_quality
 
     wines = load_wine_quality()
     table = wines.data.drop_duplicates()

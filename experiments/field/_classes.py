@@ -22,7 +22,7 @@ from experiments._opponents import Bench
 from experiments._tables import LOADERS, Data, file_of, table, without_rare_classes
 from experiments.field._tables import TABLES
 from experiments.tradeoff import CLASSES, JOINT, LEAST_SHARE, Measured, of_opponents, of_ours, preferences
-from tailboost.report.comparison import joint_groups
+from tailboost.app.report.comparison import joint_groups
 
 OURS = "Robust mixture"
 #: Whose points are theirs: five of the 28 opponents of `tradeoff`, each also tuned.

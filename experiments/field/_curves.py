@@ -22,8 +22,8 @@ from experiments.field._limits import learner
 from experiments.field._scores import drawn
 from experiments.field._tables import TABLES, Table
 from tailboost import rates
-from tailboost.baselines import adjusted_answers, tune_class_weights
-from tailboost.mixture import InfeasibleLimitsError
+from tailboost.app.baselines import adjusted_answers, tune_class_weights
+from tailboost.classifiers.rated import InfeasibleLimitsError
 
 Found = dict[str, Any]
 
@@ -85,7 +85,10 @@ def mortgages(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found
             if isinstance(found, str):
                 yield words, {"unreached": found}
             else:
-                yield words, measured(found.predict_shares(test.X)[:, 1]) | {"seconds": seconds, "fit": fit}
+                yield (
+                    words,
+                    measured(found.predict_distribution(test.X)[:, 1]) | {"seconds": seconds, "fit": fit},
+                )
 
 
 def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]]:
@@ -93,7 +96,7 @@ def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]
     began = time.process_time()
     mix = tb.RobustMixtureClassifier(
         [("boosted", learner())], limits=[rates.error(by="cell") <= 1.0], random_state=seed, cv=5
-    ).fit(train.X, train.y, groups={"race and age": _race_and_age(train)}, split_by=train.of)
+    ).fit(train.X, train.y, groups={"race and age": _race_and_age(train)}, clusters=train.of)
     fit = time.process_time() - began
     K = len(mix.classes_)
     names = ("none", "late", "within 30 days") if K == 3 else ("none or late", "within 30 days")

@@ -19,8 +19,8 @@ from experiments.field._limits import TEST_ROWS, TRAIN_ROWS, learner, with_half
 from experiments.field._scores import Scored, drawn, score
 from experiments.field._tables import TABLES
 from tailboost import rates
+from tailboost.classifiers.rated import InfeasibleLimitsError
 from tailboost.learners import HistBoostClassifier
-from tailboost.mixture import InfeasibleLimitsError
 
 Found = dict[str, float]
 Rates = Mapping[str, Callable[["Ahead"], float]]
@@ -172,7 +172,7 @@ def _found(
                 yield title + ", drawn" * randomized, {}
                 continue
             seconds = time.process_time() - began
-            drawn_by = {title + ", drawn" * randomized: chosen.predict_shares(scored.test.X)}
+            drawn_by = {title + ", drawn" * randomized: chosen.predict_distribution(scored.test.X)}
             [(words, found)] = _measured(scored, measures, drawn_by)
             yield words, found | {"seconds": seconds}
 

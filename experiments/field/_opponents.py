@@ -21,8 +21,8 @@ import tailboost as tb
 from experiments.field._exact import Exact
 from experiments.field._rules import Case, Goal, reached
 from tailboost import rates
+from tailboost.classifiers.rated import InfeasibleLimitsError
 from tailboost.learners import HistBoostClassifier
-from tailboost.mixture import InfeasibleLimitsError
 
 Floats = NDArray[np.float64]
 Answer = Callable[[Goal], Floats]
@@ -132,7 +132,7 @@ class Ours:
         if self.told:
             given = {"groups": {self.case.column: self.case.test_groups}}
         mix = self.chosen(goal)
-        q: Floats = mix.predict_shares(test.X, **given)[:, 1]
+        q: Floats = mix.predict_distribution(test.X, **given)[:, 1]
         return q
 
 

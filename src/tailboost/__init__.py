@@ -1,96 +1,137 @@
-"""tailboost: boosting classifiers that hold up on the worst samples, class and group.
+"""tailboost: classifiers that keep stated limits, and boosting that is robust for classes, groups and tails.
 
-A public name is imported when it is first asked for, so that the command line and programs that need a part
-of the library do not wait for scikit-learn, SciPy and pandas to load.
+Public names are imported on first use. The command line and programs that need one part of the library do not
+wait for scikit-learn, SciPy and pandas.
 """
 
+import sys
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the same names as below, for type checkers and editors
+if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
-    from tailboost import datasets as datasets
-    from tailboost import decisions as decisions
     from tailboost import learners as learners
-    from tailboost import metrics as metrics
-    from tailboost import onnx as onnx
-    from tailboost import plotting as plotting
-    from tailboost import published as published
     from tailboost import rates as rates
-    from tailboost import robustness as robustness
     from tailboost import solvers as solvers
-    from tailboost import torch as torch
+    from tailboost.app import datasets as datasets
+    from tailboost.app import plotting as plotting
+    from tailboost.app.report import ModelCard as ModelCard
+    from tailboost.app.report import Results as Results
+    from tailboost.app.report import compare as compare
+    from tailboost.app.report import render as render
+    from tailboost.boosting.ensemble import AdditiveEnsemble as AdditiveEnsemble
+    from tailboost.boosting.ensemble import MixtureEnsemble as MixtureEnsemble
+    from tailboost.boosting.game import Stop as Stop
+    from tailboost.boosting.game import StopKind as StopKind
+    from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
-    from tailboost.combiners import AdditiveEnsemble as AdditiveEnsemble
-    from tailboost.combiners import CVaR as CVaR
-    from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
-    from tailboost.combiners import WorstRow as WorstRow
-    from tailboost.confidence import rows_needed as rows_needed
-    from tailboost.decisions import Decisions as Decisions
-    from tailboost.decisions import RandomizedDecision as RandomizedDecision
-    from tailboost.game import Stop as Stop
-    from tailboost.game import StopKind as StopKind
-    from tailboost.game import Trace as Trace
-    from tailboost.groups import GroupColumns as GroupColumns
-    from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
-    from tailboost.mixture import Rule as Rule
-    from tailboost.mixture import RulePart as RulePart
-    from tailboost.mixture import tune as tune
-    from tailboost.onnx import export_onnx as export_onnx
-    from tailboost.presets import GroupDROBoostClassifier as GroupDROBoostClassifier
-    from tailboost.presets import WorstClassBoostClassifier as WorstClassBoostClassifier
-    from tailboost.report import Card as Card
-    from tailboost.report import Results as Results
-    from tailboost.report import compare as compare
-    from tailboost.report import render as render
-    from tailboost.statements.additive_guarantee import AdditiveGuarantee as AdditiveGuarantee
-    from tailboost.statements.calibration import NotCertifiedError as NotCertifiedError
-    from tailboost.statements.calibration import Shortfall as Shortfall
-    from tailboost.statements.calibration import calibrate as calibrate
-    from tailboost.statements.certificates import Certificate as Certificate
-    from tailboost.statements.certificates import CertifiedBound as CertifiedBound
-    from tailboost.statements.certificates import certify as certify
-    from tailboost.statements.guarantee import Bound as Bound
-    from tailboost.statements.guarantee import Guarantee as Guarantee
-    from tailboost.statements.recheck import Recheck as Recheck
-    from tailboost.statements.recheck import RecheckedBound as RecheckedBound
-    from tailboost.statements.watch import Watch as Watch
-    from tailboost.statements.watch import WatchedBatch as WatchedBatch
+    from tailboost.classifiers import decisions as decisions
+    from tailboost.classifiers import published as published
+    from tailboost.classifiers.decisions import Decisions as Decisions
+    from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.classifiers.group_dro import GroupDROBoostClassifier as GroupDROBoostClassifier
+    from tailboost.classifiers.robust_mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.classifiers.tuning import tune as tune
+    from tailboost.classifiers.worst_class import WorstClassBoostClassifier as WorstClassBoostClassifier
+    from tailboost.core.group_columns import GroupColumns as GroupColumns
+    from tailboost.guarantees import robustness as robustness
+    from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
+    from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
+    from tailboost.guarantees.calibration import Shortfall as Shortfall
+    from tailboost.guarantees.calibration import calibrate as calibrate
+    from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import certify as certify
+    from tailboost.guarantees.fit_summary import Bound as Bound
+    from tailboost.guarantees.fit_summary import Summary as Summary
+    from tailboost.guarantees.monitor import Monitor as Monitor
+    from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
+    from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
+    from tailboost.guarantees.recheck import Recheck as Recheck
+    from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.learners import torch as torch
+    from tailboost.rates import metrics as metrics
+    from tailboost.rates.bounds import rows_needed as rows_needed
+    from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
+    from tailboost.selection.loss_objective import CVaR as CVaR
+    from tailboost.selection.loss_objective import WorstRow as WorstRow
+    from tailboost.selection.rule import Rule as Rule
+    from tailboost.selection.rule import RulePart as RulePart
     from tailboost.storage import load_model as load_model
+    from tailboost.storage import onnx as onnx
     from tailboost.storage import save_model as save_model
+    from tailboost.storage.onnx import export_onnx as export_onnx
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "statements.calibration": "NotCertifiedError Shortfall calibrate",
-    "statements.certificates": "Certificate CertifiedBound certify",
-    "statements.recheck": "Recheck RecheckedBound",
-    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow",
-    "statements.additive_guarantee": "AdditiveGuarantee",
-    "statements.guarantee": "Bound Guarantee",
-    "confidence": "rows_needed",
-    "decisions": "Decisions RandomizedDecision",
-    "game": "Stop StopKind Trace",
-    "groups": "GroupColumns",
-    "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
-    "presets": "GroupDROBoostClassifier WorstClassBoostClassifier",
+    "app.report": "ModelCard Results compare render",
+    "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
+    "boosting.game": "Stop StopKind Trace",
+    "classifiers.decisions": "Decisions RandomizedDecision",
+    "classifiers.group_dro": "GroupDROBoostClassifier",
+    "classifiers.robust_mixture": "RobustMixtureClassifier",
+    "classifiers.tuning": "tune",
+    "classifiers.worst_class": "WorstClassBoostClassifier",
+    "core.group_columns": "GroupColumns",
+    "guarantees.additive_summary": "AdditiveSummary",
+    "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
+    "guarantees.certificates": "Certificate certify",
+    "guarantees.fit_summary": "Bound Summary",
+    "guarantees.monitor": "Monitor MonitoredBatch",
+    "guarantees.rate_bounds": "CertifiedBound",
+    "guarantees.recheck": "Recheck RecheckedBound",
+    "rates.bounds": "rows_needed",
+    "rates.objective": "InfeasibleLimitsError",
+    "selection.loss_objective": "CVaR WorstRow",
+    "selection.rule": "Rule RulePart",
     "storage": "load_model save_model",
-    "report": "Card Results compare render",
-    "statements.watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
-_PACKAGES = (
-    "datasets", "decisions", "learners", "metrics", "plotting", "published", "rates", "robustness", "solvers",
-)  # fmt: skip
-# They need an extra, and are not among the names that `from tailboost import *` gives.
+#: Public import paths whose files lie in a wing.
+_ALIASES = {
+    "datasets": "app.datasets",
+    "decisions": "classifiers.decisions",
+    "metrics": "rates.metrics",
+    "onnx": "storage.onnx",
+    "plotting": "app.plotting",
+    "published": "classifiers.published",
+    "robustness": "guarantees.robustness",
+    "torch": "learners.torch",
+}
+_PACKAGES = ("learners", "rates", "solvers", *(name for name in _ALIASES if name not in ("onnx", "torch")))
+# These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 
 
+class _AliasFinder(MetaPathFinder, Loader):
+    """Import `tailboost.metrics` and the other public paths from the wings that hold their files."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        package, _, name = fullname.partition(".")
+        if package != __name__ or name.partition(".")[0] not in _ALIASES:
+            return None
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        name, _, below = spec.name.partition(".")[2].partition(".")
+        module = import_module(f"{__name__}.{_ALIASES[name]}" + (f".{below}" if below else ""))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has put the alias's specification in the place of the module's own.
+        if module.__spec__ is not None:
+            module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.insert(0, _AliasFinder())
+
+
 def _public() -> list[str]:
-    """Return the public names; those of the classifiers stand in their package alone."""
     return sorted([*_HOME, *_PACKAGES, *import_module("tailboost.classifiers").__all__])
 
 
@@ -100,19 +141,19 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
-        found: object = _public()
+        value: object = _public()
     elif name == "export_onnx":
-        found = import_module("tailboost.onnx").export_onnx
+        value = import_module("tailboost.storage.onnx").export_onnx
     elif name in _HOME:
-        found = getattr(import_module(_HOME[name]), name)
-    elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
-        found = import_module(f"tailboost.{name}")
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _PACKAGES or name in _EXTRAS or name == "classifiers":
+        value = import_module(f"tailboost.{name}")
     elif not name.startswith("_") and name in import_module("tailboost.classifiers").__all__:
-        found = getattr(import_module("tailboost.classifiers"), name)
+        value = getattr(import_module("tailboost.classifiers"), name)
     else:
-        # Of the packages the one with measures alone is looked through: loading all takes seconds.
-        there = not name.startswith("_") and hasattr(import_module("tailboost.metrics"), name)
-        hint = f"; it is tailboost.metrics.{name}" if there else ""
+        # Only the measures are searched for a hint: loading all packages takes seconds.
+        is_metric = not name.startswith("_") and hasattr(import_module("tailboost.rates.metrics"), name)
+        hint = f"; it is tailboost.metrics.{name}" if is_metric else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value

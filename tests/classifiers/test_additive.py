@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
-from tailboost.game import StopKind
+from tailboost.boosting.game import StopKind
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 TREE = HistTreeClassifier(max_depth=2)

@@ -40,7 +40,7 @@ def test_a_preset_is_its_implementation(preset, implementation, params):
     one = preset(**shared | {name: value for name, value in params.items() if name in own}).fit(X, y)
     two = implementation(**params | shared).fit(X, y)
     np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
-    np.testing.assert_array_equal(one.predict_shares(X), two.predict_shares(X))
+    np.testing.assert_array_equal(one.predict_distribution(X), two.predict_distribution(X))
     assert str(one.summary_) == str(two.summary_)
 
 

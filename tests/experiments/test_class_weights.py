@@ -1,4 +1,4 @@
-"""Table II by both row weights: the nets against PyTorch's own, the game against a plain loop, a toy run."""
+"""Table II by both row weights: the nets against PyTorch's, the game against a plain loop, a toy run."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from experiments import class_weights as cw
 from experiments._experiment import Settings
-from tailboost import cli
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 

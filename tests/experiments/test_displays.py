@@ -1,4 +1,4 @@
-"""Displays of figures in the papers that no experiment draws: what is drawn is what was computed."""
+"""Displays of the papers' figures without an experiment: drawn values equal computed values."""
 
 import doctest
 
@@ -97,7 +97,7 @@ def test_cost_lies_below_its_bound(K, t):
     assert display.step == clf.estimator_weights_[t - 1]
     assert display.cost[0] == pytest.approx(display.bound[0])
     assert (display.cost <= display.bound + 1e-12).all()
-    # The dot is where the bound is least, and the fall of the cost is that of the fit.
+    # The dot marks the smallest bound; the decrease of the cost equals the fit's.
     assert display.steps[display.bound.argmin()] == pytest.approx(display.step, abs=3 * display.step / 200)
     at = np.interp(display.step, display.steps, display.cost)
     before = clf.log_costs_[t - 2] if t > 1 else 0.0

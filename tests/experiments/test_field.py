@@ -17,7 +17,7 @@ pytestmark = pytest.mark.experiments
 
 
 def made(n, seed=0, n_groups=2):
-    """Rows whose class depends on one column and on the group."""
+    """Rows with a class that depends on one column and on the group."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, n_groups, n)
     x = rng.normal(size=(n, 3)) + group[:, None] * 0.4
@@ -74,7 +74,7 @@ def test_a_score_is_out_of_fold_and_kept(tmp_path):
     again = _scores.score(train, test, make, tmp_path, "made")
     assert len(fits) == _scores.FOLDS
     np.testing.assert_allclose(first.P, again.P, rtol=1e-5)
-    # Judged by a model that did not see the row: fold by fold the same as by hand.
+    # Out-of-fold probabilities: the same as by hand.
     fold = _scores.hashes(train.X) % np.uint64(_scores.FOLDS)
     own = HistBoostClassifier(n_estimators=20, max_depth=3).fit(train.X[fold != 2], train.y[fold != 2])
     np.testing.assert_allclose(first.P[fold == 2], own.predict_proba(train.X[fold == 2]), atol=1e-6)
@@ -89,7 +89,7 @@ def test_ours_told_is_near_the_exact_program_and_opponents_answer(tmp_path):
     ours = _opponents.Ours(case, told=True, randomized=True)
     mix = ours.chosen(goal)
     assert mix.limits_met_
-    q = mix.predict_shares(train.X, groups={"group": case.groups})[:, 1]
+    q = mix.predict_distribution(train.X, groups={"group": case.groups})[:, 1]
     found = reached(q, train.y, case.groups)
     exact = Exact(scored.P[:, 1], train.y, case.groups, goal)
     assert exact.error - 1e-6 <= found["error"] <= exact.error + 0.005

@@ -125,7 +125,7 @@ def test_tiny_imagenet(tmp_path, subset):
 
 
 def write_celeba(folder, n=30):
-    """Images whose brightness tells the hair, of three parts; return hair, sex and part of each."""
+    """Images with the hair colour as brightness, in three parts; return hair, sex and part of each."""
     image = pytest.importorskip("PIL.Image")
     (folder / "img_align_celeba").mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -224,7 +224,7 @@ def test_more_than_one_label_per_image_is_refused(tmp_path):
         image_files.load_image_npz(tmp_path / "chest.npz")
 
 
-# --- what is not there, or broken --------------------------------------------------------------------------
+# --- missing or damaged files --------------------------------------------------------------------------
 
 LOADERS = {
     "load_image_npz": "medmnist.com",

@@ -1,6 +1,6 @@
 """Every task on images at the scale of the papers, on a GPU: nets, batches and optimisers as printed.
 
-Files are made, of the published shapes and few rows; what is cut are rounds, epochs and steps alone. With
+Files are synthetic, with the published shapes and few rows; only rounds, epochs and steps are reduced. With
 TAILBOOST_TRY_ON_CPU=1 they are tried without a GPU: three methods of each, batches of eight, ten classes.
 """
 
@@ -42,7 +42,7 @@ CUT_ON_CPU = {"steps": 2, "warmup_epochs": 0.1, "batch_size": 8}
 
 
 def write_files(folder, name):
-    """Write made files: noise whose brightness tells the class; a tenth of the rows has every class."""
+    """Write synthetic files: noise with the class as brightness; a tenth of the rows has every class."""
     _, file, K, shape, validation = FILES[name]
     if shape is None:
         return write_celeba(folder / "celeba", n=120)

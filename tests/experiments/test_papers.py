@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(not papers.RESULTS.is_dir(), reason="the results do not come with the package"),
 ]
 
-# Every table and figure, typed here on its own: what the list must cover.
+# Tables and figures, typed here separately: the list must cover them.
 WANTED = {
     papers.ZHAI: {
         *(f"Figures 1, 2 and 4, {data}" for data in ("COMPAS", "CIFAR-10", "CIFAR-100", "CelebA")),
@@ -34,7 +34,7 @@ WANTED = {
 
 
 def number_of(name):
-    """Without what it shows, but for the panels of one table or figure that stand apart."""
+    """Without content, except for separate panels of one table or figure."""
     apart = name.startswith(("Table III:", "Table IV:"))
     return name if apart else name.partition(":")[0]
 
@@ -83,7 +83,7 @@ def test_an_item_is_true(item):
 
 
 def test_what_needs_a_gpu_has_no_record():
-    """The day it is run its row changes: a command at paper scale whose record is of paper scale."""
+    """After a run the row changes: a command at paper scale with a record at paper scale."""
     for item in papers.ITEMS:
         if item.status == papers.GPU:
             name = item.command.split()[2]

@@ -1,6 +1,7 @@
-"""What the papers print beside what the experiments gave: the summaries in ``results/``.
+"""Printed numbers of the papers against the experiments: the summaries in ``results/``.
 
-A tolerance says how near we are, not how near one should be; where we differ, the test says by what and why.
+A tolerance is the observed difference, not a goal. If results differ, the test gives the amount and the
+reason.
 """
 
 import json
@@ -30,8 +31,9 @@ VARIANCE = {
     "variance-stumps": (variance.PUBLISHED_STUMPS, variance.STUMP_METHODS),
     "variance-cart": (variance.PUBLISHED_TREES, variance.TREE_METHODS),
 }
-# The paper does not print how many rows it drew from the generator; with 400 its errors come out (below), we
-# drew 5,000. Splice has other rows or columns than the paper's: ours is easier for stumps; why, is not known.
+# The paper does not print the number of generated rows; 400 rows reproduce its errors (below), we drew
+# 5,000. Splice has other rows or columns than the paper's: ours is easier for stumps, for an unknown
+# reason.
 OTHER_DATA = {"variance-stumps": {"ringnorm", "splice"}, "variance-cart": {"ringnorm"}}
 # Largest and median difference in points. Trees, whose depth and bins are not printed, agree less.
 WITHIN = {"variance-stumps": (1.0, 0.2), "variance-cart": (1.8, 0.25)}
@@ -63,9 +65,10 @@ def test_ringnorm_of_few_rows_has_the_printed_errors():
         assert found[ours]["low"] < printed[method] < found[ours]["high"]
 
 
-# Where VadaBoost's printed gain over AdaBoost is not ours. Ringnorm, a5a and w4a are other data. On the
-# others but mushrooms, where both err on one row in 5,000, our AdaBoost with trees errs less than the
-# printed one, by .2 to 1.4 points, so that less is left to gain; why musk has no gain with stumps is open.
+# Data sets with a different gain of VadaBoost over AdaBoost. Ringnorm, a5a and w4a are other data. On
+# mushrooms both err on one row in 5,000. On the others our AdaBoost with trees errs less than the printed
+# one, by .2 to 1.4 points, so the possible gain is smaller; musk has no gain with stumps, for an unknown
+# reason.
 OTHER_GAIN = {
     "variance-stumps": {"mushrooms", "musk", "ringnorm", "w4a"},
     "variance-cart": {"a5a", "abalone", "musk", "spambase", "splice", "wine"},
@@ -74,7 +77,7 @@ OTHER_GAIN = {
 
 @pytest.mark.parametrize("name", VARIANCE)
 def test_the_gain_of_vadaboost_is_the_printed_one(name):
-    """In a 95 % interval of their difference, where the printed mean of 50 splits varies as ours does."""
+    """In a 95 % interval of their difference, if the printed mean of 50 splits varies like ours."""
     published, methods = VARIANCE[name]
     rows = [row for row in summary(name)["rows"] if row["method"] == "VadaBoost"]
     outside = set()
@@ -86,7 +89,7 @@ def test_the_gain_of_vadaboost_is_the_printed_one(name):
         if abs(row["gain_over_adaboost"] - gain) > half:
             outside.add(row["data"])
     assert outside == OTHER_GAIN[name]
-    # As printed, it is a gain over all sets, and on none a loss that chance does not explain.
+    # As printed: a gain over all sets, and no significant loss on any.
     gains = [row["gain_over_adaboost"] for row in rows]
     assert np.mean(gains) > 0
     assert min(g / max(row["gain_standard_error"], 1e-9) for g, row in zip(gains, rows, strict=True)) > -2.68
@@ -105,8 +108,8 @@ CURVES = {
 NET = {"ERM": [0.005] * 6, "AdaBoost + average": [0.012, *[0.005] * 5], "AdaLPBoost": [0.03, *[0.005] * 5],
        "uniform weights + LP": [0.006] * 6}  # fmt: skip
 # A perceptron that is fitted afresh every round, by weighted losses: its average is worse in the tail, and
-# freshly drawn networks differ more than ones that share a warm-up, so that their mixture is better at .3.
-# Our seed errs on .306 of the rows, the re-run on .310: the CVaR of ERM is that over α.
+# freshly drawn networks differ more than networks with a common warm-up, so their mixture is better at .3.
+# Our seed errs on .306 of the rows, the re-run on .310: the CVaR of ERM is this error over α.
 PERCEPTRON = {"ERM": [0.005, 0.005, 0.005, 0.009, 0.007, 0.005],
               "AdaBoost + average": [0.05, 0.02, 0.012, 0.01, 0.005, 0.005],
               "AdaLPBoost": [0.03, 0.005, 0.005, 0.005, 0.007, 0.005],
@@ -125,8 +128,8 @@ def test_cvar_on_compas(name, within):
 
 # --- Saito et al. 2024, Tables I and II: worst and mean test errors in %, five seeds ---
 
-# Largest difference of the worst class and of the mean on Table I. Left out are one net that meets the bound,
-# which varies by ± 18 and more over the seeds, and OCO boosting, with a fortieth of its rounds.
+# Largest difference of the worst class and of the mean on Table I. Left out are one net within the bound,
+# with a variation of ± 18 and more over the seeds, and OCO boosting, with a fortieth of its rounds.
 TABLE_I = {
     "worst-class-artificial": {"CE": (2, 2), "naive": (2, 1), BOOSTING: (2, 1.5)},
     "artificial-nets": {"CE": (4, 2), "naive": (6, 1), BOOSTING: (2.5, 1.5)},
@@ -155,7 +158,7 @@ def test_errors_on_overlapping_squares_and_discs(name):
         assert worst == pytest.approx(case.published["CE"][0], abs=5)
         assert mean == pytest.approx(case.published["CE"][1], abs=0.75)
         # Row weights are w_y/n_y, as in equation (8). With w_y, as in the published scripts, errors are near
-        # the printed ones (below). What the paper claims holds: for the worst class the vote beats CE.
+        # the printed ones (below). The paper's claim holds: for the worst class the vote beats CE.
         boosted = errors(tables, case, BOOSTING)
         assert boosted[0] < case.published[BOOSTING][0]
         assert boosted[1] > case.published[BOOSTING][1]

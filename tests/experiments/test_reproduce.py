@@ -1,6 +1,6 @@
-"""The experiments by command: they run, resume, and refuse what they cannot do.
+"""Experiments by command: they run, resume, and refuse impossible settings.
 
-Tests without the marker ``experiments`` are in the fast suite: they show that experiments run at all.
+Tests without the marker ``experiments`` are in the fast suite: a smoke test.
 """
 
 import json
@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from experiments import EXPERIMENTS, Settings, credit_default, domain_shift
 from experiments._experiment import Cells, Experiment, Report, plus_minus
-from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli
+from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
+from tailboost.app import cli
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -65,7 +66,7 @@ def test_finished_cells_are_kept(tmp_path, cut):
     assert again.get({"split": 1}, pytest.fail) == {"error": 0.5}
     assert again.get({"split": 2}, lambda: {"error": 0.1}) == {"error": 0.1}
     assert len(told) == 2
-    # All that was asked for, whenever computed.
+    # All requested cells, computed now or before.
     first, second = settings.spent[-2:]
     assert settings.spent == [first, first, second]
     assert first is not None

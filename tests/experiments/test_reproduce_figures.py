@@ -1,4 +1,4 @@
-"""The experiments beside figures and sensitivity tables of the papers, on toys, against their definitions."""
+"""Experiments for figures and sensitivity tables of the papers, on toys, against their definitions."""
 
 import json
 import re
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.experiments
 
 
 def timed(told):
-    """Return the lines about cells that were computed."""
+    """Return the lines about computed cells."""
     return [line for line in told if re.search(r": \d+\.\d s", line)]
 
 
@@ -97,7 +97,7 @@ def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
         HistTreeClassifier(max_depth=5), n_estimators=4, alpha=0.2, validation=0.2, include_constants=False,
         n_iter_no_change=None, random_state=1,
     ).fit(rows.train.X, rows.train.y)  # fmt: skip
-    loss = 1 - clf.predict_shares(rows.test.X)[np.arange(len(rows.test.y)), rows.test.y]
+    loss = 1 - clf.predict_distribution(rows.test.X)[np.arange(len(rows.test.y)), rows.test.y]
     n = len(loss)
     truth = -linprog(-loss, A_eq=np.ones((1, n)), b_eq=[1], bounds=(0, 1 / (0.2 * n))).fun
     (cell,) = (c["values"] for c in cells if c["key"] == {"data": "two", "repeat": 1})
@@ -126,7 +126,7 @@ def test_rai_games(tmp_path, monkeypatch):
         played = rai_games.game_play(game, data.X, data.y, rounds, 0)
         of_units = np.array([game.losses(losses) for losses in played.losses])
         eta, m = np.sqrt(8 * game.largest / rounds), len(game.shares)
-        # Hedge's bound: what the even mixture loses is no more than what the rounds lost, and the regret.
+        # Hedge's bound: the loss of the even mixture is at most the loss of the rounds plus the regret.
         lost = np.mean([w @ losses for w, losses in zip(played.weights, of_units, strict=True)])
         assert game.value(played.losses.mean(axis=0)) <= lost + np.sqrt(game.largest / (2 * rounds)) + 1e-9
         for t in (1, 5, 11):
@@ -139,7 +139,7 @@ def test_rai_games(tmp_path, monkeypatch):
 
 
 def test_robust_loss_and_ball(tmp_path, monkeypatch):
-    """Figures are those of the classifier on test rows that keep their labels; the flips are the seed's."""
+    """Figures come from test rows with unchanged labels; the flips depend on the seed."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)

@@ -1,4 +1,4 @@
-"""The experiments with nets: they run at both scales, resume, and refuse what they cannot do."""
+"""Experiments with nets: they run at both scales, resume, and refuse impossible settings."""
 
 import gzip
 import itertools
@@ -24,7 +24,8 @@ from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
 from experiments._nets import ALPHAS, BOUND_OF_CHOICE, BOUND_OF_TEST, bounds, judge_game
-from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier, cli
+from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 
@@ -63,7 +64,7 @@ def test_an_interrupted_fit_is_no_finished_cell(tmp_path):
 
 
 def test_judged_game_on_members_that_are_known():
-    """Two complementary members and ERM: the mixture is the coin, the average what it must be."""
+    """Two complementary hypotheses and ERM: the mixture is a random guess."""
     zero, one = (DummyClassifier(strategy="constant", constant=k).fit([[0], [0]], [0, 1]) for k in (0, 1))
     y = np.array([0] * 6 + [1] * 4)
     sample = (np.zeros((10, 1)), y)
@@ -109,7 +110,7 @@ def test_compas(tmp_path, monkeypatch, scale):
     for figures in kept["games"].values():
         assert (figures["rounds"]["mean"], figures["rounds"]["n"]) == (compas.ROUNDS[scale], 2)
         assert all(len(curve) == len(ALPHAS) for curve in figures["curves"].values())
-    # The last of the curves by T is that of all rounds.
+    # The last curve by T uses all rounds.
     curves = kept["games"][compas.TRAINED]["curves"]
     assert curves["AdaLPBoost, T = 2"] != curves["AdaLPBoost, T = 1"]
     if scale == "small":
@@ -129,7 +130,7 @@ def test_bounds_on_the_cvar_of_new_rows():
     right = [y ^ (rng.random(len(y)) < 0.3), y_test ^ (rng.random(len(y_test)) < 0.3)]
 
     class Answers:
-        """Answers as told: X holds the number of the sample."""
+        """Return given answers: X contains the number of the sample."""
 
         def __init__(self, *answers):
             self.answers = answers
@@ -144,7 +145,7 @@ def test_bounds_on_the_cvar_of_new_rows():
     errors = [np.mean(right[0] != y), np.mean(right[1] != y_test)]
     widths = (2 * np.sqrt(2 * np.log(2)) + 1) / np.sqrt(n) + np.sqrt(np.log(20) / (2 * n))
     moved = np.sqrt(np.log(20) / (2 * of_test))
-    # λ is (½, ½), the coin, while error / α exceeds one half, and the better member beyond.
+    # λ is (½, ½), a random guess, while error / α exceeds one half, then the better hypothesis.
     for alpha in (0.1, 0.5):
         at = ALPHAS.index(alpha)
         assert found["observed"][at] == pytest.approx(0.5, abs=1e-4)
@@ -189,7 +190,7 @@ TINY = {
 
 
 def blobs(n, K, shape, seed):
-    """Images whose class is where their bright square lies."""
+    """Images with the class as the position of a bright square."""
     rng = np.random.default_rng(seed)
     y = np.r_[np.arange(K).repeat(4), rng.integers(0, K, n - 4 * K)]
     X = rng.integers(0, 60, (n, *shape), dtype=np.uint8)
@@ -208,13 +209,13 @@ def write_images(folder, name, K=10, shape=(28, 28), validation=False):
 
 
 def thin_resnet18(input_shape, n_classes):
-    # private: the nets that users are given have their published widths
+    # private: the public nets have their published widths
     return nets._ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=4, imagenet=True)
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Protocols of a few steps, at both scales, with the nets and optimisers that they have."""
+    """Protocols of a few steps, at both scales, with their nets and optimisers."""
     monkeypatch.setattr(nets, "resnet18", thin_resnet18)
     monkeypatch.setattr(nets, "wrn_28_10", nets.wrn_28_1)
     for title, task in images.TASKS.items():
@@ -224,7 +225,7 @@ def tiny(monkeypatch):
 
 
 def test_gamma_of_table_viii(monkeypatch):
-    """Its game is that of the largest θ with the γ of its name."""
+    """The game uses the largest θ with the γ of the name."""
     made = []
 
     class Told(WorstClassBoostClassifier):
@@ -248,7 +249,7 @@ def test_gamma_of_table_viii(monkeypatch):
 
 
 def figures_of_votes(by_method):
-    """Votes as published: that of all rounds, and the first ones that are best on the rows held out."""
+    """Votes as published: of all rounds, and of the first rounds up to the best on held-out rows."""
     votes = {
         name: figures
         for name, figures in by_method.items()
@@ -325,7 +326,7 @@ def test_cells_of_celeba(tmp_path, tiny):
     task = images.TASKS["CelebA"]
     data = images.prepare(task, task.small, tmp_path, 0)
     answers = np.zeros(len(data.test[1]), dtype=int)
-    found = images._errors(data, answers)  # private: what a cell of the experiment records
+    found = images._errors(data, answers)  # private: the record of a cell
     assert found["worst cell"] == 1.0
     answers = data.test[1].copy()
     men = (data.groups == 1) & (data.test[1] == 0)
@@ -334,7 +335,7 @@ def test_cells_of_celeba(tmp_path, tiny):
 
 
 def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
-    """What each computes alone is merged, and equals what one computes."""
+    """Merged results of several machines equal the results of one."""
     write_images(tmp_path, "cifar10", shape=(32, 32, 3))
     some = {k: images.TITLES[k] for k in ("cross_entropy", "naive")}
     monkeypatch.setattr(images, "TITLES", some)
@@ -363,7 +364,7 @@ def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
 
 
 def test_theta_is_chosen_where_all_of_them_are_there():
-    """By the rows held out, ties to the larger, and for no seed that lacks one."""
+    """By held-out rows, ties to the larger, and only for seeds with all values."""
     held = {(0.3, 0): 0.5, (0.6, 0): 0.4, (0.3, 1): 0.2, (0.6, 1): 0.2, (0.3, 2): 0.1}
     cells = {
         ("CIFAR-10", tables.with_theta(theta), seed): {
@@ -379,7 +380,7 @@ def test_theta_is_chosen_where_all_of_them_are_there():
 
 
 def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
-    """Every call plays a round, keeps it on disk and says what is left; together they are the whole game."""
+    """Each call plays and stores one round; together the calls are the whole game."""
     write_images(tmp_path, "cifar10", shape=(32, 32, 3))
     monkeypatch.setattr(images, "TITLES", {})
     game = ("cifar10", "--data", tmp_path, "--repeats", 1, "--only", "AdaLPBoost")
@@ -393,7 +394,7 @@ def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
         monkeypatch.setattr(Settings, "late", property(lambda self, looks=looks: next(looks)))
         result = run(*game, "--out", pieces, "--max-time", 60)
         assert result.exit_code == 0, result.output
-        said.append("AdaLPBoost (seed 0)" in result.output)  # among what is not computed
+        said.append("AdaLPBoost (seed 0)" in result.output)  # among missing cells
         assert bool(list(pieces.glob("checkpoints/*/round-*"))) == said[-1]
     assert len(said) > 1
     found = [json.loads((out / "cifar10.jsonl").read_text())["values"] for out in (whole, pieces)]

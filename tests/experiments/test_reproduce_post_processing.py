@@ -1,4 +1,4 @@
-"""Post-processing of nets whose logits are made: it finds the shift that was put in."""
+"""Post-processing of synthetic logits finds the artificial shift."""
 
 import json
 
@@ -12,7 +12,8 @@ for module in ("typer", "rich"):
 from typer.testing import CliRunner
 
 from experiments.post_processing import BUDGETS, after_training, errors, read_nets
-from tailboost import cli, metrics
+from tailboost import metrics
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 
@@ -24,7 +25,7 @@ def run(*arguments):
 
 
 def logits(y, seed, shift=SHIFT):
-    """Logits of a net that hardly ever answers the last class."""
+    """Logits of a net with very few answers of the last class."""
     rng = np.random.default_rng(seed)
     return 2.0 * np.eye(3)[y] + rng.gumbel(size=(len(y), 3)) + shift
 
@@ -49,7 +50,7 @@ def test_class_weights_take_back_a_shift(folder):
         {"one": net["judged"]}, net["y_judged"], {"one": net["test"]}, net["y_test"]
     )  # fmt: skip
     trained = errors(net["y_test"], net["test"].argmax(axis=1))
-    best = errors(net["y_test"], (np.log(net["test"]) - SHIFT).argmax(axis=1))  # what was put in, taken back
+    best = errors(net["y_test"], (np.log(net["test"]) - SHIFT).argmax(axis=1))
     assert trained["class"] == 2
     assert trained["worst"] > 0.6
     for how in ("class weights", "mixture"):

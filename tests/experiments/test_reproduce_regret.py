@@ -1,4 +1,4 @@
-"""The regret over preferences: by hand, by numerical integration, and what a twin reaches."""
+"""The regret over preferences: by hand, by numerical integration, and for a twin."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from experiments._regret import Case, Points, corrected_half_width, cost, regret, twin_share
-from tailboost.report.results import resampled_interval
+from tailboost.app.report.results import resampled_interval
 
 pytestmark = pytest.mark.experiments
 
@@ -81,7 +81,7 @@ def test_the_interval_of_a_case_is_that_of_the_corrected_test():
 
 
 def test_a_twin():
-    """Beside row by row draws; the same answers are as good, and on many rows with any tolerance all are."""
+    """Compared with draws row by row; equal answers have equal regret, and with enough rows all do."""
     sizes, errors = [[40, 10, 14]] * 2, [0.1, 0.5, 0.3]
     rng, good = np.random.default_rng(1), 0
     for _ in range(3000):

@@ -1,4 +1,4 @@
-"""The experiments on tables at toy size: they run, resume and report what other formulas give."""
+"""The experiments on tables at toy size: they run, resume and agree with other formulas."""
 
 import json
 from functools import partial
@@ -114,7 +114,7 @@ def test_rounds_one_by_one_are_the_rounds_of_one_fit():
     [
         ([0.5, 0.4, 0.4, 0.4], 1, 0.0, 3),
         ([0.5, 0.4, 0.3, 0.2], 1, 1e-3, 4),
-        ([0.5, 0.0, 0.0, 0.0], 3, 1e-3, 2),  # it cannot fall below 0
+        ([0.5, 0.0, 0.0, 0.0], 3, 1e-3, 2),  # at least 0
         ([0.5, 0.25, 0.0625, 0.03125], 1, 0.25, 2),  # a fall of tol itself does not count
         ([0.5, 0.5, 0.5, 0.25], 3, 0.0, 4),
     ],
@@ -125,20 +125,20 @@ def test_recorded_runs_stop_by_the_estimators_rule(value, patience, tol, rounds)
 
 def test_tables(tmp_path, monkeypatch, toys):
     monkeypatch.setattr(tables, "SETS", ("two",))
-    monkeypatch.setattr(tables, "COMPARED", ("adalpboost", "groupdroboost", "erm", "coinflip"))
+    monkeypatch.setattr(tables, "COMPARED", ("adalpboost", "groupdroboost", "erm", "random-guess"))
     monkeypatch.setattr(tables, "BASELINES", ("erm",))
     monkeypatch.setattr(tables, "GROUP_ROUNDS", 2)
     found, text = play_twice("tables", tmp_path, repeats=2)
     two = found["sets"]["two"]
-    assert {"AdaLPBoost", "Coin flip", "Group DRO boosting over side", tables.WORST_CLASS} <= set(two)
-    coin = two["Coin flip"]["CVaR 0.1"]["expected"]
+    assert {"AdaLPBoost", "Random guess", "Group DRO boosting over side", tables.WORST_CLASS} <= set(two)
+    coin = two["Random guess"]["CVaR 0.1"]["expected"]
     assert (coin["mean"], coin["n"]) == (0.5, 2)
     assert two[tables.WORST_CLASS]["CVaR 0.1"]["expected"] is None  # its λ was not chosen for one
     assert "## two: 2 splits, mean ± 95 %" in text
 
 
 def test_worst_class_tables(tmp_path, monkeypatch, toys):
-    """Beside errors counted here; the cells of the trade-off serve, and who is chosen never saw test rows."""
+    """Compared with errors counted here; the selection uses no test rows."""
 
     def two_opponents(bench, only=()):
         y = bench.rows.train.y
@@ -186,7 +186,7 @@ def test_optimism(tmp_path, monkeypatch):
     rows = split(toy(3)(None), 0, optimism.TEST_SIZE, optimism.MAX_TRAIN, optimism.MAX_TEST)
     title = "worst class"
     clf = few[title](random_state=0).fit(rows.train.X, rows.train.y)
-    shares = clf.predict_shares(rows.test.X)
+    shares = clf.predict_distribution(rows.test.X)
     wrong = 1 - shares[np.arange(len(rows.test.y)), rows.test.y]
     cell = cells["three", title]
     assert cell["true"] == pytest.approx(max(wrong[rows.test.y == k].mean() for k in range(3)))

@@ -1,4 +1,4 @@
-"""The trade-off experiment at toy size: what is measured, how points are chosen, who dominates whom."""
+"""The trade-off experiment at toy size: measures, selection of points, dominance."""
 
 import json
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def toy(n_classes, n=240):
 
 
 class StandIn:
-    """A curve of two thresholds; it keeps the budgets that were asked for."""
+    """A curve of two thresholds, with a record of requested budgets."""
 
     asked: list[float] = []  # noqa: RUF012
 
@@ -93,7 +93,7 @@ def test_it_runs_resumes_and_reports(tmp_path, toys):
     assert [len(points) for points in found["cases"]["two, cells"].values()] == [3, 3]
     assert found["Stand-in, predict"]["all"][0] == 3 * 2
     assert (settings.out / "tradeoff.png").exists()
-    # What any number of a page can be checked against: each split, for two classes the error of each.
+    # A record for each number of a page: each split, for two classes the error of each.
     points = found["points"]["two, classes"]
     assert len(points["always 0"]) == 2
     mean, worst, *of_classes = points["always 0"][0]
@@ -106,7 +106,7 @@ def test_it_runs_resumes_and_reports(tmp_path, toys):
 
 
 def three_opponents(bench, only=()):
-    """Two constants, and a model that is wrong on every fourth row: by w = ½ better than a coin."""
+    """Two constants, and a model with errors in every fourth row: for w = ½ better than a random guess."""
     yield from two_opponents(bench)
     parts = [
         np.where(np.arange(len(y)) % 4 == 0, (y + 1) % len(np.unique(y)), y)
@@ -158,7 +158,7 @@ def test_the_point_is_that_of_the_out_of_fold_mean():
     theirs = {str(mean): {"out of fold": [mean, 1.0]} for mean in (0.05, 0.2, 0.26, 0.3, 0.9)}
     StandIn.asked = []
     found = tradeoff.of_ours(bench, "classes", StandIn, theirs)
-    # Within the curve, each once; then what users ask for.
+    # Points of the curve, each once; then requested points.
     assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1, 0.02, 0.05, 1.0])
     assert found["asked"]["error_budget=0.02"]["out of fold"] == pytest.approx([0.22, 0.48])
     assert found["asked"]["no budget"]["out of fold"] == pytest.approx([0.3, 0.4])
@@ -196,7 +196,7 @@ def test_mean_and_worst_are_those_of_the_metrics():
         ([0.2, 0.5], "equal"),
         ([0.204, 0.504], "equal"),
         ([0.2, 0.4], "better"),
-        ([0.204, 0.4], "better"),  # within what counts as equal
+        ([0.204, 0.4], "better"),  # within the tolerance
         ([0.21, 0.4], "elsewhere"),
         ([0.1, 0.6], "elsewhere"),
         ([0.21, 0.5], "worse"),
@@ -230,7 +230,7 @@ def test_opponents_answer_class_numbers_in_and_out_of_fold():
         assert set(np.unique([*answers.test, *answers.out_of_fold])) <= {0, 1}
         assert np.mean(answers.out_of_fold != bench.rows.train.y) < 0.6
     assert {*AVERAGES, *OF_MIXTURE, *FOR_GROUPS} <= {*titles}
-    # Everyone has the thresholds that ours has.
+    # All methods have the same thresholds.
     models = [title for title in titles if not tradeoff.is_tuned(title) and title not in FOR_GROUPS]
     assert len(models) == len(single(bench)) + len(AVERAGES)
     assert {f"{title}, tuned" for title in models} <= {*titles}

@@ -117,7 +117,7 @@ def test_rounds_of_lambda_zero(tmp_path, monkeypatch, small):
 
 
 def test_lambda_from_a_finer_grid(tmp_path, monkeypatch):
-    """By hand on fits of their own: each λ's errors, and the choice by validation."""
+    """By hand on separate fits: the errors of each λ, and the selection by validation."""
     for name, value in (("MOST_ROUNDS", 4), ("GRID_SETS", ()), ("FEW", 80)):
         monkeypatch.setattr(variance, name, value)
     settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=3, say=lambda line: None)

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import vote_shares
-from tailboost import cli, metrics
+from tailboost import metrics
+from tailboost.app import cli
 
 pytestmark = pytest.mark.experiments
 

@@ -1,7 +1,7 @@
-"""What the campaign counts, and the table of it at the end of the run.
+"""Counts of the campaign, and their table at the end of the run.
 
-A case ends in one of three ways. *Refused*: an error that says what is wrong. *Equal*: an answer, equal to
-the one that an undisturbed run gives. *Violation*: anything else; the test then fails and shows the first.
+A case ends in one of three ways. *Refused*: an error with a clear message. *Equal*: the answer of an
+undisturbed run. *Violation*: any other result; the test then fails and shows the first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-# Cases that a whole run promises, by part; the tests fail where they come to fewer.
+# Minimum number of cases of a whole run, by part; with fewer cases the tests fail.
 PROMISED = {
     "command line": 2_000,
     "model files": 2_000,
@@ -30,7 +30,7 @@ _totals: dict[str, Counter] = {part: Counter() for part in PROMISED}
 
 
 class Tally:
-    """Counts of one test; ``part`` is the row of the table that they are added to."""
+    """Counts of one test; ``part`` is their row of the table."""
 
     def __init__(self, part):
         self.part = part

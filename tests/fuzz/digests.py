@@ -1,7 +1,7 @@
-"""Fit every method and print digests of what it answers; run by test_determinism.py in processes of its own.
+"""Fit every method and print digests of its answers; run by test_determinism.py in separate processes.
 
-Prints one JSON object: for each method the digests of its answers, with each ``n_jobs`` and after it was
-stored.
+Prints one JSON object: for each method the digests of its answers, with each ``n_jobs`` and after
+storage.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from tailboost import load_model, save_model
-from tailboost.learners import _threads as threads
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
+from tailboost.learners import threads as threads
 
 JOBS = (1, 2, -1)
 ROUNDS = 3
@@ -29,7 +29,7 @@ def digest(content):
 
 
 def table():
-    """Return features, and labels and groups that are text: hash seeds could bring it out of order."""
+    """Return features, and labels and groups as text: hash seeds could change their order."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 3))
     frame = pd.DataFrame(X, columns=["a", "b", "c"])

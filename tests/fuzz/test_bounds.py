@@ -1,8 +1,8 @@
-"""Certificates and monitors of tables with few values, groups that come later, and rows given twice.
+"""Certificates and monitors with few values, later groups, and repeated rows.
 
-A case is a table, or a series of batches, for which every bound is true. Equal: no false certificate or
-alarm, or as few as the confidence allows. Violation: more false ones; a group that no bound names and that
-is not named; copies of earlier rows that are taken.
+A case is a table, or a series of batches, with true bounds. Equal: no false certificate or
+alarm, or as few as the confidence allows. Violation: more false ones; a new group without
+a name in the report; accepted copies of earlier rows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_certificates_of_clusters(tally, levels, continuous):
         model, whose = Model(k % 10), np.repeat(np.arange(clusters), rows)
         cert = tb.certify(model, X, y, clusters=whose)
         false["certify"] += any(cert.bound(*of).upper < 0.3 for of in (("mean",), ("class", 0), ("class", 1)))
-        watch = tb.Watch.against(model, limits=[rates.error() <= 0.3, rates.error(by="class") <= 0.3])
+        watch = tb.Monitor.against(model, limits=[rates.error() <= 0.3, rates.error(by="class") <= 0.3])
         false["watch"] += bool(watch.add(model, X, y, clusters=whose, equal_rows="natural").alarms)
     for what in ("certify", "watch"):
         count(tally, false[what], 200, (what, levels, continuous))
@@ -72,7 +72,7 @@ def test_monitors_of_gaps(tally, levels, continuous):
     rng, false = np.random.default_rng(7), 0
     limits = [rates.gap(rates.selected(1, by="group")) <= 0.0, rates.ratio(rates.error(by="group")) >= 1.0]
     for _ in range(200):
-        watch = tb.Watch.against(Model(), limits=limits, units=["a", "b"])
+        watch = tb.Monitor.against(Model(), limits=limits, units=["a", "b"])
         for _ in range(int(rng.integers(1, 4))):
             n = int(rng.integers(100, 1500))
             X, y = few_valued(rng, n, levels, continuous)
@@ -83,11 +83,11 @@ def test_monitors_of_gaps(tally, levels, continuous):
 
 
 def test_groups_that_appear_later(tally):
-    """Each new group is named and counted; limits that it keeps raise no alarm, one that it breaks does."""
+    """New groups are named and counted; violated limits raise an alarm, others do not."""
     rng, false = np.random.default_rng(0), 0
     limits = [rates.error(by="group") <= 0.3, rates.gap(rates.error(by="group")) <= 0.2]
     for k in range(200):
-        watch, seen = tb.Watch.against(Model(), limits=limits, units=["a", "b"]), Counter()
+        watch, seen = tb.Monitor.against(Model(), limits=limits, units=["a", "b"]), Counter()
         for j in range(4):
             X, y = few_valued(rng, 400, (2,), continuous=True)
             names = rng.choice(["a", "b", f"new {j}", "spät"][: 2 + j], 400)
@@ -114,13 +114,13 @@ def test_batches_that_repeat_rows(tally):
         share, size = rng.choice([0.0, 0.02, 0.25, 0.5, 1.0]), int(rng.choice([5, 20, 100]))
         size = 100 if share == 0.02 else size  # two copies among five rows are many, though rare
         X, y = few_valued(rng, 4000, (3,), continuous=True)
-        watch, refused, start = tb.Watch.against(Model(), 0.45), False, 0
+        watch, refused, start = tb.Monitor.against(Model(), 0.45), False, 0
         for j in range(int(600 / size)):
             old = rng.random(size) < share if j else np.zeros(size, dtype=bool)
             part = np.where(old, rng.integers(0, max(start, 1), size), start + np.arange(size))
             try:
                 watch = watch.add(Model(), X[part], y[part])
-            except tb.SeenRowsError:
+            except tb.LeakageError:
                 refused = True
                 break
             start += size
@@ -146,7 +146,7 @@ def test_models_that_know_their_rows(tally):
                     warnings.simplefilter("ignore")
                     tb.certify(model, X[rows], y[rows])
                 refused = False
-            except tb.SeenRowsError:
+            except tb.LeakageError:
                 refused = True
             if refused != wanted:
                 tally.violation(("choices", wanted, refused))

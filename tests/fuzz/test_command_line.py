@@ -1,4 +1,4 @@
-"""Files that people and accidents make: each is refused in one line, or every row is answered as if alone."""
+"""Odd and damaged files: each is refused in one line, or every row is answered as if alone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ pytest.importorskip("pyarrow")
 for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
-from tailboost import cli
-from tailboost.datasets import read_raw
+from tailboost.app import cli
+from tailboost.app.datasets import read_raw
 
 pytestmark = pytest.mark.fuzz
 PART = "command line"
 LONGEST = 300
-# A file takes a twentieth of a second; one that takes this long hangs.
+# A file takes a twentieth of a second; beyond this time the process hangs.
 HANGS_AFTER = 60
 
 MODEL, OUT = Path("m.model"), Path("p.csv")
@@ -62,7 +62,7 @@ def hanging(*_):
 
 
 def wrong_refusal(code, lines, names):
-    """Say what is wrong with a refusal, None if nothing is: one line that names the file or a column."""
+    """Return the fault of a refusal, or None. A correct refusal is one line with the file or a column."""
     said = "\n".join(lines)
     if code != 2:
         return f"exit code {code}"
@@ -204,7 +204,7 @@ def oddities():
 
 
 def packed():
-    """Yield compressed files, cut and flipped: (suffix, what, content)."""
+    """Yield compressed files, cut and flipped: (suffix, damage, content)."""
     draw = random.Random(2)
     for suffix, pack in ((".gz", partial_gzip), (".bz2", bz2.compress), (".xz", lzma.compress)):
         whole = pack(ordinary(random.Random(3), 300).encode())
@@ -297,7 +297,7 @@ NAMES = (
 def anything(seed):
     """Return a table of random names and cells, sometimes cut or with a foreign byte, and its names."""
     draw = random.Random(seed)
-    # Names that occur once only, or most tables would be refused for their header alone.
+    # Names without repetition; otherwise most tables would be refused for their header.
     names = draw.sample(NAMES, draw.randint(1, 5)) if draw.random() < 0.3 else draw.sample(list("abcde"), 3)
     names.insert(draw.randrange(len(names) + 1), "y")
     text = io.StringIO()
@@ -327,7 +327,7 @@ def here(tmp_path, monkeypatch):
 
 
 def try_file(tally, path, what, names=(), method="erm", seed=0):
-    """Fit on a file; if it is taken, its rows get the same answers among all, among others and alone."""
+    """Fit on a file; if accepted, a row has the same answer in the file, among others and alone."""
     code, lines = call("fit", path, "--target", "y", "--method", method, "--model", MODEL)
     if code != 0:
         forms = [form for name in (*names, *"yabcn") for form in spoken(name)]
@@ -344,7 +344,7 @@ def try_file(tally, path, what, names=(), method="erm", seed=0):
 
 
 def other_answers(path, seed):
-    """Predict the file, some of its rows in another order, and one alone; say where the answers differ."""
+    """Predict the file, some rows in another order, and one alone; return the differences."""
     code, lines = call("predict", MODEL, path, "--out", OUT)
     if code != 0:
         return f"fitted, but predict ends with {code}", lines
@@ -405,7 +405,7 @@ def test_random_tables(shard, tally, here):
 
 
 def test_places(tally, here):
-    """What is no file, or no place to write to."""
+    """Missing files, and impossible places for output."""
     Path("good.csv").write_text(BASE)
     Path("folder.csv").mkdir()
     os.mkfifo("fifo.csv")
@@ -467,7 +467,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("shard", range(LATER_SHARDS))
 def test_later_tables(shard, tally, trained, here):
-    """Tables that drifted: each row by itself is answered, or refused, as it is among the others."""
+    """Tables with drift: a row is answered, or refused, the same alone and among others."""
     for seed in range(shard * LATER_EACH, (shard + 1) * LATER_EACH):
         draw = random.Random(10_000 + seed)
         columns = list(KINDS)

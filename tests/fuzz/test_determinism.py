@@ -13,7 +13,7 @@ import pytest
 for needed in ("pandas", "xgboost"):
     pytest.importorskip(needed)
 
-from tailboost.registry import METHODS
+from tailboost.app.registry import METHODS
 
 pytestmark = pytest.mark.fuzz
 PART = "determinism"
@@ -25,7 +25,7 @@ PROCESSES = [("0", "1", False), ("1", "2", False), ("77", "2", True)]
 def test_every_method(tally):
     runs = {}
     for seed, omp, forced in PROCESSES:
-        # Threads that wait without spinning answer the same, and sooner where other processes are at work.
+        # Waiting without spinning gives the same answers, and faster if other processes work.
         env = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": omp, "OMP_WAIT_POLICY": "PASSIVE"}
         arguments = [sys.executable, SCRIPT, *(["threads"] if forced else [])]
         done = subprocess.run(arguments, env=env, capture_output=True, text=True, timeout=550, check=False)

@@ -1,7 +1,7 @@
 """Model files into which types, functions and objects were forged: refused, or inert.
 
-Inert means that loading the model and asking it opens no file, writes nothing, starts nothing and unpickles
-nothing, as Python's audit events tell it (see `test_model_file_attacks`).
+Inert: loading and prediction open no file, write nothing, start nothing and unpickle
+nothing, by Python's audit events (see `test_model_file_attacks`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from tailboost.storage import _made, _reviewed, load_model, save_model
-from tailboost.storage._files import packed
+from tailboost.storage import constructors as _made
+from tailboost.storage import load_model, save_model
+from tailboost.storage import reviewed as _reviewed
+from tailboost.storage.model_files import packed
 
 pytestmark = pytest.mark.fuzz
 PART = "forged types"
@@ -38,17 +40,17 @@ MODELS = {
     "words": lambda: make_pipeline(CountVectorizer(), RandomForestClassifier(2, random_state=0)),
 }
 UNLISTED = [
-    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost._store.Lock",
+    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.storage.checkpoints._RecordedScheme", "tailboost.storage.checkpoints.Checkpoints",
+    "tailboost.boosting.checkpoints._RecordedScheme", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
-    "tailboost.dask._tally.Tally", "tailboost.cli._models.StoredModel",
-    "tailboost.validation.CrossFitted",
+    "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
+    "tailboost.boosting.cross_fitting.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
-LISTED = sorted(name for name in _reviewed.reviewed() if not name.startswith("tailboost.torch")) + sorted(
-    _made.MADE
-)
+LISTED = sorted(
+    name for name in _reviewed.reviewed() if not name.startswith("tailboost.learners.torch")
+) + sorted(_made.MADE)
 FIELDS = [
     "func", "preprocessor", "tokenizer", "analyzer", "metric", "scoring", "memory", "checkpoint_dir",
     "random_state",
@@ -60,7 +62,7 @@ FIELDS = [
 
 
 def value(draw, structure):
-    """A value of a field: a name, a function, a type, or an object that is there or was forged."""
+    """Value of a field: a name, a function, a type, or a real or forged object."""
     n = len(structure["parts"])
     return draw.choice(
         [
@@ -76,7 +78,7 @@ def value(draw, structure):
 
 
 def forged(structure, draw):
-    """Change one to three things of a structure that an attacker would change."""
+    """Change one to three parts of a structure like an attacker."""
     structure = json.loads(json.dumps(structure))
     for _ in range(draw.randint(1, 3)):
         objects = [part for part in structure["parts"] if part[0] == "object"]

@@ -1,8 +1,8 @@
 """Tables and labels in every form: the answers of the plain form, a refusal, or a warning, never in silence.
 
-Sparse matrices in all layouts and types mean their dense form and are left as they were. Labels of any kind
-come back as they were given. Columns whose type or spelling changes between a fit and a prediction give equal
-answers, or somebody is told.
+Sparse matrices in all layouts and types mean their dense form and do not change. Labels of any kind
+are returned as given. Columns with another type or spelling in prediction give equal
+answers, or a warning or an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def answers(model, X):
 
 
 def counts(n, d, rng):
-    """A table of small whole multiples of 4, so that every layout and type holds it exactly."""
+    """Return a table of small multiples of 4, exact in every layout and type."""
     return 4.0 * rng.integers(1, 9, size=(n, d)) * (rng.random((n, d)) < 0.6)
 
 
@@ -75,7 +75,7 @@ def test_sparse_layouts(name, tally):
                 tally.violation((name, seed, layout, "fit"))
 
 
-#: Labels by class number: how they are called, and in what they come.
+#: Labels by class number: their values and containers.
 NAMES = {
     "int": [3, 7], "negative": [-1, 1], "float": [0.0, 1.0], "bool": [False, True], "text": ["a", "b"],
     "digits": ["0", "1"], "long text": ["a" * 50, "a" * 51], "unicode": ["é", "e\u0301"], "empty": ["", " "],
@@ -128,7 +128,7 @@ def codes(column):
     return column.astype("category").cat.codes.set_axis(column.index)
 
 
-#: What happens to a column between two tables; its values stay the same where they can.
+#: Changes of a column between two tables; values stay the same if possible.
 DRIFTS = {
     "as it was": lambda c: c,
     "object": lambda c: c.astype(object),
@@ -155,7 +155,7 @@ DRIFTS = {
     "truth": lambda c: pd.Series(True, index=c.index),
     "dates": lambda c: pd.Series(pd.Timestamp(2020, 1, 1), index=c.index),
 }
-# What makes other values that are as good, so that other answers are right.
+# Changes to equally valid values, with other correct answers.
 CHANGED = {(column, "missing") for column in ("number", "whole", "code", "word", "kind")} | {
     (column, drift) for column in ("number", "whole") for drift in ("codes", "half more", "truth", "int")
 }

@@ -25,13 +25,13 @@ CASES = [
 @pytest.mark.parametrize("where", checkpoints.TARGETS)
 @pytest.mark.parametrize(("case", "params"), CASES)
 def test_at_chosen_calls(case, params, where, learner, tally, tmp_path):
-    """In each of the first calls of a fit, and in those that resume it."""
+    """Kill in each of the first calls of a fit and of its continuation."""
     whole = checkpoints.classifier(case, None, checkpoints.LEARNERS[learner], **params).fit(
         checkpoints.X, checkpoints.Y
     )
     plan = [(str(tmp_path / str(at)), (at, 1 + at % 4, 2)) for at in range(1, 9)]
     killed = checkpoints.kill(case, plan, where, learner, **params)
-    assert killed >= 6  # of 24: the others were done before that call
+    assert killed >= 6  # of 24: the others ended before this call
     for folder, _ in plan:
         checkpoints.check_resumed(case, Path(folder), whole, learner, **params)
     tally.equal(killed)
@@ -55,7 +55,7 @@ def test_at_any_moment(case, params, learner, tally, tmp_path):
 
 
 def killed_after(seconds, case, folder, learner, params):
-    """Fit in a fork that is killed after so long; say whether it was still at work."""
+    """Fit in a fork with a kill after some time; return True if the fit was running."""
     child = os.fork()
     if not child:
         try:

@@ -1,4 +1,4 @@
-"""Damaged model files: refused by name, or they answer exactly as the one that was written."""
+"""Damaged model files: refused by name, or with exactly the original answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PART = "model files"
 
 
 def worst_class():
-    """Members that share boosted trees and a small forest: a file with a hundred trees takes long to load."""
+    """Models with shared boosted trees and a small forest: a file with a hundred trees loads slowly."""
     forest = ExtraTreesClassifier(5, random_state=0)
     models = [("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)), ("forest", forest)]
     return tb.RobustMixtureClassifier(models, n_jobs=1, random_state=0)

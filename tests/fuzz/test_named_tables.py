@@ -1,7 +1,7 @@
-"""Tables whose named columns come in any order: equal answers. Tables with a wrong name: refused.
+"""Tables with named columns in any order: equal answers. Tables with a wrong name: refused.
 
-Problems differ in their labels and in their features, few-valued or continuous. Every argument that is a
-table is given with its columns shuffled, one at a time and all together.
+Problems differ in their labels and in their features, few-valued or continuous. The columns of every table
+argument are shuffled, one table at a time and all together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LABELS = (["no", "yes"], [0, 1], [3, 1, 2], [False, True], ["1", "10", "2"], ["b
 
 
 class Problem:
-    """A drawn problem with everything that is a table in it."""
+    """A random problem with all its tables."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ class Problem:
             limits=self.limits)  # fmt: skip
 
     def asked(self, P, groups, costs):
-        """Every public way in, with what it answers."""
+        """Public calls, with their answers."""
         rows = slice(240, None)
         X, y = self.X[rows], self.y[rows]
         part = {"groups": groups[rows], "costs": costs[rows], "cost_range": (0, 5)}
@@ -65,12 +65,12 @@ class Problem:
             "reweight": lambda: self.given.reweight(
                 {"m": P[rows]}, y, groups=part["groups"], costs=part["costs"]).rates_.to_dict(),
             "predict_from": lambda: self.given.predict_from({"m": P}, deferred="human").tolist(),
-            "predict_shares_from": lambda: self.given.predict_shares_from({"m": P}).tolist(),
+            "predict_distribution_from": lambda: self.given.predict_distribution_from({"m": P}).tolist(),
             "predict_proba_from": lambda: self.given.predict_proba_from({"m": P}).tolist(),
             "certify": lambda: tb.certify(
                 self.mix, X, y, rates=bounds, equal_rows="natural", **part).to_dict(),
             "certify answers": lambda: tb.certify(P, None, self.y, groups=groups).to_dict(),
-            "watch": lambda: tb.Watch.against(self.mix, limits=bounds).add(
+            "watch": lambda: tb.Monitor.against(self.mix, limits=bounds).add(
                 self.mix, X, y, equal_rows="natural", **part).to_dict(),
             "measure": lambda: (
                 rates.measure(rates.error(by=("sex", "site")), self.y, P, groups=groups),

@@ -1,4 +1,4 @@
-"""Models and checkpoints of other versions: answers as they were, or an error that names both versions."""
+"""Models and checkpoints of other versions: unchanged answers, or an error with both versions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
 from tailboost.learners import HistTreeClassifier
-from tailboost.registry import METHODS
 
 xgboost = pytest.importorskip("xgboost")
 import test_persistence as stored
@@ -72,10 +72,10 @@ def test_models(name, tally, tmp_path, monkeypatch):
     if answers and "xgboost" in record["versions"]:
         path.write_bytes(stored.with_record(content, versions=record["versions"] | {"xgboost": OTHER}))
         predict = xgboost.Booster.inplace_predict
-        # As an XGBoost that reads the stored trees otherwise.
+        # Like an XGBoost with another reading of the stored trees.
         monkeypatch.setattr(xgboost.Booster, "inplace_predict", lambda *a, **k: -predict(*a, **k))
         if np.array_equal(load_model(path, check=False).predict(X), expected):
-            return  # one member answers, and it holds no stored trees
+            return  # one model answers, without stored trees
         message = refusal(path)
         both = says_both(message, "xgboost", xgboost.__version__)
         tally.refused() if both else tally.violation((name, "booster", message))

@@ -12,11 +12,8 @@ from conftest import noisy
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.learners import (
-    HistBoostClassifier,
-    HistTreeClassifier,
-    _hist,
-)
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners import hist as _hist
 from tailboost.learners.session import constant, open_session, predict_members
 from tailboost.learners.table import TableReader, cuts
 

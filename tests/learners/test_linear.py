@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import tailboost as tb
+from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.learners import linear
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.table import OpenTable
@@ -120,7 +121,7 @@ def test_the_default_mixture_knows_a_linear_truth():
     Z = rng.normal(size=(5_000, 10))
     truth = 1.0 / (1.0 + np.exp(-Z.sum(axis=1)))
     without = tb.RobustMixtureClassifier(
-        [pair for pair in tb.mixture.default_estimators() if pair[0] != "linear"], random_state=0, n_jobs=1
+        [pair for pair in default_estimators() if pair[0] != "linear"], random_state=0, n_jobs=1
     ).fit(X, y)
     far, near = (((m.predict_proba(Z)[:, 1] - truth) ** 2).mean() for m in (without, mix))
     assert near < far / 2

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 
 import tailboost as tb
+from tailboost.boosting.cross_fitting import CrossFitted, Rows, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
-from tailboost.metrics import cvar
+from tailboost.rates.metrics import cvar
 from tailboost.solvers import minimize_cvar_mixture
-from tailboost.validation import CrossFitted, Rows, round_significant
 
 K = 3
 

@@ -11,9 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.app.registry import METHODS
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import LEARNERS, named_learner
-from tailboost.registry import METHODS
 
 X, Y = load_wine(return_X_y=True)
 NAMES = np.array(["barolo", "grignolino", "barbera"])

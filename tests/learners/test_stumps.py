@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tailboost.learners import StumpClassifier
-from tailboost.learners._stumps import SortedColumn
+from tailboost.learners.stumps import SortedColumn
 
 LAMBDAS = (0.0, 0.3, 0.7, 1.0, 4.0)
 

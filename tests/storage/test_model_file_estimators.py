@@ -263,7 +263,7 @@ def test_packed_trees_keep_what_they_say(path, criterion, weights):
 
 def test_thresholds_are_rounded_so_that_no_row_goes_another_way():
     """Against every float32 number near a threshold."""
-    from tailboost.storage._trees import _rounded_down
+    from tailboost.storage.trees import _rounded_down
 
     thresholds = np.concatenate(
         [RNG.normal(size=2000) * 10.0 ** RNG.integers(-30, 30, 2000), [0.0, -0.0, 1e300, -1e300]]

@@ -1,4 +1,4 @@
-"""What the CVaR games promise on the rows that λ is solved on, and strong duality of (3) and (4)."""
+"""Bounds of the CVaR games on the rows of λ, and strong duality of (3) and (4)."""
 
 import math
 
@@ -8,10 +8,10 @@ from conftest import make, noisy
 from scipy.optimize import minimize
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.game import Game, Response, Turn, Units, play
+from tailboost.boosting.game import Game, Response, Turn, Units, play
+from tailboost.boosting.players import EntropicLP, TotallyCorrectiveLP
 from tailboost.learners import HistTreeClassifier
-from tailboost.metrics import cvar_zero_one_loss
-from tailboost.rules import EntropicLP, TotallyCorrectiveLP
+from tailboost.rates.metrics import cvar_zero_one_loss
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, worst_case_weights
 
 ALPHAS = (1e-6, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -46,7 +46,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
     }
     for alpha in ALPHAS:
         ours = clf.reweight(alpha=alpha)
-        value = cvar_zero_one_loss(y, ours.predict_shares(X), alpha, sample_weight=weight)
+        value = cvar_zero_one_loss(y, ours.predict_distribution(X), alpha, sample_weight=weight)
         assert value == pytest.approx(ours.summary_.achieved, abs=1e-8)
         for rival, shares in rivals.items():
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
@@ -58,7 +58,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
 @pytest.mark.thinned(10)
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     clf, X, y, weight = fit_on_training_rows(name, "tree", seed, alpha=alpha)
-    value = cvar_zero_one_loss(y, clf.predict_shares(X), alpha, sample_weight=weight)
+    value = cvar_zero_one_loss(y, clf.predict_distribution(X), alpha, sample_weight=weight)
     K = len(clf.classes_)
     erm = np.eye(K)[clf.estimators_[0].predict(X)]
     assert value <= cvar_zero_one_loss(y, erm, alpha, sample_weight=weight) + 1e-8
@@ -118,13 +118,13 @@ def test_strong_duality(seed):
 
 
 class Adversary:
-    """A learner exactly as bad as it may be: its weighted loss is just ``level`` (or the most there is)."""
+    """A learner with the largest allowed weighted loss: exactly ``level`` (or the maximum)."""
 
     def __init__(self, level, p, order):
         self.level, self.p, self.order = level, p, order
 
     def __call__(self, turn):
-        """Fill the loss row by row in an order that stays the same: the player learns least from that."""
+        """Fill the loss row by row in a fixed order: the player learns least this way."""
         w = turn.u * self.p
         loss = np.zeros(len(w))
         left = self.level
@@ -153,7 +153,7 @@ def test_value_sandwich_of_regularised_lpboost(seed, beta):
 
     The regularised game adds KL(w‖p)/β ∈ [0, log(1/α)/β] to the player's minimum, so
     P − log(1/α)/β ≤ 1 − V ≤ P; every round adds a constraint, so 1 − V never rises; once the learner finds
-    nothing below its level, P is at most that level plus the same penalty.
+    nothing below its level, P is at most this level plus the same penalty.
     """
     p, level, alpha, order = games(seed)
     rule, units = EntropicLP(alpha, beta), Units.samples(p)
@@ -286,7 +286,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
 
 @pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
 def test_outliers_are_left_out_of_the_objective(name):
-    """With a share ε of flipped labels dropped, what is achieved is the CVaR over the rows that are kept."""
+    """With a fraction ε of flipped labels dropped, the value is the CVaR of the remaining rows."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)
     wrong = np.array([clf.combiner_.pool.ledger.pool().row(t) for t in range(clf.n_iter_)])
     cumulative = wrong.sum(axis=0)
@@ -330,7 +330,7 @@ def test_regularised_lpboost_at_one_over_n_is_adaboost_of_bounded_norm(seed, nor
 
 
 def test_randomisation_may_lower_the_cvar_where_no_single_classifier_can():
-    """Proposition 2 of Zhai et al. 2021 in numbers: five classifiers that err on another tenth each."""
+    """Proposition 2 of Zhai et al. 2021 in numbers: five classifiers with errors on different tenths."""
     losses = np.kron(np.eye(5), np.ones(2))  # ten rows, two of which each is wrong on
     for alpha in (0.1, 0.2, 0.5):
         assert min(cvar(row, alpha) for row in losses) == pytest.approx(min(1.0, 0.2 / alpha))

@@ -7,8 +7,8 @@ import pytest
 from conftest import make, noisy
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.game import Game, Response, Units, play
-from tailboost.rules.hedge import Hedge, theory_eta
+from tailboost.boosting.game import Game, Response, Units, play
+from tailboost.boosting.players.hedge import Hedge, theory_eta
 from tailboost.solvers import cvar
 
 ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)
@@ -30,9 +30,9 @@ def opponent(kind, rng, n):
     if kind == "fixed":  # the same row is wrong for ever: the regret grows until the weight is all there
         loss = (np.arange(n) == rng.integers(n)).astype(float)
         return lambda u: loss
-    if kind == "spiteful":  # hits what the player leaves alone: the worst case for a follower
+    if kind == "spiteful":  # hits rows without weight: the worst case for a follower
         return lambda u: (u <= np.median(u)).astype(float)
-    # "alternating": what was lost is won next time
+    # "alternating": each loss is followed by a win
     turn = iter(range(10**9))
     return lambda u: (np.arange(n) % 2 == next(turn) % 2).astype(float)
 
@@ -86,7 +86,7 @@ def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
     """The second bound with log n in place of log(1/min p) is false, and our constant is why ours is true."""
     p = np.array([1e-6, 1 - 1e-6])
     rounds, eta = 4, 0.5
-    loss = np.array([1.0, 0.0])  # always wrong on the row that hardly weighs anything
+    loss = np.array([1.0, 0.0])  # always wrong on the row with almost no weight
     game = Game.new(Hedge(eta), Units.samples(p))
     play(game, lambda turn: Response(None, loss, np.zeros(0, dtype=np.intp)), rounds, entropy=0)
     V, mean = game.trace.weighted_loss.mean(), game.state.cumulative / rounds
@@ -132,7 +132,7 @@ def test_ten_thousand_rounds_stay_finite(eta):
     rng = np.random.default_rng(0)
     rule = Hedge(eta)
     state = rule.start(Units.samples(10 ** rng.uniform(-12, 0, 50)))
-    always = np.arange(50) % 5 == 0  # e^(η 10⁴) overflows unless it is kept as a logarithm
+    always = np.arange(50) % 5 == 0  # e^(η 10⁴) overflows unless stored as a logarithm
     for _ in range(10_000):
         state = rule.update(state, always | (rng.random(50) < 0.1))
     w = rule.weights(state)
@@ -167,7 +167,7 @@ def test_bounds_of_real_fits(name, eta, weighted):
 
 
 def test_reported_numbers_are_the_losses_of_the_members():
-    """What the bounds call achieved is recomputed here from the members' own answers."""
+    """The achieved value of the bounds is recomputed from the answers of the hypotheses."""
     X, y = noisy(5, n=70)
     weight = np.random.default_rng(5).integers(1, 4, 70).astype(float)
     clf = make("averageboost", DecisionTreeClassifier(max_depth=2), n_estimators=6, eta=0.5, random_state=0)
@@ -193,6 +193,6 @@ def test_average_on_training_rows_keeps_the_theory_promise(weighted):
     )
     clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
     n = 60
-    loss = 1 - clf.predict_shares(X)[np.arange(60), y]
+    loss = 1 - clf.predict_distribution(X)[np.arange(60), y]
     g = clf.trace_.weighted_loss.max()
     assert loss.max() <= g + math.sqrt(math.log(n) / (2 * 15)) + 1e-9

@@ -13,7 +13,7 @@ FAMILIES = ("normal", "heavy", "ties", "one atom", "nearly equal", "outlier")
 
 
 def instance(seed):
-    """(losses, base, radius); losses lie within [0, 1], where the generic solver's own errors are small."""
+    """(losses, base, radius); losses lie within [0, 1], so the generic solver has small errors."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([2, 3, 10, 40]))
     family = FAMILIES[seed % len(FAMILIES)]
@@ -34,7 +34,7 @@ def instance(seed):
 
 
 def convex_solver_value(losses, p, radius, uncertainty):
-    """Optimum by HiGHS (CVaR) or Clarabel; None where the solver doubts its own answer."""
+    """Optimum by HiGHS (CVaR) or Clarabel; None if the solver reports doubts."""
     if uncertainty == "cvar":
         cap = p * np.exp(radius)
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

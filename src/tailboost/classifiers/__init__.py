@@ -3,9 +3,7 @@
 Comments and docstrings name papers as docs/references.md does.
 """
 
-from tailboost._method import Method
-from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers.curve import Curve
+from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -19,7 +17,7 @@ from tailboost.classifiers.plan import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
     LimitBelowNoiseWarning,
-    SmallUnitsWarning,
+    SmallSubgroupsWarning,
     UselessRuleWarning,
 )
 from tailboost.classifiers.variance import (
@@ -29,7 +27,9 @@ from tailboost.classifiers.variance import (
     VadaBoostClassifier,
     VarianceBoostClassifier,
 )
-from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
+from tailboost.core.method import Method
+from tailboost.guarantees.leakage import LeakageError, ResubstitutionWarning
+from tailboost.selection.curve import Curve
 
 __all__ = [
     "AdaBoostClassifier",
@@ -43,19 +43,19 @@ __all__ = [
     "EBBoostClassifier",
     "FitInterruptedWarning",
     "LPBoostClassifier",
+    "LeakageError",
     "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",
-    "SeenRowsError",
-    "SmallUnitsWarning",
+    "SmallSubgroupsWarning",
     "SoftMarginBoostClassifier",
     "UselessRuleWarning",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
 ]
 
-#: Entries of `tailboost.registry`.
+#: Entries of `tailboost.app.registry`.
 METHODS = (
     Method.of(
         AdaLPBoostClassifier,

@@ -10,25 +10,26 @@ from typing import Any, ClassVar, Self, cast
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost.classifiers._base import with_callbacks
+from tailboost.boosting.cross_fitting import CrossFitted, Scheme
+from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
+from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
+from tailboost.boosting.players.hedge import Hedge, eta_for
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import with_callbacks
+from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
-from tailboost.combiners import CVaR, Mixture, WorstRow
-from tailboost.data import Problem
-from tailboost.game import Player, Response, Stop, StopKind, Turn, Units
-from tailboost.learners.protocols import Averaging
-from tailboost.rules.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
-from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.guarantee import (
+from tailboost.guarantees.fit_summary import (
     Bounds,
     entropic_bounds,
     hedge_game_bounds,
     mixed_by_program,
     totally_corrective_bounds,
 )
-from tailboost.validation import CrossFitted, Scheme
+from tailboost.learners.protocols import AveragingLearner
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.loss_objective import CVaR, WorstRow
 
 # Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
 FIVE_FOLDS_UP_TO = 1_000
@@ -119,7 +120,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.
@@ -258,7 +259,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         """Return the answer of a round in which the models of all rounds predict together."""
         combiner = cast("Mixture", plan.combiner)
         may_end = turn.t > 1 and self.n_iter_no_change is not None
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
             # Where there is much noise, the weights are on rows that nobody can tell.
             scheme = scheme.round(turn.u, turn.seed)
             for rows, known in scheme.looks():
@@ -288,9 +289,9 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α. Therefore one fit serves every α:
     `reweight` and `alpha_path` train nothing. The bound is about the randomised classifier with the label
-    distribution `predict_shares`, not about `predict`. Its CVaR is at most ``V + log(1/α)/(ηT) + η/8``, where
-    V is the mean weighted loss of the rounds. The bound holds if λ is selected on the losses that drive the
-    weight player; `summary_` prints it in this case.
+    distribution `predict_distribution`, not about `predict`. Its CVaR is at most ``V + log(1/α)/(ηT) + η/8``,
+    where V is the mean weighted loss of the rounds. The bound holds if λ is selected on the losses that drive
+    the weight player; `summary_` prints it in this case.
 
     **Hypotheses.** With cross-fitting, more than two classes and the default learner, the hypothesis of a
     round predicts by the mean probability of all models so far. The second, third, … (up to the eighth) most
@@ -368,7 +369,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.
@@ -443,7 +444,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
 
     The weights maximise ``min_s ⟨w, ℓ^s⟩`` subject to ``w_i ≤ p_i/α``; among the maximisers, they are the
     closest to ``p``. No rate of convergence is known. The bound is about the randomised classifier with the
-    label distribution `predict_shares`, not about `predict`. The hypotheses depend on α: `reweight` for
+    label distribution `predict_distribution`, not about `predict`. The hypotheses depend on α: `reweight` for
     another α keeps the hypotheses trained for this one. See `AdaLPBoostClassifier` for the choice of α.
 
     Parameters
@@ -510,7 +511,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.
@@ -583,7 +584,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     The training CVaR_α is at most g + δ after ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` rounds with
     ``β = max{(2/δ) log(1/α), 1/2}``, where g is the largest weighted loss of a round. `summary_` reports
     whether T and β are large enough. The bound is about the randomised classifier with the label distribution
-    `predict_shares`.
+    `predict_distribution`.
 
     Parameters
     ----------
@@ -658,7 +659,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.
@@ -782,7 +783,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailboost._docs import describing, texts_of
+from tailboost.core.docs import describing, texts_of
 
 _PARAMETERS = """
 estimator : classifier or str, optional
@@ -22,7 +22,7 @@ validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     up to 50,000 distinct rows or where a held-out fifth would have fewer than 20 rows of a class in a group,
     and 0.2 beyond.
 
-min_unit_rows : int, default=10
+min_subgroup_rows : int, default=10
     Groups and cells with fewer different rows (by effective size: the scale of weights has no part in it)
     do not steer the fit by themselves: the small ones of a class (for cells) or of a column (for groups) are
     pooled, and where they are still too few the smallest of the others joins them. Classes are never pooled.
@@ -128,12 +128,12 @@ gap_ : float
 objective_ : Objective
     What λ minimises; for a vote or an even mixture, what it is judged by.
 
-summary_ : Guarantee
+summary_ : Summary
     The promised and observed bounds and the achieved objective; ``print`` shows them.
 
 unit_pools_ : ndarray of shape (m,)
     Number of the steering unit, the column of ``trace_.weights``, of each unit of the game: small ones share
-    one (see ``min_unit_rows``).
+    one (see ``min_subgroup_rows``).
 
 unit_intervals_ : ndarray of shape (m, 2)
     95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson intervals
@@ -163,7 +163,7 @@ estimator_weights_ : ndarray
 log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
-summary_ : AdditiveGuarantee
+summary_ : AdditiveSummary
     The errors of ``predict`` on held-out rows where there are any, else on the training rows, and what the
     cost bounds; ``print`` shows them.
 

@@ -10,18 +10,18 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost._warn import warn_user
-from tailboost.classifiers._additive import AdditiveClassifier
+from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.game import Units
+from tailboost.boosting.players.additive_player import AdditiveState
+from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
+from tailboost.boosting.training_set import Problem, take
+from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.data import Problem, take
-from tailboost.game import Units
-from tailboost.robustness import dro_radius
-from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
+from tailboost.guarantees.robustness import dro_radius
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
-from tailboost.statements.additive_guarantee import ON_TRAINING, Cost, margin_bound
-from tailboost.validation import Scheme
 
 
 class DROBoostClassifier(AdditiveClassifier):
@@ -119,7 +119,7 @@ class DROBoostClassifier(AdditiveClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_

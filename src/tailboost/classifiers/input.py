@@ -15,7 +15,10 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost._checks import (
+from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows, lots, take
+from tailboost.classifiers.columns import learn_columns, read_columns
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import (
     as_pandas,
     check_row_shape,
     check_weights,
@@ -24,14 +27,11 @@ from tailboost._checks import (
     refuse_frame,
     refuse_missing,
 )
-from tailboost._rows import hash_rows
-from tailboost._sparse import summed
-from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Ints
-from tailboost._units import telling_features
-from tailboost._warn import warn_user
-from tailboost.classifiers._columns import learn_columns, read_columns
-from tailboost.data import GroupNames, Problem, RowOrigin, Rows, lots, take
+from tailboost.core.fingerprints import hash_rows
+from tailboost.core.sparse import summed
+from tailboost.core.subgroups import telling_features
+from tailboost.core.torch_data import unpack
+from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.

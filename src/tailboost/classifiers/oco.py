@@ -7,19 +7,20 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost._warn import warn_user
-from tailboost.classifiers._base import with_callbacks
+from tailboost.boosting.cross_fitting import Demand, Scheme
+from tailboost.boosting.game import StopKind, Stopping, Units
+from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import with_callbacks
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.mixture import MixtureClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
-from tailboost.combiners import Mixture, WorstRow
-from tailboost.data import Problem
-from tailboost.game import StopKind, Stopping, Units
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
-from tailboost.statements.guarantee import Bounds, hedge_game_bounds
-from tailboost.validation import Demand, Scheme
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.loss_objective import WorstRow
 
 # γ for "auto": an edge that one shallow tree reaches on most tables.
 GAMMA = 0.1
@@ -69,7 +70,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
-        1/T for each voter. `predict_shares` returns the fraction of votes for each label.
+        1/T for each voter. `predict_distribution` returns the fraction of votes for each label.
     n_iter_ : int
         Number of rounds played.
     trace_ : Trace
@@ -84,7 +85,7 @@ class OCOBoostClassifier(MixtureClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    summary_ : Guarantee
+    summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
         Number of columns in `fit`, and their names if all are text.

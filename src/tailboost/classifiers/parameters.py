@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tailboost._near import did_you_mean
+from tailboost.core.spelling import did_you_mean
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
@@ -33,7 +33,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "until_met": ["boolean"],
     "randomized": ["boolean"],
     "error_budget": [Interval(Real, 0, 1, closed="both"), None],
-    "min_unit_rows": [_COUNT],
+    "min_subgroup_rows": [_COUNT],
     "shrinkage": [Interval(Real, 0, None, closed="left")],
     "radius": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "confidence": [_SHARE],

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tailboost.combiners import Combiner
-from tailboost.game import Player, Stopping, Units
-from tailboost.validation import Demand
+from tailboost.boosting.cross_fitting import Demand
+from tailboost.boosting.game import Player, Stopping, Units
+from tailboost.selection.combiners import Combiner
 
 
 class BoundNotMetWarning(UserWarning):
     """A target or condition was missed or could not be measured; the message names the class or round."""
 
 
-class SmallUnitsWarning(UserWarning):
+class SmallSubgroupsWarning(UserWarning):
     """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
 
 

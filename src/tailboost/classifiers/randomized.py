@@ -12,11 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number, n_rows_of
-from tailboost._typing import Floats, Ints
-from tailboost.combiners import Ledger
-from tailboost.combiners.ensemble import answers_by, draw
-from tailboost.data import take
+from tailboost.boosting.candidate_losses import CandidateLosses
+from tailboost.boosting.ensemble import answers_by, draw
+from tailboost.boosting.training_set import take
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import check_number, n_rows_of
 from tailboost.solvers import mixture_path
 
 
@@ -39,7 +39,7 @@ class RandomizedClassifier(ClassifierMixin):
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x), shape (n, K)."""
 
-    def predict_shares(self, X: Any) -> Floats:
+    def predict_distribution(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
 
         This is **not** P(y | x), which `predict_proba` estimates: it says how often each label would be
@@ -95,7 +95,7 @@ class RandomizedClassifier(ClassifierMixin):
         return self.classes_[shares.argmax(axis=1)]
 
     def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_shares``: for study, never for decisions about people.
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class RandomizedClassifier(ClassifierMixin):
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger: Ledger = self.combiner_.pool.ledger
+        ledger: CandidateLosses = self.combiner_.pool.ledger
         return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
 
     def _drawn(self, members: Any, n: int) -> Ints:

@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints
-from tailboost._units import unit_name
-from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning
-from tailboost.combiners import SubgroupMixture
-from tailboost.combiners.subgroups import least_largest
-from tailboost.data import Problem
-from tailboost.game import DECIMALS, TargetUnits, doubt
-from tailboost.statements.guarantee import Bound
-from tailboost.targets import MAX_ERRORS, Pools
-from tailboost.thresholds import RateLine, RateTable
-from tailboost.validation import Scheme, ask
+from tailboost.boosting.cross_fitting import Scheme, ask
+from tailboost.boosting.game import DECIMALS, TargetSubgroups, doubt
+from tailboost.boosting.targets import MAX_ERRORS, Pools
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.subgroups import unit_name
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.fit_summary import Bound
+from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
 
 # The most classes that a warning names.
 NAMED = 5
@@ -30,7 +29,7 @@ MOST_COUNTED = 20
 
 def target_units(
     problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
-) -> TargetUnits:
+) -> TargetSubgroups:
     """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
     judged = scheme.judged
     assert problem.groups is not None
@@ -38,7 +37,7 @@ def target_units(
     index = pools.index(judged.groups)
     size = judged.sizes(index, pools.count)
     measured = size > 0
-    units = TargetUnits.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
+    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
@@ -51,7 +50,7 @@ def target_units(
     )
 
 
-def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: float) -> TargetUnits:
+def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand: float) -> TargetSubgroups:
     """Allow the smallest error for which a stage of the balanced model meets the weak-learning condition."""
     curve = []
 
@@ -94,7 +93,7 @@ def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least
         return
     words = ", ".join(f"{unit_name(units[u])} ({size[u]:.3g})" for u in small[:MOST_COUNTED])
     more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
-    warn_user(f"{kind} {words}{more}: fewer than {few} different rows; {rule}", SmallUnitsWarning)
+    warn_user(f"{kind} {words}{more}: fewer than {few} different rows; {rule}", SmallSubgroupsWarning)
 
 
 def warn_of_missed(
@@ -135,7 +134,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     return f"no {who} keeps all limits there: the least {what} is {least:.3g}, not {combiner.worst_limit:.3g}"
 
 
-def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tuple[Bound, ...]:
+def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -> tuple[Bound, ...]:
     """Say in the notes of bounds what the loss is that they speak of, where it is not the error itself."""
     note = ""
     if targets.indicator:

@@ -9,19 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._typing import Floats
-from tailboost._warn import warn_user
-from tailboost.classifiers._additive import AdditiveClassifier
+from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.ensemble import AdditiveEnsemble
+from tailboost.boosting.game import Units
+from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
+from tailboost.boosting.soft_margin import SoftMargin
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.combiners import AdditiveEnsemble, SoftMargin
-from tailboost.data import Problem
-from tailboost.game import Units
+from tailboost.core.array_types import Floats
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
-from tailboost.rules.additive import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
 from tailboost.solvers.soft_margin import check_price
-from tailboost.statements.additive_guarantee import Cost, margin_bound
-from tailboost.validation import Scheme
 
 # Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
 # α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
@@ -101,7 +102,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -334,7 +335,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -458,7 +459,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -580,7 +581,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -722,7 +723,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    summary_ : AdditiveGuarantee
+    summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
     n_features_in_, feature_names_in_

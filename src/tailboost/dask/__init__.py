@@ -8,13 +8,13 @@ except ImportError as error:
     raise ImportError(f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'") from error
 
 from tailboost.dask import metrics
-from tailboost.dask._certify import calibrate, certify
-from tailboost.dask._mixture import RobustMixtureClassifier
-from tailboost.dask._table import ClusterTable, read_parquet
+from tailboost.dask.certify import calibrate, certify
+from tailboost.dask.parquet import ClusterTable, read_parquet
+from tailboost.dask.robust_mixture import DaskRobustMixtureClassifier
 
 __all__ = [
     "ClusterTable",
-    "RobustMixtureClassifier",
+    "DaskRobustMixtureClassifier",
     "calibrate",
     "certify",
     "metrics",

@@ -7,7 +7,7 @@ travel, not rows. Probabilities should take few different values, as the shares 
 from __future__ import annotations
 
 from tailboost import metrics
-from tailboost.dask._counting import counting
+from tailboost.dask.counting import counting
 
 __all__ = [
     "class_errors",

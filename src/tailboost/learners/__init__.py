@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._stumps import StumpClassifier
+from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.stumps import StumpClassifier
 
 __all__ = ["HistBoostClassifier", "HistTreeClassifier", "StumpClassifier"]

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 
 #: Advice on models that are already fitted, for messages.
 FOR_FITTED = (

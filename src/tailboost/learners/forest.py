@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._typing import Floats, Hashes, Ints, Mask
-from tailboost.learners._threads import count_threads, predict_in_blocks, sklearn_threads
+from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.learners.table import BinnedReader, OpenTable, Table, TableClassifier, cuts
+from tailboost.learners.threads import count_threads, predict_in_blocks, sklearn_threads
 
 N_TREES = 100
 # "auto" takes so many trees that they see about this many rows together, within these limits: where rows are

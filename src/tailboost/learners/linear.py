@@ -10,8 +10,8 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._blas import one_blas_thread
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.blas import one_blas_thread
 from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
 from tailboost.learners.table import OpenTable, Table, TableClassifier

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.protocols import PreparedProba
 
 # Least probability, as where thresholds are chosen.

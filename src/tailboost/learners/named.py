@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from tailboost._near import did_you_mean
-from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._stumps import StumpClassifier
+from tailboost.core.spelling import did_you_mean
+from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.stumps import StumpClassifier
 
 try:
     from xgboost import XGBClassifier

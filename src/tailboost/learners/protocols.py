@@ -11,9 +11,10 @@ protocol          who has it                                        what it is f
 `Session`         what `open_session` returns                       fit and predict on the opened rows
 `Growing`         a session                                         stop a fit when it is good enough
 `Partitioned`     a session                                         share work among the fits of a cross-fit
-`Averaging`       a session                                         keep the models of a cross-fit as a member
+`AveragingLearner`       a session                                         keep the models of a cross-fit as
+a member
 `Accumulating`    a session                                         let models of all rounds answer together
-`Member`          what a session's `fit` returns                    predict class numbers
+`BaseModel`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members
 `PreparedProba`   a prepared member                                 the same for probabilities
 ================  ================================================  ======================================
@@ -27,7 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 
 
 class Session(Protocol):
@@ -42,7 +43,7 @@ class Session(Protocol):
     concurrent: bool
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a `Member` fitted on the rows (all without ``rows``) with these weights, shape (n,)."""
+        """Return a `BaseModel` fitted on the rows (all without ``rows``) with these weights, shape (n,)."""
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
         """Return the class numbers that a member of this session predicts for the opened rows."""
@@ -74,11 +75,11 @@ class Partitioned(Protocol):
 
 
 @runtime_checkable
-class Averaging(Protocol):
+class AveragingLearner(Protocol):
     """A session whose models of the parts of a cross-fit err less together than one fitted to all rows."""
 
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
-        """Return a `Member` that answers by the mean of models; None where a fit to all rows is better.
+        """Return a `BaseModel` that answers by the mean of models; None where a fit to all rows is better.
 
         Model j is what ``fit`` returned for ``rows[j]``, masks of shape (n,): together all rows, none of them
         in all.
@@ -86,7 +87,7 @@ class Averaging(Protocol):
 
 
 @runtime_checkable
-class Accumulating(Averaging, Protocol):
+class Accumulating(AveragingLearner, Protocol):
     """A session whose models know class probabilities, so that those of several rounds answer together.
 
     Then one model of all rows answers for a round, and ``mean`` returns a `Ranked` member, of one model too.
@@ -116,7 +117,7 @@ class TableLearner(Protocol):
         """Open an `OpenTable` of n rows, with their class numbers and sample weights, shape (n,) each."""
 
 
-class Member(Protocol):
+class BaseModel(Protocol):
     """A fitted hypothesis. Predictions must not change it, so that threads can share it."""
 
     def predict(self, X: Any) -> Ints:

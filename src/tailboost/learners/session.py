@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
-from tailboost._typing import Floats, Ints
+from tailboost.core.array_types import Floats, Ints
 from tailboost.learners.foreign import RegressorSession, SklearnSession, constant, is_constant, set_seeds
 from tailboost.learners.protocols import Learner, Session
 

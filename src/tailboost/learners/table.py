@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import hash_rows
-from tailboost._sparse import summed
-from tailboost._typing import Floats, Hashes, Ints
-from tailboost.datasets.schema import text
+from tailboost.core.array_types import Floats, Hashes, Ints
+from tailboost.core.fingerprints import hash_rows
+from tailboost.core.schema import text
+from tailboost.core.sparse import summed
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 

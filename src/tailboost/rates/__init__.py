@@ -4,10 +4,10 @@ A rate is a mean over rows that depends on the answers alone: it is stated once 
 reported or certified. Rates are values: they compare equal, are hashed, pickled and written as text.
 """
 
-from tailboost.rates._grammar import checked_limits as checked_limits
-from tailboost.rates._grammar import from_dict, parse, to_dict
-from tailboost.rates._kinds import wrong
-from tailboost.rates._make import (
+from tailboost.rates.grammar import checked_limits as checked_limits
+from tailboost.rates.grammar import from_dict, parse, to_dict
+from tailboost.rates.kinds import wrong
+from tailboost.rates.make import (
     answered_error,
     cost,
     deferred,
@@ -20,22 +20,22 @@ from tailboost.rates._make import (
     ratio,
     selected,
 )
-from tailboost.rates._measure import Answered as Answered
-from tailboost.rates._measure import measure
-from tailboost.rates._objective import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates._objective import Largest, Spread
-from tailboost.rates._objective import Objective as Objective
-from tailboost.rates._rate import ABOVE as ABOVE
-from tailboost.rates._rate import AT_MOST as AT_MOST
-from tailboost.rates._rate import BELOW as BELOW
-from tailboost.rates._rate import GAP as GAP
-from tailboost.rates._rate import RATIO as RATIO
-from tailboost.rates._rate import ROUNDING as ROUNDING
-from tailboost.rates._rate import Expression as Expression
-from tailboost.rates._rate import Limit, Rate, Sample
-from tailboost.rates._rate import Row as Row
-from tailboost.rates._rate import Terms as Terms
-from tailboost.rates._rate import as_expression as as_expression
+from tailboost.rates.measure import Answered as Answered
+from tailboost.rates.measure import measure
+from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.rates.objective import Largest, Spread
+from tailboost.rates.objective import Objective as Objective
+from tailboost.rates.rate import ABOVE as ABOVE
+from tailboost.rates.rate import AT_MOST as AT_MOST
+from tailboost.rates.rate import BELOW as BELOW
+from tailboost.rates.rate import GAP as GAP
+from tailboost.rates.rate import RATIO as RATIO
+from tailboost.rates.rate import ROUNDING as ROUNDING
+from tailboost.rates.rate import Expression as Expression
+from tailboost.rates.rate import Limit, Rate, Sample
+from tailboost.rates.rate import RateRow as RateRow
+from tailboost.rates.rate import Terms as Terms
+from tailboost.rates.rate import as_expression as as_expression
 from tailboost.rates.strata import Strata
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._near import did_you_mean, meant
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.spelling import did_you_mean, meant
 
 # What `by` may be beside names of columns of `groups`.
 EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"

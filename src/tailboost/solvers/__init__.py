@@ -10,13 +10,13 @@ from tailboost.solvers.mixture import (
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
-from tailboost.solvers.tradeoff import Curve, WithinSolution, least_worst_within, worst_mean_curve
+from tailboost.solvers.tradeoff import MixtureCurve, WithinSolution, least_worst_within, worst_mean_curve
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [
     "BitLosses",
-    "Curve",
     "EntropicSolution",
+    "MixtureCurve",
     "MixtureSolution",
     "SoftMarginSolution",
     "SolverError",

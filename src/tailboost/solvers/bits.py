@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._numbers import base_measure, finite
-from tailboost._typing import Bytes, Floats, Ints, Mask
+from tailboost.core.array_types import Bytes, Floats, Ints, Mask
+from tailboost.core.numeric import base_measure, finite
 from tailboost.solvers.words import distinct_words
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost._typing import Floats, Mask
+from tailboost.core.array_types import Floats, Mask
 from tailboost.solvers.linear_program import lexicographic_vertex
 from tailboost.solvers.regularized import Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import check_number
-from tailboost._typing import Floats
+from tailboost.core.array_types import Floats
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import check_number
 from tailboost.solvers.bits import Losses, starting_mixture
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.regularized import Entropic, divergence, newton

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
-from tailboost._typing import Floats, Mask
+from tailboost.core.array_types import Floats, Mask
 from tailboost.solvers.bits import PackedLosses
 
 MAX_ITER = 150

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array
 
-from tailboost._typing import Floats
+from tailboost.core.array_types import Floats
 
 TOLERANCE = 1e-10
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import check_alpha
-from tailboost._typing import Floats
+from tailboost.core.array_types import Floats
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point

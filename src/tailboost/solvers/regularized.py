@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.solvers.bits import CACHED, SINGLE, PackedLosses
 from tailboost.solvers.tails import tail, tail_boundary
 

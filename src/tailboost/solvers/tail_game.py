@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._numbers import base_measure, check_alpha
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.numeric import base_measure, check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
 from tailboost.solvers.tails import tail
 from tailboost.solvers.words import sums

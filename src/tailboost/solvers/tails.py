@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._numbers import base_measure, check_alpha, loss_vector
-from tailboost._typing import Floats
+from tailboost.core.array_types import Floats
+from tailboost.core.numeric import base_measure, check_alpha, loss_vector
 
 #: Number of bins of the histogram that brackets the boundary of a tail.
 BINS = 16384

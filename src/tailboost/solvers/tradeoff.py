@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import base_measure, check_alpha
-from tailboost._typing import Floats, Ints
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import base_measure, check_alpha
 from tailboost.solvers.bits import BitLosses, Losses, ShiftedLosses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError
@@ -29,7 +29,7 @@ GAP = 1e-7
 
 
 @dataclass(frozen=True)
-class Curve:
+class MixtureCurve:
     """Breakpoints of the trade-off, from the smallest mean loss to the smallest CVaR.
 
     Attributes
@@ -168,7 +168,7 @@ def worst_mean_curve(
     *,
     tolerance: float = 1e-9,
     max_points: int = 1000,
-) -> Curve:
+) -> MixtureCurve:
     """Trace the smallest CVaR of a mixture as a function of the limit on its mean loss.
 
     Parameters
@@ -188,7 +188,7 @@ def worst_mean_curve(
 
     Returns
     -------
-    Curve
+    MixtureCurve
 
     Raises
     ------
@@ -300,7 +300,7 @@ def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list
     return chain, max(gap, *slack)
 
 
-def _corners(chain: list[_CurvePoint], gap: float) -> Curve:
+def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
     """Return the curve through the undominated points at which its slope changes."""
     corners: list[_CurvePoint] = []
     for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
@@ -315,7 +315,7 @@ def _corners(chain: list[_CurvePoint], gap: float) -> Curve:
                 break
             corners.pop()
         corners.append(point)
-    return Curve(
+    return MixtureCurve(
         np.array([p.mean for p in corners]),
         np.array([p.worst for p in corners]),
         np.array([p.mixture for p in corners]),

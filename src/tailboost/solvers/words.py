@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._typing import Bytes, Floats, Ints
+from tailboost.core.array_types import Bytes, Floats, Ints
 
 #: Bits of a sort key, which holds a word and the number of its unit.
 KEY = 64

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.solvers.bits import DenseLosses, PackedLosses
 from tailboost.solvers.canonical import least_mixture, vertex
 from tailboost.solvers.interior_point import interior_point

@@ -19,9 +19,9 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from tailboost._blas import one_blas_thread
-from tailboost._numbers import base_measure, check_number, loss_vector
-from tailboost._typing import Floats
+from tailboost.core.array_types import Floats
+from tailboost.core.blas import one_blas_thread
+from tailboost.core.numeric import base_measure, check_number, loss_vector
 from tailboost.solvers.regularized import Entropic
 from tailboost.solvers.tail_game import GAP, SolverError
 from tailboost.solvers.tails import tail

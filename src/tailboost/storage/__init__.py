@@ -1,6 +1,6 @@
 """Model files: plain data that runs no code, every shared part once, and a check of the answers."""
 
-from tailboost.storage._models import (
+from tailboost.storage.models import (
     MAX_BYTES,
     ModelVersionWarning,
     check_model_path,

@@ -1,0 +1,1 @@
+"""Command line, reports, plots, data sets and baselines."""

@@ -1,0 +1,16 @@
+"""The command line: ``tailboost demo | compare | fit | predict | evaluate | inspect | decide | …``.
+
+Exit codes: 0 done; 2 bad input, with one line that names the file, column, row or option; 130 stopped by
+Ctrl-C; 1 anything else.
+"""
+
+from importlib.util import find_spec
+
+# What the commands need: better missed now than after the fits.
+for _name in ("typer", "rich", "pandas", "jinja2"):
+    if find_spec(_name) is None:
+        raise SystemExit(f'The command line of tailboost needs {_name}: pip install "tailboost[app]"')
+
+from tailboost.app.cli.app import app, main  # noqa: E402
+
+__all__ = ["app", "main"]

@@ -1,0 +1,187 @@
+"""The tables that come with the package, as scikit-learn's loaders give theirs, with their groups."""
+
+from __future__ import annotations
+
+import io
+import lzma
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from tailboost.core.table_files import import_pandas
+
+_SEX = {1: "male", 2: "female"}
+_AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
+_EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
+_GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
+
+
+def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
+    """Return the columns' names and the cells of a table that comes with the package, and its description."""
+    folder = files("tailboost.app.datasets") / "data"
+    text = lzma.decompress((folder / f"{name}.csv.xz").read_bytes()).decode("ascii")
+    header, rows = text.split("\n", 1)
+    cells: NDArray[Any] = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype)
+    return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
+
+
+def _as_asked(bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool) -> Any:
+    """Return a bunch of arrays, as frames where they are wanted, or its data and target alone."""
+    if as_frame:
+        pandas = import_pandas(f"{loader}(as_frame=True) (as_frame=False does not)")
+        bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
+        bunch.target = pandas.Series(bunch.target, name=target_name)
+        bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
+    return (bunch.data, bunch.target) if return_X_y else bunch
+
+
+def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
+    """Load the credit default clients that come with the package (binary classification).
+
+    30,000 credit card clients of a bank in Taiwan in 2005; the task is to predict who defaults on next
+    month's payment. These are the data of the real experiment of [2]_. Nothing is fetched.
+
+    ================   ==================================
+    rows               30,000
+    features           23, integers, none missing
+    classes            2: 23,364 paid (0), 6,636 defaulted (1)
+    groups             sex, age_band, education
+    ================   ==================================
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=True
+        Give a pandas DataFrame and Series (needs pandas). With False: NumPy arrays, pandas is not imported.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        data : DataFrame or int64 ndarray of shape (30000, 23)
+            Credit limit in New Taiwan dollars (LIMIT_BAL); SEX (1 male, 2 female), EDUCATION (1 graduate
+            school, 2 university, 3 high school, 0 and 4 to 6 other or unknown), MARRIAGE (1 married, 2
+            single, 0 and 3 other); AGE in years; months of delay (PAY_0, PAY_2 to PAY_6; -2 to 0 is in time);
+            bills (BILL_AMT1 to BILL_AMT6) and payments (PAY_AMT1 to PAY_AMT6) in New Taiwan dollars, newest
+            first.
+        target : Series or int64 ndarray of shape (30000,)
+            1 = defaulted, 0 = paid.
+        groups : DataFrame of categories, or dict of str arrays of shape (30000,)
+            ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over), ``education``
+            (graduate school, university, high school, other). The columns they are made from stay among the
+            features.
+        feature_names, target_names, DESCR
+            Names of columns and classes, and a description.
+
+    Raises
+    ------
+    ImportError
+        ``as_frame=True`` without pandas.
+
+    Notes
+    -----
+    UCI Machine Learning Repository, data set 350, licence CC BY 4.0 [1]_.
+
+    References
+    ----------
+    .. [1] I-C. Yeh and C. Lien, "The comparisons of data mining techniques for the predictive accuracy of
+       probability of default of credit card clients", Expert Systems with Applications 36 (2009) 2473-2480.
+    .. [2] J. Blanchet et al., "A Distributionally Robust Boosting Algorithm", WSC 2019.
+
+    Examples
+    --------
+    >>> from tailboost.datasets import load_credit_default
+    >>> X, y = load_credit_default(return_X_y=True, as_frame=False)
+    >>> X.shape, int(y.sum())
+    ((30000, 23), 6636)
+    """
+    names, table, descr = _bundled("credit_default", np.int64)
+    X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
+    column = dict(zip(names, table.T, strict=True))
+    bunch = Bunch(
+        data=X,
+        target=y,
+        groups={
+            "sex": np.array([_SEX[code] for code in column["SEX"].tolist()]),
+            "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], column["AGE"], side="right")],
+            "education": np.array([_EDUCATION.get(code, "other") for code in column["EDUCATION"].tolist()]),
+        },
+        feature_names=names[:-1],
+        target_names=np.array(["paid", "defaulted"]),
+        DESCR=descr,
+    )
+    return _as_asked(bunch, "load_credit_default", names[-1], return_X_y, as_frame)
+
+
+def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
+    """Load the wine grades that come with the package (five classes).
+
+    6,497 Portuguese wines; the task is to predict the tasters' grade from eleven physicochemical measurements
+    and the colour. The few wines graded 3 or 9 count with those of 4 and 8. Nothing is fetched.
+
+    ================   ==================================
+    rows               6,497
+    features           12, numbers, none missing
+    classes            5: 246 (grade 3 or 4), 2,138 (5), 2,836 (6), 1,079 (7), 198 (8 or 9)
+    groups             colour
+    ================   ==================================
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=True
+        Give a pandas DataFrame and Series (needs pandas). With False: NumPy arrays, pandas is not imported.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        data : DataFrame or float64 ndarray of shape (6497, 12)
+            The measurements (acidity, sugar, chlorides, sulphur dioxide, density, pH, sulphates, alcohol in
+            per cent), then ``red``, 1 for a red wine and 0 for a white one.
+        target : Series or int64 ndarray of shape (6497,)
+            0 to 4, the place of the grade in ``target_names``.
+        groups : DataFrame of categories, or dict of str arrays of shape (6497,)
+            ``colour`` (red, white).
+        feature_names, target_names, DESCR
+            Names of columns and classes, and a description.
+
+    Raises
+    ------
+    ImportError
+        ``as_frame=True`` without pandas.
+
+    Notes
+    -----
+    UCI Machine Learning Repository, data set 186, licence CC BY 4.0 [1]_. 1,177 rows repeat an earlier one:
+    a random split has some wines on both sides.
+
+    References
+    ----------
+    .. [1] P. Cortez et al., "Modeling wine preferences by data mining from physicochemical properties",
+       Decision Support Systems 47 (2009) 547-553.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.datasets import load_wine_quality
+    >>> X, y = load_wine_quality(return_X_y=True, as_frame=False)
+    >>> X.shape, np.bincount(y).tolist()
+    ((6497, 12), [246, 2138, 2836, 1079, 198])
+    """
+    names, cells, descr = _bundled("wine_quality", np.str_)
+    red = cells[:, names.index("colour")] == "red"
+    measured = [j for j, name in enumerate(names) if name not in ("colour", "quality")]
+    quality = cells[:, names.index("quality")].astype(np.int64)
+    bunch = Bunch(
+        data=np.column_stack([cells[:, measured].astype(np.float64), red]),
+        target=quality.clip(4, 8) - 4,
+        groups={"colour": np.where(red, "red", "white")},
+        feature_names=[*(names[j] for j in measured), "red"],
+        target_names=np.array(_GRADES),
+        DESCR=descr,
+    )
+    return _as_asked(bunch, "load_wine_quality", "quality", return_X_y, as_frame)

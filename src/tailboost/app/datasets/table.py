@@ -1,0 +1,283 @@
+"""Load a CSV or Parquet file as features, target and groups, or say in one sentence what is wrong."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from tailboost.core.schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
+from tailboost.core.spelling import did_you_mean
+from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
+
+_MAX_GROUPS = 100
+# Longer than any date: what follows a time of day may be anything, and on long text the search for an end of
+# it that fits would take time with the square of the length.
+DATE_LENGTH = 64
+DATE = re.compile(
+    r"\s*("
+    r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
+    r"|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"  # 31.01.2024, 1/31/24
+    r"|\d{1,2}[-\s][A-Za-z]{3,9}\.?[-\s,]+\d{2,4}"  # 31 Jan 2024
+    r"|[A-Za-z]{3,9}\.?\s\d{1,2},?\s\d{4}"  # January 31, 2024
+    r")([T\s]+\d{1,2}:\d{2}.*)?\s*"
+)
+
+
+def load_table(
+    path: str | Path,
+    target: str,
+    *,
+    group: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    weight: str | None = None,
+    text_labels: bool = False,
+    sep: str = ",",
+) -> Any:
+    """Load a CSV or Parquet file with numbers, text and missing values for classification.
+
+    Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
+    field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values, and a
+    column is numeric (or true/false) if each of its values is: one ``A1B`` or ``01234`` among zip codes keeps
+    all of them as the text that stands in the file. ``schema`` holds these kinds and reads a later file in
+    the same way.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.csv`` (comma separated, UTF-8, with a header), also ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``; or
+        ``.parquet``, ``.pq``.
+    target : str
+        The column to predict: at least two different values, none missing.
+    group : str or sequence of str, default=()
+        Columns that say which group a row is in. They stay among the features; drop them from ``data`` if the
+        classifier must not see them. A missing value is a group of its own, ``"missing"``.
+    drop : str or sequence of str, default=()
+        Columns that are no features, such as ids; what is in them is not looked at. A group may be
+        one of them.
+    weight : str, optional
+        The column of the rows' weights, which is no feature: numbers, none missing or negative.
+    text_labels : bool, default=False
+        Whether the labels of a CSV file stay the text that stands in it. By default labels that are all
+        numbers become numbers, so that ``01`` is 1 and ``1`` and ``1.0`` are one class, and labels that are
+        all true or false become bool.
+    sep : str, default=","
+        The one character between the values of a CSV file.
+
+    Returns
+    -------
+    Bunch
+        data : DataFrame of shape (n, d)
+            The other columns: int, float, bool or category.
+        target : ndarray of shape (n,)
+            Labels: int, float, bool or str.
+        groups : DataFrame of categories of shape (n, len(group))
+            One column per name in ``group``, values as str (of a CSV file, as they stand in it).
+        weight : ndarray of float64, shape (n,), or None
+            The rows' weights.
+        schema : TableSchema
+            What the columns are; ``schema.read_file(path)`` reads a later file as this one was read.
+        feature_names, target_name, target_names
+            Names of columns and classes (sorted).
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read or is damaged, a column is missing or named twice, a column holds dates,
+        infinite numbers or something other than numbers and text, the target has missing values, one class,
+        continuous values or a different value in nearly every row, or a group column has more than 100
+        values. The message names the file, column or line.
+    ImportError
+        No pandas (or, for Parquet, no pyarrow).
+
+    Warns
+    -----
+    UserWarning
+        A column of a CSV file holds more than 20 different numbers, and up to 5 % of other words: it is read
+        as numbers, and these count as missing.
+    """
+    raw = read_raw(Path(path), sep)
+    groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
+    is_text = is_csv(Path(path))
+    bunch = split_table(
+        _typed(raw, {target, weight}, dropped) if is_text else raw,
+        target,
+        groups,
+        drop=dropped,
+        weight=weight,
+        source=repr(str(path)),
+        written=raw if is_text else None,
+        text_labels=text_labels,
+    )
+    labels = import_pandas("load_table").Series(bunch.target, name=target)
+    bunch.schema = TableSchema.of(bunch.data, labels)
+    return bunch
+
+
+def split_table(
+    frame: Any,
+    target: str,
+    group: Sequence[str],
+    *,
+    source: str,
+    drop: Sequence[str] = (),
+    weight: str | None = None,
+    written: Any = None,
+    text_labels: bool = False,
+) -> Any:
+    """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
+
+    ``written`` is the text of a CSV file: it gives the names of groups and, if labels stay text, the labels.
+    """
+    names = checked_names(frame.columns, source)
+    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
+    named = frame if written is None else written.set_axis(names, axis=1)
+    roles = [("target", target), *(("group", name) for name in group), *(("drop", name) for name in drop)]
+    for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
+        if name not in names:
+            raise ValueError(_no_column(role, name, names, source))
+        if role != "target" and name == target:
+            raise ValueError(f"{source}: column {name!r} is the target; it cannot be the {role} column too")
+    left = [name for name in names if name not in {target, weight, *drop}]
+    if not left:
+        raise ValueError(f"{source} has no feature columns besides the target {target!r}")
+    if not len(frame):
+        raise ValueError(f"{source} has a header but no rows")
+    y = _labels(frame[target], source, named[target] if text_labels and written is not None else None)
+    pandas = import_pandas("load_table")
+    data = pandas.DataFrame({name: _feature(frame[name], source) for name in left})
+    return Bunch(
+        data=data,
+        target=y,
+        groups=pandas.DataFrame({name: _groups(named[name], source) for name in group}, index=frame.index),
+        weight=None if weight is None else _weights(frame[weight], source),
+        feature_names=list(data.columns),
+        target_name=target,
+        target_names=np.unique(y),
+    )
+
+
+def read_frame(path: str | Path, sep: str = ",") -> Any:
+    """Return a file's table; a CSV column is numbers or truth values if all its values are such."""
+    raw = read_raw(path, sep)
+    return _typed(raw) if is_csv(Path(path)) else raw
+
+
+def _typed(raw: Any, no_features: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
+    """Return the text of a CSV file with numbers as numbers; say of columns in use what is none."""
+    pandas = import_pandas("load_table")
+    columns = {}
+    for name, column in raw.items():
+        values = column.to_numpy(dtype=object).tolist()
+        spelled, n_odd = as_written(values, feature=name not in no_features)
+        columns[name] = column if spelled is None else spelled
+        if n_odd and spelled is not None and name not in unused:
+            odd = next(v for v, x in zip(values, spelled, strict=True) if isinstance(v, str) and x != x)
+            warnings.warn(
+                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are none and count "
+                f"as missing (such as {odd[:40]!r})",
+                UserWarning,
+                stacklevel=3,
+            )
+    return pandas.DataFrame(columns, index=raw.index)
+
+
+def _no_column(role: str, name: str, names: list[str], source: str) -> str:
+    message = f"{source} has no column {name!r} ({role})"
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        return (
+            f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or say what "
+            "separates them (sep)"
+        )
+    if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
+        return f"{message}; name each column by itself (in the shell: --{role} once for each)"
+    if hint := did_you_mean(str(name), names):
+        return f"{message}; {hint.strip()}"
+    return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
+
+
+def _labels(column: Any, source: str, written: Any = None) -> Any:
+    what = f"target column {column.name!r} of {source}"
+    if missing := int(column.isna().sum()):
+        raise ValueError(f"{what} has {missing} missing values; drop those rows first")
+    if column.dtype == "category":  # its values are the labels, and 0 and 1 must not become text
+        column = column.astype(column.cat.categories.dtype)
+    column = _feature(column, source)
+    y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
+    if y.dtype.kind == "f" and (y % 1 != 0).any():
+        raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
+    if written is not None:
+        y = np.asarray(written, dtype=str)
+    classes = len(np.unique(y))
+    if classes < 2:
+        raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
+    if classes > max(_MAX_GROUPS, len(y) // 2):
+        raise ValueError(f"{what} has {classes} different values in {len(y)} rows; classes are needed")
+    return y
+
+
+def _groups(column: Any, source: str) -> Any:
+    column = _feature(column, source)
+    if (count := column.nunique(dropna=False)) > _MAX_GROUPS:
+        raise ValueError(
+            f"group column {column.name!r} of {source} has {count} different values, more than "
+            f"{_MAX_GROUPS}; put them into bands first"
+        )
+    if column.dtype == np.float64 and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")  # whole numbers are floats only because some are missing: 1, not 1.0
+    names = column.astype(object).map(str, na_action="ignore")
+    return names.fillna("missing").astype(str).astype("category")
+
+
+def _weights(column: Any, source: str) -> Any:
+    what = f"weight column {column.name!r} of {source}"
+    if column.dtype.kind not in "iuf":
+        raise ValueError(f"{what} must hold numbers")
+    weight = column.to_numpy(dtype=np.float64)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(f"{what} has missing, infinite or negative values")
+    return weight
+
+
+def _feature(column: Any, source: str) -> Any:
+    """Make a column int, float, bool or category, the kinds learners know, or refuse it by name."""
+    what = f"column {column.name!r} of {source}"
+    declared = column.dtype == "category"
+    kind = refuse_kinds(column, what)
+    if kind == "string" and _all_dates(column):
+        raise ValueError(
+            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
+            "turn it into numbers, for instance days before a fixed day"
+        )
+    if kind == "empty":  # nothing but missing values
+        return column.astype("float64")
+    if kind == "boolean" and not declared:
+        return column.astype(bool) if column.notna().all() else _text(column)
+    if declared or kind not in NUMBERS:
+        return _text(column)
+    if not isinstance(column.dtype, np.dtype) or column.dtype == object:
+        whole = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
+        column = column.astype("int64" if whole else "float64")
+    if np.isinf(column.to_numpy()).any():
+        raise ValueError(f"{what} has infinite values")
+    return column
+
+
+def _text(column: Any) -> Any:
+    return column.astype(object).map(text, na_action="ignore").astype("category")
+
+
+def _all_dates(column: Any) -> bool:
+    pandas = import_pandas("load_table")
+    texts = pandas.Series(column.dropna().unique(), dtype=object)
+    if not all(len(each) <= DATE_LENGTH and DATE.fullmatch(each) for each in texts):
+        return False
+    return any(
+        pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()
+        for day_first in (False, True)
+    )

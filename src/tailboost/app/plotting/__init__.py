@@ -1,0 +1,17 @@
+"""Displays, after scikit-learn's conventions: from_estimator, from_predictions, plot."""
+
+from tailboost.app.plotting.class_error import ClassErrorDisplay
+from tailboost.app.plotting.cvar_curve import CVaRCurveDisplay
+from tailboost.app.plotting.deferral import DeferralDisplay
+from tailboost.app.plotting.tradeoff import TradeOffDisplay
+from tailboost.app.plotting.weights import WeightTrajectoryDisplay
+from tailboost.app.plotting.worst_case import WorstCaseDisplay
+
+__all__ = [
+    "CVaRCurveDisplay",
+    "ClassErrorDisplay",
+    "DeferralDisplay",
+    "TradeOffDisplay",
+    "WeightTrajectoryDisplay",
+    "WorstCaseDisplay",
+]

@@ -1,0 +1,175 @@
+"""The trade-off of two rates along one fit, beside other classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost.app.plotting.docs import described
+from tailboost.app.plotting.style import STYLES, Display, next_style, styled, text_colour
+
+_MARKERS = "sD^vPX*<>"
+
+
+@described
+class TradeOffDisplay(Display):
+    """Two rates along the points of one fit, with other classifiers as points.
+
+    Solid: the rates of `predict` along the curve on given rows. Dashed: the curve itself on the selection
+    data, where it is exact. The ring is the classifier as it is. Further down and further left is better.
+    Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    limited, value : array-like of shape (m,)
+        The rate that is limited and the one that is made small, along the curve.
+    selection : pair of array-like of shape (B,), default=None
+        Both on the selection data.
+    point : pair of float, default=None
+        Both rates of the classifier as it is.
+    others : mapping of name to pair of float, default=None
+        Both rates of other classifiers on the same rows.
+    limited_name, objective : str
+        Words for the axes.
+    name : str, default=None
+        Label of the curve.
+
+    Attributes
+    ----------
+    {{ax_}}
+    line_ : matplotlib Line2D
+        The curve.
+    selection_line_, point_ : matplotlib Line2D or None
+        The curve on the selection data, and the ring.
+    other_points_ : dict of matplotlib Line2D
+        The other classifiers by name.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different lengths.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import TradeOffDisplay
+    >>> display = TradeOffDisplay([0.1, 0.2], [0.5, 0.3], others={"forest": (0.12, 0.6)}, name="ours")
+    >>> display.others["forest"]
+    (0.12, 0.6)
+    """
+
+    def __init__(
+        self,
+        limited: ArrayLike,
+        value: ArrayLike,
+        *,
+        selection: tuple[ArrayLike, ArrayLike] | None = None,
+        point: tuple[float, float] | None = None,
+        others: Mapping[str, tuple[float, float]] | None = None,
+        limited_name: str = "error",
+        objective: str = "largest error",
+        name: str | None = None,
+    ) -> None:
+        pairs = [(limited, value)] if selection is None else [(limited, value), selection]
+        arrays = [
+            tuple(np.asarray(of, dtype=np.float64) for of in pair) for pair in pairs if pair is not None
+        ]
+        for x, y in arrays:
+            if x.ndim != 1 or x.shape != y.shape or not x.size:
+                raise ValueError(f"limited and value must have one shape (m,), got {x.shape} and {y.shape}")
+        self.limited, self.value = arrays[0]
+        self.selection = arrays[1] if selection is not None else None
+        self.point = point
+        self.others = dict(others or {})
+        self.limited_name, self.objective = limited_name, objective
+        self.name = name
+
+    @classmethod
+    @described
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        rates: tuple[Any, Any] = (None, None),
+        others: Mapping[str, Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        show_selection: bool = True,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the trade-off of a fitted classifier on some rows.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``tradeoff()``.
+        X : array-like of shape (n, d)
+            Rows that took no part in the fit.
+        {{y}}
+        rates : pair of rates, default=(None, None)
+            The rate that is limited and the one that is made small, as in ``tradeoff``.
+        others : mapping of name to fitted classifier, default=None
+            Drawn as points: both rates of their ``predict`` on the same rows.
+        {{sample_weight}}
+        groups : optional
+            Groups of the rows, if rates are about groups.
+        show_selection : bool, default=True
+            Whether to draw the curve on the selection data.
+        {{name … drawn}}
+
+        Raises
+        ------
+        ValueError
+            As in ``predicted`` of the trade-off.
+        """
+        name = type(estimator).__name__ if name is None else name
+        curve = estimator.tradeoff(*rates)
+        given = {"sample_weight": sample_weight, "groups": groups}
+        points = curve.measured({**(others or {}), name: estimator}, X, y, **given)
+        point = points.pop(name)
+        display = cls(
+            *curve.predicted(X, y, **given),
+            selection=tuple(curve.values) if show_selection else None,
+            point=point,
+            others=points,
+            limited_name=str(curve.limited),
+            objective=str(curve.objective),
+            name=name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        style = {
+            **next_style(ax, "trade-off"),
+            "linestyle": "-",
+            "linewidth": 2,
+            "marker": ".",
+            "label": name,
+        }
+        (self.line_,) = ax.plot(self.limited, self.value, **styled(style, kwargs))
+        colour = self.line_.get_color()
+        self.selection_line_ = self.point_ = None
+        if self.selection is not None:
+            (self.selection_line_,) = ax.plot(
+                *self.selection, color=colour, linestyle="--", linewidth=1, label="on the selection data"
+            )
+        if self.point is not None:
+            (self.point_,) = ax.plot(
+                *self.point, marker="o", markersize=10, markeredgewidth=2, fillstyle="none", color=colour,
+                linestyle="none", label=f"{name or ''} as fitted".strip(),
+            )  # fmt: skip
+        self.other_points_ = {}
+        for i, (other, pair) in enumerate(self.others.items()):
+            (self.other_points_[other],) = ax.plot(
+                *pair, marker=_MARKERS[i % len(_MARKERS)], markersize=8, linestyle="none",
+                color=STYLES[(i + 1) % len(STYLES)][0], markeredgecolor=text_colour(), markeredgewidth=0.6,
+                label=other,
+            )  # fmt: skip
+        ax.set(xlabel=self.limited_name, ylabel=self.objective)
+        ax.legend()

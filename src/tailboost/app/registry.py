@@ -1,0 +1,97 @@
+"""Methods by name, for the command line, the comparison and the conformance suite.
+
+The name of a classifier is its class name in lower case, without "Classifier". A second entry of one class
+has a variant after a hyphen. Baselines are named after their models. The entries of tailboost's classifiers
+are next to the classes, in `tailboost.classifiers` and `tailboost.classifiers.presets`.
+"""
+
+from __future__ import annotations
+
+from tailboost import classifiers
+from tailboost.app.baselines import (
+    RandomGuess,
+    balanced_forest,
+    tuned_average,
+    tuned_forest,
+    tuned_xgboost,
+    weighted_xgboost,
+)
+from tailboost.classifiers import presets
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.core.method import Method as Method
+from tailboost.core.spelling import did_you_mean
+from tailboost.learners.named import LEARNERS
+
+METHODS: dict[str, Method] = {
+    m.name: m
+    for m in (
+        *classifiers.METHODS,
+        *presets.METHODS,
+        Method.of(
+            RobustMixtureClassifier, "Robust mixture", "boosted trees and forests, rule for the worst class",
+            by_classes=True, randomized=True,
+        ),
+        Method("erm", "ERM", "the default learner alone (empirical risk minimisation)", LEARNERS["erm"]),
+        Method("forest", "Random forest", "scikit-learn's random forest, 100 trees", LEARNERS["forest"]),
+        Method(
+            "forest-balanced", "Balanced forest", "a random forest with balanced class weights",
+            balanced_forest,
+        ),
+        Method(
+            "forest-tuned", "Tuned forest",
+            "a random forest, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_forest,
+        ),
+        Method("xgboost", "XGBoost", "XGBoost's classifier with its defaults", LEARNERS["xgboost"]),
+        Method(
+            "xgboost-balanced", "Balanced XGBoost", "XGBoost with balanced class weights",
+            weighted_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-tuned", "Tuned XGBoost",
+            "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-cells", "Cell-weighted XGBoost", "XGBoost with balanced weights of class × group cells",
+            weighted_xgboost, takes_groups=True,
+        ),
+        Method(
+            "xgboost-groups", "XGBoost tuned per group",
+            "XGBoost, class weights tuned for each group; predict needs the group",
+            tuned_xgboost, takes_groups=True, by_group=True,
+        ),
+        Method(
+            "average-tuned", "Tuned XGBoost + forest",
+            "the average of their probabilities, class weights tuned out of fold for the worst class",
+            tuned_average,
+        ),
+        Method(
+            "random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
+            RandomGuess, randomized=True,
+        ),
+    )
+}  # fmt: skip
+
+
+def get_method(name: str) -> Method:
+    """Return a method by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``METHODS``; `tailboost list` prints them.
+
+    Returns
+    -------
+    Method
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown; the message suggests similar names.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    hint = did_you_mean(name, METHODS)
+    raise ValueError(f"unknown method {name!r}; {hint}methods are {', '.join(METHODS)}")

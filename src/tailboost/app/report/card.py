@@ -1,0 +1,285 @@
+"""Model cards: purpose, training, measured errors and limits of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost import LeakageError, certify
+from tailboost.app.report.html import page
+from tailboost.core.pipelines import last_step
+from tailboost.guarantees.certificates import Certificate
+from tailboost.rates.bounds import clopper_pearson_interval
+
+__all__ = ["ModelCard", "Section"]
+
+NOT_STATED = "Not stated."
+POINTS = 6  # points of a trade-off in its table
+FEW = 30  # classes and groups with fewer rows are listed among the limitations
+LISTED = 20  # most names in one sentence
+
+
+@dataclass(frozen=True)
+class Section:
+    """Section of a card: a table (if it has ``heads``), preformatted text, and sentences."""
+
+    title: str
+    lines: Sequence[str] = ()
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Purpose, data, certified errors and limitations of a model.
+
+    Attributes
+    ----------
+    title : str
+        Heading.
+    summary : str
+        First sentence.
+    sections : list of Section
+        Sections in order.
+    """
+
+    title: str
+    summary: str
+    sections: list[Section]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        clusters: Any = None,
+        max_error: Any = None,
+        confidence: float = 0.95,
+        equal_rows: Any = "copies",
+        title: str = "Model card",
+        purpose: str = "",
+        rows_are: str = "the given rows",
+        notes: Mapping[str, Any] | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Measure a model on fresh rows and describe it.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            A classifier of tailboost, or a pipeline around it.
+        X, y : array-like of shape (n, d), (n,)
+            Rows that were not used in training or selection, and their labels.
+        groups, clusters, max_error, confidence, equal_rows
+            As in `tailboost.certify`.
+        title, purpose, rows_are : str
+            Heading, intended use of the model, and name of the rows.
+        notes, versions : mapping, optional
+            Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries.
+
+        Returns
+        -------
+        ModelCard
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as in `tailboost.certify`.
+        """
+        notes, final = dict(notes or {}), last_step(model)
+        certificate, rates, refused, missing = None, None, "", ""
+        given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
+        try:
+            certificate = certify(model, X, y, clusters=clusters, max_error=max_error, rates=(), **given)
+        except LeakageError as failure:
+            refused = str(failure)
+        if certificate is not None and getattr(final, "limits", None):
+            try:
+                rates = certify(model, X, y, clusters=clusters, **given)
+            except ValueError as failure:
+                missing = str(failure)
+        sections = [
+            Section("Purpose", [purpose or NOT_STATED]),
+            _training(final, notes),
+            _errors(certificate, refused, rows_are, clusters),
+            _rates(rates),
+            _tradeoff(final),
+            _rule(final, notes),
+            _limitations(certificate, final),
+            _not_tested(certificate, purpose, groups, missing),
+            Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
+        ]
+        filled = [section for section in sections if section.lines or section.rows or section.code]
+        return cls(title, _summary(certificate, rows_are), filled)
+
+    def to_markdown(self) -> str:
+        """Return the card as Markdown."""
+        parts = [f"# {_escaped(self.title)}", _escaped(self.summary)]
+        for section in self.sections:
+            parts.append(f"## {section.title}")
+            if section.heads:
+                rule = ["---"] + ["---:"] * (len(section.heads) - 1)
+                lines = [f"| {' | '.join(map(_cell, row))} |" for row in (section.heads, *section.rows)]
+                parts.append("\n".join([lines[0], f"| {' | '.join(rule)} |", *lines[1:]]))
+            if section.code:
+                parts.append(f"```text\n{section.code.replace('```', '` ` `')}\n```")
+            parts.append("\n".join(f"* {_escaped(line)}" for line in section.lines))
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def to_html(self) -> str:
+        """Return the card as an HTML page that fetches and runs nothing."""
+        return page("card.html.j2", card=self)
+
+
+def _escaped(text: str) -> str:
+    """Return a text on one line with Markdown's special characters escaped."""
+    line = " ".join(str(text).split())
+    for mark in "\\`*_[]#":
+        line = line.replace(mark, f"\\{mark}")
+    return line.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|")
+
+
+def _summary(certificate: Certificate | None, rows_are: str) -> str:
+    if certificate is None:
+        return f"Nothing is certified: {rows_are} were used in training or selection."
+    classes = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
+    worst = max(classes, key=lambda b: (b.upper, b.estimate or 0.0))
+    if worst.estimate is None:
+        return f"No row of {worst.name} is among the {certificate.n_rows:,} rows ({rows_are})."
+    return (
+        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.unit}, has an error of "
+        f"{100 * worst.estimate:.1f} %. With {100 * certificate.confidence:g} % confidence its error is at "
+        f"most {np.ceil(1000 * worst.upper - 1e-9) / 10:.1f} % on rows of the same distribution."
+    )
+
+
+def _training(final: Any, notes: Mapping[str, Any]) -> Section:
+    lines = [f"Classifier: {type(final).__name__}."]
+    if "rows" in notes:
+        counts = ", ".join(f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items())
+        lines.append(f"Training data: {notes['rows']:,} rows of {notes.get('data', 'a table')}: {counts}.")
+    else:
+        lines.append("The training data were not recorded.")
+    recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
+    for key, name in recorded.items():
+        if value := notes.get(key):
+            lines.append(f"{name}: {', '.join(value) if isinstance(value, list) else value}.")
+    if excluded := notes.get("not_features"):
+        lines.append(f"Columns that are no features: {', '.join(excluded)}.")
+    if hasattr(final, "feature_names_in_"):
+        lines.append(f"Features: {', '.join(map(str, final.feature_names_in_))}.")
+    elif hasattr(final, "n_features_in_"):
+        lines.append(f"Features: {final.n_features_in_} columns.")
+    return Section("Training", lines)
+
+
+def _errors(certificate: Certificate | None, refused: str, rows_are: str, clusters: Any) -> Section:
+    if certificate is None:
+        return Section("Errors on new rows", [f"Not measured: {refused}."])
+    targets = any(b.target is not None for b in certificate.bounds)
+    counted = "rows" if clusters is None else "clusters"
+    heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most", "target", ""]
+    width, rows = len(heads) if targets else -2, []
+    for b in certificate.bounds:
+        if b.kind == "worst":
+            continue
+        *about, most, _, target, verdict = b.cells.values()
+        interval = "–"
+        if b.estimate is not None and b.rule == "predict":
+            low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
+            interval = f"{float(low):.4f} – {float(high):.4f}"
+        rows.append([*about, interval, most, target, verdict][:width])
+    lines = [
+        f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
+        f"with {100 * certificate.confidence:g} % confidence.",
+        *certificate.notes,
+    ]
+    return Section("Errors on new rows", lines, heads[:width], rows)
+
+
+def _rates(certificate: Certificate | None) -> Section:
+    """Return the rates in the limits of the fit."""
+    if certificate is None or not certificate.rates:
+        return Section("Rates on new rows")
+    lines = [f"The bounds hold simultaneously with {100 * certificate.confidence:g} % confidence."]
+    return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
+
+
+def _tradeoff(final: Any) -> Section:
+    if not hasattr(final, "tradeoff"):
+        return Section("Trade-off")
+    try:
+        curve = final.tradeoff()
+    except (AttributeError, ValueError) as failure:
+        return Section("Trade-off", [f"Not available: {failure}."])
+    lines = [f"Measured on {curve.judged_on}; fresh rows differ. Another point of the curve needs no fit."]
+    shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int))
+    rows = [[f"{curve[i].limited:.4f}", f"{curve[i].value:.4f}"] for i in shown.tolist()]
+    return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
+
+
+def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
+    excluded, lines = notes.get("not_features", []), []
+    if getattr(final, "by_group", False):
+        lines.append("The rule is group-aware: `predict` needs the group of each row.")
+    else:
+        for name in notes.get("group", []):
+            lines.append(
+                f"{name} is no feature: the rule does not read it, though other columns may reveal it."
+                if name in excluded
+                else f"{name} is a feature: answers may depend on it."
+            )
+    if hasattr(final, "rule_"):
+        return Section("Decision rule", lines, code=f"{final.rule_}\n\n{final.rates_}")
+    if (summary := getattr(final, "summary_", None)) is not None:
+        lines.append(str(getattr(summary, "verdict", summary)))
+    return Section("Decision rule", lines)
+
+
+def _limitations(certificate: Certificate | None, final: Any) -> Section:
+    lines = []
+    if certificate is not None:
+        rows = {b.name: b.n for b in certificate.bounds if b.kind in ("class", "group", "cell")}
+        names = {
+            f"Fewer than {FEW} rows": [name for name, n in rows.items() if 0 < n < FEW],
+            "No rows, and therefore no estimate": [name for name, n in rows.items() if not n],
+            "Targets that are not certified": [
+                b.name for b in certificate.bounds if b.target is not None and not b.certified
+            ],
+        }
+        lines += [f"{words}: {', '.join(found[:LISTED])}." for words, found in names.items() if found]
+    lines += [
+        f"Each row gets one of the answers {', '.join(map(str, final.classes_))}, even if it is unlike all "
+        "training rows.",
+        "The measurements hold for rows like the measured ones, not for later rows or other populations.",
+    ]
+    return Section("Limitations", lines)
+
+
+def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, missing: str) -> Section:
+    lines = [] if certificate is not None else ["Errors on new rows."]
+    lines += [f"Rates in the limits of the fit: {missing}."] if missing else []
+    if groups is None:
+        lines.append("Errors by group: no column of groups was given.")
+    if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
+        lines.append("Growth of errors under a shift of the population.")
+    lines += [
+        "Correctness of the recorded rows and labels.",
+        "Calibration of the probabilities.",
+        "Rates that are not listed above, such as the positive rate of each group.",
+        "Consequences of the decisions.",
+    ]
+    if not purpose:
+        lines.append("Fitness for the purpose: no purpose was stated.")
+    return Section("Not tested", lines)

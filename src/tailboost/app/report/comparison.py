@@ -1,0 +1,436 @@
+"""Compare methods over repeated random splits of one data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils import get_tags
+
+from tailboost import metrics, rates
+from tailboost.app.datasets import TableChangedWarning
+from tailboost.app.registry import METHODS, Method, get_method
+from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
+from tailboost.app.table_encoder import TableEncoder, takes_missing
+from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.subgroups import telling_features
+
+CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+# Largest number of classes for which a confusion matrix is stored.
+MOST_CONFUSED = 20
+# Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
+BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
+DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized")
+
+
+def compare(
+    X: Any,
+    y: ArrayLike,
+    groups: Any = None,
+    *,
+    methods: Sequence[str | Method] | None = None,
+    alphas: Sequence[float] = (0.1, 0.3, 0.5),
+    repeats: int = 5,
+    test_size: float = 0.3,
+    clusters: Any = None,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    data_name: str = "data",
+    command: str | None = None,
+    on_progress: Callable[[Results, int, int, str], None] | None = None,
+) -> Results:
+    """Fit each method on the same random splits and measure its errors on the test rows.
+
+    A method that depends on α is trained once per split. `reweight` then gives its CVaR at each α; its errors
+    are those at the middle one of `alphas` (``settings.main_alpha``). The CVaR of a randomised rule uses its
+    expected zero-one loss. Any other method has the CVaR min(1, error/α).
+
+    Parameters
+    ----------
+    X : DataFrame or array-like, shape (n, d)
+        Features. `TableEncoder` encodes a DataFrame; it is fitted on the training rows of each split.
+    y : array-like, shape (n,)
+        Labels: at least two classes with at least two rows each.
+    groups : DataFrame, shape (n, g), default=None
+        Group columns. Errors are measured by group for each column. Methods that train on groups get
+        `joint_groups` of all columns. Without groups they use the classes; a method is left out if it would
+        then repeat another one.
+    methods : sequence of str or Method, default=None
+        Names from `tailboost.app.registry.METHODS`; None takes all. The key ``left_out`` of the results lists
+        methods that cannot be used, with the reason.
+    alphas : sequence of float in (0, 1]
+        Tail masses at which the CVaR is measured.
+    repeats : int ≥ 1, default=5
+        Number of stratified random splits.
+    test_size : float in (0, 1), default=0.3
+        Fraction of the rows, or of the clusters, in the test set.
+    clusters : array-like of shape (n,), default=None
+        Cluster of each row, such as a person. The rows of one cluster stay on one side of each split.
+    random_state : int, default=None
+        Seed of splits and fits. None draws a seed, which the results contain.
+    n_jobs : int, default=None
+        Passed to the methods.
+    data_name, command : str
+        Name of the data and command line, stored in the results.
+    on_progress : callable, default=None
+        Called as ``on_progress(results, done, total, text)`` before each fit and once at the end, with the
+        results of the ``done`` finished fits.
+
+    Returns
+    -------
+    Results
+        ``status`` is "complete", or "interrupted" after Ctrl-C. An exception of one method is listed in its
+        ``failures`` and does not stop the comparison.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any fit, for unknown methods, numbers out of range, and labels or groups that cannot be split.
+    """
+    levels = checked_alphas("alphas", alphas)
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
+    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
+        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
+    table, labels = _checked_table(X, y)
+    classes, counts = _checked_classes(labels, test_size)
+    columns = _group_columns(groups, len(labels))
+    cluster = np.arange(len(labels))
+    if clusters is not None:
+        cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
+        if cluster.shape != labels.shape:
+            raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
+    selected, left_out = _selected(methods, len(classes), with_groups=bool(columns))
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
+    settings: dict[str, Any] = {
+        "alphas": levels,
+        "main_alpha": levels[len(levels) // 2],
+        "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
+        "repeats": repeats,
+        "test_size": test_size,
+        "clusters": clusters is not None,
+        "random_state": seed,
+        "n_jobs": n_jobs,
+        "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
+    }
+    document: dict[str, Any] = {
+        "schema": "tailboost.results",
+        "schema_version": SCHEMA_VERSION,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        "command": command,
+        "versions": versions(),
+        "data": {
+            "name": data_name,
+            "n_rows": len(labels),
+            "n_features": int(table.shape[1]),
+            "classes": [str(c) for c in classes],
+            "class_counts": counts.tolist(),
+            "groups": {column: _row_counts(values) for column, values in columns.items()},
+            "group_features": {column: _revealing(table, values) for column, values in columns.items()},
+        },
+        "settings": settings,
+        "left_out": left_out,
+        "splits": [],
+        "methods": [
+            {key: getattr(method, key) for key in DESCRIBED}
+            | {"repeats": [], "figures": None, "failures": [], "warnings": []}
+            for method in selected
+        ],
+    }
+    results = Results(document)
+    total, done = repeats * len(selected), 0
+    report = on_progress or (lambda *_: None)
+    try:
+        with noticing_interrupts() as interrupted:
+            for split, description in _splits(table, labels, columns, cluster, settings):
+                document["splits"].append(description)
+                repeat = description["repeat"]
+                for method, entry in zip(selected, document["methods"], strict=True):
+                    report(results, done, total, f"repeat {repeat + 1} of {repeats}: {method.title}")
+                    record, failure, messages = _measure(method, split, settings, description["fit_seed"])
+                    if interrupted():  # a learner may have caught KeyboardInterrupt
+                        raise KeyboardInterrupt
+                    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
+                    if record is None:
+                        entry["failures"].append({"repeat": repeat, "error": failure})
+                    else:
+                        entry["repeats"].append({"repeat": repeat, **record})
+                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
+                    done += 1
+        document["status"] = "complete"
+    except KeyboardInterrupt:
+        document["status"] = "interrupted"
+    report(results, done, total, "done" if document["status"] == "complete" else "interrupted")
+    return results
+
+
+def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
+    """Join group columns to one group per row, such as "sex=female, age_band=30-39".
+
+    Combinations with less than ``min_share`` of the rows are pooled as "other".
+    """
+    parts = [[f"{name}={value}" for value in groups[name]] for name in groups]
+    joint = np.array([", ".join(row) for row in zip(*parts, strict=True)])
+    values, inverse, counts = np.unique(joint, return_inverse=True, return_counts=True)
+    if len(parts) > 1:
+        values = np.where(counts < min_share * len(joint), "other", values)
+    return np.asarray(values[inverse], dtype=np.str_)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSplit:
+    """Training rows and test rows of one split."""
+
+    X_train: Any
+    X_test: Any
+    y_train: NDArray[Any]
+    y_test: NDArray[Any]
+    joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
+    joint_test: dict[str, Any]
+    groups_test: dict[str, NDArray[Any]]
+    classes: NDArray[Any]
+
+
+def _splits(
+    table: Any,
+    labels: NDArray[Any],
+    groups: dict[str, NDArray[Any]],
+    cluster: NDArray[Any],
+    settings: dict[str, Any],
+) -> Iterator[tuple[DataSplit, dict[str, Any]]]:
+    """Yield each split with its description for the results."""
+    seed, joint = settings["random_state"], joint_groups(groups)
+    splitter = StratifiedShuffleSplit(settings["repeats"], test_size=settings["test_size"], random_state=seed)
+    strata = _rarest_label(labels, cluster)
+    for repeat, sides in enumerate(splitter.split(np.zeros(len(strata)), strata)):
+        # Without clusters the order of the splitter stays: it is random, and some learners depend on it.
+        train, test = (
+            (np.flatnonzero(np.isin(cluster, side)) for side in sides) if settings["clusters"] else sides
+        )
+        if hasattr(table, "iloc"):
+            encoder = TableEncoder().fit(table.iloc[train])
+            with warnings.catch_warnings():  # test rows may have unseen categories
+                warnings.simplefilter("ignore", TableChangedWarning)
+                X_train, X_test = (encoder.transform(table.iloc[side]) for side in (train, test))
+        else:
+            X_train, X_test = table[train], table[test]
+        split = DataSplit(
+            X_train,
+            X_test,
+            labels[train],
+            labels[test],
+            {"groups": joint[train]} if groups else {},
+            {"groups": joint[test]} if groups else {},
+            {name: values[test] for name, values in groups.items()},
+            np.unique(labels),
+        )
+        fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
+        yield split, {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
+
+
+def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
+    """Return the rarest label of each cluster; splits are stratified by it."""
+    values, number, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    rarest = np.full(int(cluster.max()) + 1, len(values))
+    np.minimum.at(rarest, cluster, np.argsort(order)[number])
+    return np.asarray(values[order][rarest])
+
+
+def _measure(
+    method: Method, split: DataSplit, settings: dict[str, Any], seed: int
+) -> tuple[dict[str, Any] | None, str, list[str]]:
+    """Return the record of one method on one split (None if it failed), the error, and the warnings."""
+    record, failure = None, ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record = _fit_and_measure(method, split, settings, seed)
+        except Exception as error:  # the other methods go on
+            failure = f"{type(error).__name__}: {error}"
+    return record, failure, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+
+
+def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    alphas, main_alpha, curve = settings["alphas"], settings["main_alpha"], settings["curve_alphas"]
+    classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
+    if not takes_missing(classifier):
+        split = _imputed(split)
+    given = split.joint_test if method.by_group else {}
+    start = time.perf_counter()
+    classifier.fit(split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {}))
+    fitted = time.perf_counter()
+    models = (
+        {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
+    )
+    reweighted = time.perf_counter()
+    answers = np.asarray(models[main_alpha].predict(split.X_test, **given))
+    predicted = time.perf_counter()
+
+    shares = {a: method.distribution(m, split.X_test, split.classes, **given) for a, m in models.items()}
+    at_alpha = {a: shares.get(a, shares[main_alpha]) for a in curve}
+    loss = metrics.cvar_zero_one_loss
+    cvar = {a: float(loss(split.y_test, at_alpha[a], a, labels=split.classes)) for a in curve}
+
+    record: dict[str, Any] = {
+        **_errors(answers, split),
+        "cvar": {f"{a:g}": cvar[a] for a in alphas},
+        "cvar_curve": list(cvar.values()),
+        "fit_seconds": fitted - start,
+        "reweight_seconds": reweighted - fitted if method.uses_alpha else None,
+        "predict_seconds": predicted - reweighted,
+    }
+    if len(split.classes) <= MOST_CONFUSED:
+        record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
+    if hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight") and not method.uses_alpha:
+        record["tradeoff"] = [
+            {"error_budget": budget}
+            | _errors(classifier.reweight(error_budget=budget).predict(split.X_test), split)
+            for budget in BUDGETS
+        ]
+    if (summary := getattr(models[main_alpha], "summary_", None)) is not None:
+        record["fit_summary"] = str(summary)
+    return record
+
+
+def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a record that are summarised over splits."""
+    return {k: v for k, v in record.items() if k not in ("repeat", "fit_summary", "confusion")}
+
+
+def _imputed(split: DataSplit) -> DataSplit:
+    """Replace missing values by the training median."""
+    tables = (split.X_train, split.X_test)
+    if not all(isinstance(X, np.ndarray) and X.dtype.kind == "f" for X in tables):
+        return split
+    fill = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X_train)
+    X_train, X_test = map(fill.transform, tables)
+    return dataclasses.replace(split, X_train=X_train, X_test=X_test)
+
+
+def _errors(answers: Any, split: DataSplit) -> dict[str, Any]:
+    """Return the errors of answers to the test rows; a class without test rows is left out."""
+    y, answers = split.y_test, np.asarray(answers)
+    by_class = metrics.class_errors(y, answers, labels=split.classes)
+    class_errors = {str(k): float(v) for k, v in by_class.items() if not np.isnan(v)}
+    by_group = {name: metrics.group_errors(y, answers, v) for name, v in split.groups_test.items()}
+    worst = {name: float(max(errors.values())) for name, errors in by_group.items()}
+    return {
+        "error": float(np.mean(rates.wrong(answers, y))),
+        "class_errors": class_errors,
+        "worst_class_error": max(class_errors.values()),
+        "group_errors": {g: {str(k): float(v) for k, v in errors.items()} for g, errors in by_group.items()},
+        "worst_group_errors": worst,
+        "worst_group_error": max(worst.values(), default=None),
+    }
+
+
+def _selected(
+    methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
+) -> tuple[list[Method], list[dict[str, str]]]:
+    """Return the methods to compare, and the ones left out with their reason."""
+    for method in methods or ():
+        if not (isinstance(method, str) or hasattr(method, "make")):
+            raise TypeError(
+                f"methods must hold names or Method objects, got {method!r}; for your own estimator use "
+                'Method("name", "Title", "one-line summary", factory), where factory() returns it unfitted'
+            )
+    named = METHODS if methods is None else methods
+    selected: dict[str, Method] = {}
+    left_out = []
+    for method in (get_method(m) if isinstance(m, str) else m for m in named):
+        try:
+            multi_class = get_tags(method.make()).classifier_tags.multi_class
+        except ImportError as error:
+            left_out.append({"title": method.title, "reason": str(error)})
+            continue
+        if n_classes > 2 and not multi_class:
+            reason = f"{method.name} takes two classes, the data have {n_classes}"
+            left_out.append({"title": method.title, "reason": reason})
+        else:
+            selected[method.name] = method
+    for method in [] if with_groups else list(selected.values()):
+        twins = [m.name for m in selected.values() if m.factory is method.factory and not m.uses_groups]
+        if method.uses_groups and twins:
+            left_out.append({"title": method.title, "reason": f"without groups it equals {twins[0]}"})
+            del selected[method.name]
+    if not selected:
+        reasons = [method["reason"] for method in left_out]
+        raise ValueError(" ".join(["methods must name at least one method", *reasons]))
+    return list(selected.values()), left_out
+
+
+def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:
+    """Return the distinct tail masses in increasing order; raise ValueError if one is not in (0, 1]."""
+    levels = sorted({float(a) for a in alphas})
+    if not levels:
+        raise ValueError(f"{name} must hold at least one number")
+    for a in levels:
+        if not 0 < a <= 1:
+            raise ValueError(f"{name} must lie in (0, 1], got {a:g}")
+    return levels
+
+
+def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+    table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {table.shape}")
+    labels = np.asarray(y)
+    if labels.shape != table.shape[:1]:
+        raise ValueError(
+            f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
+        )
+    for label in labels.tolist() if labels.dtype.kind in "fO" else ():
+        equal = label == label  # NaN differs from itself, and pandas' NA compares as NA
+        if label is None or not isinstance(equal, bool | np.bool_) or not equal:
+            raise ValueError("y has missing labels")
+    return table, labels
+
+
+def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        only = f"has a single class, {classes[0]}; at least two are needed" if len(classes) else "is empty"
+        raise ValueError(f"y {only}")
+    if counts.min() < 2:
+        raise ValueError(
+            f"class {classes[counts.argmin()]} has one row only; a split needs at least two of each"
+        )
+    smaller = int(len(labels) * min(test_size, 1 - test_size))
+    if smaller < len(classes):
+        raise ValueError(
+            f"{len(labels)} rows with test_size = {test_size:g} leave one side of a split {smaller} rows, "
+            f"fewer than the {len(classes)} classes"
+        )
+    return classes, counts
+
+
+def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
+    columns = {} if groups is None else {str(name): np.asarray(groups[name]).astype(str) for name in groups}
+    for name, values in columns.items():
+        if len(values) != n:
+            raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
+    return columns
+
+
+def _row_counts(values: NDArray[Any]) -> dict[str, int]:
+    names, counts = np.unique(values, return_counts=True)
+    return dict(zip(map(str, names), counts.tolist(), strict=True))
+
+
+def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:
+    """Return the names of the features that reveal a group column; None if that is unknown."""
+    (features,) = telling_features(table, np.unique(values, return_inverse=True)[1])
+    return None if features is None else [str(feature) for feature in features]

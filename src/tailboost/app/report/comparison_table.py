@@ -1,0 +1,329 @@
+"""The results of a comparison as one sentence and one table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tailboost.app.report.results import Results, resampled_interval
+
+ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
+
+# Numbers are printed with three decimals; smaller differences are not shown as such.
+NO_DIFFERENCE = 5e-4
+WORST_CLASS, WORST_GROUP = "worst_class_error", "worst_group_error"
+WORDS = {WORST_CLASS: "worst class", WORST_GROUP: "worst group"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean of a measure over the splits; ``half`` is half its 95 % interval, None for a single split.
+
+    ``mark`` is "best" for the lowest number of a column, "lower" or "higher" for a significant difference.
+    """
+
+    mean: float
+    half: float | None
+    mark: str = ""
+    signed: bool = False
+
+    @property
+    def text(self) -> str:
+        """The mean with three decimals."""
+        if self.signed and abs(self.mean) >= NO_DIFFERENCE:
+            return f"{self.mean:+.3f}".replace("-", "−")
+        return f"{abs(self.mean) if self.signed else self.mean:.3f}"
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method with a cell per column; ``same`` are titles of methods with the same answers."""
+
+    method: ComparedMethod
+    cells: list[Cell | None]
+    same: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Worst error of one of our methods minus that of a baseline, at the overall error of the baseline.
+
+    ``ours_at`` and ``baseline_at`` are pairs of overall error and worst error. ``interval`` is simultaneous
+    for all differences of a document.
+    """
+
+    ours: ComparedMethod
+    baseline: ComparedMethod
+    ours_at: tuple[float, float]
+    baseline_at: tuple[float, float]
+    interval: Mapping[str, Any]
+
+    @property
+    def cell(self) -> Cell:
+        """The difference for the table."""
+        mean, low, high = (self.interval[key] for key in ("mean", "low", "high"))
+        if low is None:
+            return Cell(mean, None, signed=True)
+        significant = not low <= 0.0 <= high and abs(mean) >= NO_DIFFERENCE
+        mark = ("lower" if mean < 0 else "higher") if significant else ""
+        return Cell(mean, high - mean, mark, signed=True)
+
+
+class ComparisonTable:
+    """The document of a comparison, as a table.
+
+    Parameters
+    ----------
+    results : Results or dict
+        Returned by `compare`, or read from JSON.
+    """
+
+    def __init__(self, results: Results | Mapping[str, Any]) -> None:
+        self.document = results.document if isinstance(results, Results) else results
+        self.data, self.settings = self.document["data"], self.document["settings"]
+
+    @cached_property
+    def finished(self) -> list[ComparedMethod]:
+        """Methods with at least one finished fit."""
+        return [m for m in self.document["methods"] if m["figures"]]
+
+    def side(self, ours: bool) -> list[ComparedMethod]:
+        """Return our finished methods, or the baselines."""
+        return [m for m in self.finished if m["ours"] is ours]
+
+    @cached_property
+    def random_error(self) -> float:
+        """Expected error of a random guess, 1 − 1/K."""
+        return 1 - 1 / len(self.data["classes"])
+
+    @cached_property
+    def distinct(self) -> list[list[ComparedMethod]]:
+        """Finished methods; those with the same errors and CVaR curves are together, baselines first."""
+        together: dict[str, list[ComparedMethod]] = {}
+        for method in self.finished:
+            keys = ("repeat", "class_errors", "group_errors", "cvar_curve")
+            numbers = [[record[key] for key in keys] for record in method["repeats"]]
+            key = re.sub(r"(\.\d{6})\d+", r"\1", json.dumps(numbers))
+            together.setdefault(key, []).append(method)
+        return [sorted(group, key=lambda m: m["ours"]) for group in together.values()]
+
+    @cached_property
+    def measures(self) -> dict[str, tuple[str, ...]]:
+        """Path of the figures of each measure, by its heading.
+
+        A CVaR is left out if no method is better than a random guess.
+        """
+        measures: dict[str, tuple[str, ...]] = {"error": ("error",), "worst class": (WORST_CLASS,)}
+        measures |= {f"worst by {name}": ("worst_group_errors", name) for name in self.data["groups"]}
+        tails = {f"CVaR {a:g}": ("cvar", f"{a:g}") for a in self.settings["alphas"]}
+        return measures | {
+            title: path for title, path in tails.items() if self._lowest(path) < self.random_error
+        }
+
+    def _lowest(self, path: tuple[str, ...]) -> float:
+        return min((round(figure_of(m, *path)["mean"], 3) for m in self.finished), default=1.0)
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """Headings of the table, after the column of methods."""
+        return [*self.measures, *(f"Δ {WORDS[worst]}" for worst in self.references), "fit, s"]
+
+    @cached_property
+    def rows(self) -> list[MethodRow]:
+        """Rows of the table, in the order of the document."""
+        rows = []
+        for group in self.distinct:
+            cells: list[Cell | None] = []
+            for path in self.measures.values():
+                figure = figure_of(group[0], *path)
+                best = round(figure["mean"], 3) == self._lowest(path) < self.random_error - NO_DIFFERENCE
+                cells.append(Cell(figure["mean"], _half(figure), "best" * best))
+            for worst in self.references:
+                found = [d for m in group if (d := self.differences.get((worst, m["name"])))]
+                cells.append(found[0].cell if found else None)
+            seconds = group[0]["figures"]["fit_seconds"]
+            cells.append(Cell(seconds["mean"], _half(seconds)))
+            rows.append(MethodRow(group[0], cells, tuple(m["title"] for m in group[1:])))
+        return rows
+
+    def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
+        """Return the figures along the trade-off of a method on the test rows; a single one without.
+
+        A method that trains on groups has a trade-off with the worst group, any other with the worst class.
+        """
+        by_group = bool(self.data["groups"]) and method["uses_groups"]
+        if (worst == WORST_GROUP) == by_group and method["figures"].get("tradeoff"):
+            return list(method["figures"]["tradeoff"])
+        return [method["figures"]]
+
+    @cached_property
+    def references(self) -> dict[str, ComparedMethod]:
+        """Our method that is compared with the baselines, by kind of worst error.
+
+        Among our methods with a trade-off, the one with the lowest worst error.
+        """
+        references = {}
+        for worst in WORDS:
+            able = [m for m in self.side(True) if len(self.curve(m, worst)) > 1]
+            if worst == WORST_CLASS:
+                able = able or self.side(True)
+            if able and self.side(False):
+                references[worst] = min(able, key=lambda m: figure_of(m, worst)["mean"])
+        return references
+
+    @cached_property
+    def differences(self) -> dict[tuple[str, str], Difference]:
+        """Difference to each baseline, by kind of worst error and name of the baseline.
+
+        A baseline with a lower overall error than each point of our trade-off is left out. If its overall
+        error is above our trade-off, the end of the trade-off is compared.
+        """
+        pairs = [
+            (worst, ours, baseline)
+            for worst, ours in self.references.items()
+            for baseline in self.side(False)
+            if _shared(ours, baseline) and self._position(ours, baseline, worst)
+        ]
+        return {(w, b["name"]): self._difference(ours, b, w, len(pairs)) for w, ours, b in pairs}
+
+    def _position(
+        self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
+    ) -> tuple[int, int, float] | None:
+        """Return neighbouring points j, k and t, so that point j + t (k − j) has the baseline's error."""
+        errors = [point["error"]["mean"] for point in self.curve(ours, worst)]
+        target = baseline["figures"]["error"]["mean"]
+        if target < min(errors) - NO_DIFFERENCE:
+            return None
+        for j, (a, b) in enumerate(itertools.pairwise(errors)):
+            if min(a, b) <= target <= max(a, b) and a != b:
+                return j, j + 1, (target - a) / (b - a)
+        j = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
+        return j, j, 0.0
+
+    def _difference(
+        self, ours: ComparedMethod, baseline: ComparedMethod, worst: str, tests: int
+    ) -> Difference:
+        j, k, t = self._position(ours, baseline, worst) or (0, 0, 0.0)
+        points = self.curve(ours, worst)
+        values = []
+        for our_record, baseline_record in _shared(ours, baseline):
+            along = [our_record] if len(points) == 1 else our_record["tradeoff"]
+            values.append((1 - t) * along[j][worst] + t * along[k][worst] - baseline_record[worst])
+        counts = [self.data["class_counts"]]
+        if worst == WORST_GROUP:
+            counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
+        size = self.settings["test_size"]
+        step = 1 / max(1.0, size * min(map(min, counts)))
+        interval = resampled_interval(values, size / (1 - size), step, tests)
+        measures = ("error", worst)
+        error, level = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
+        return Difference(
+            ours, baseline, (error, level), (figure_of(baseline, "error")["mean"],
+            figure_of(baseline, worst)["mean"]), interval,
+        )  # fmt: skip
+
+    @cached_property
+    def headline(self) -> Difference | None:
+        """Difference to the baseline with the lowest worst-class error."""
+        by_class = [d for (worst, _), d in self.differences.items() if worst == WORST_CLASS]
+        return min(by_class, key=lambda d: d.baseline_at[1], default=None)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The comparison in one sentence."""
+        if not self.finished:
+            return "No fit was finished."
+        if not (self.side(True) and self.side(False)):
+            return "The comparison needs at least one of our methods and one baseline."
+        if self.headline is None:
+            return "Each baseline has a lower overall error than our methods; no errors are compared."
+        d, cell = self.headline, self.headline.cell
+        (error, worst), (its_error, its_worst) = d.ours_at, d.baseline_at
+        ours, baseline = d.ours["title"], d.baseline["title"]
+        difference = f"difference {100 * cell.mean:+.1f} percentage points".replace("-", "−")
+        if cell.half is None:
+            difference += ", a single split"
+        else:
+            ends = (f"{100 * (cell.mean + sign * cell.half):.1f}".replace("-", "−") for sign in (-1, 1))
+            difference += f", 95 % interval {' to '.join(ends)}{'' if cell.mark else ', not significant'}"
+        if abs(error - its_error) < NO_DIFFERENCE:
+            return (
+                f"At an overall error of {100 * its_error:.1f} %, {ours} has a worst-class error of "
+                f"{100 * worst:.1f} %, {baseline} of {100 * its_worst:.1f} % ({difference})."
+            )
+        return (
+            f"{ours} has a worst-class error of {100 * worst:.1f} % at an overall error of "
+            f"{100 * error:.1f} %, {baseline} of {100 * its_worst:.1f} % at {100 * its_error:.1f} % "
+            f"({difference})."
+        )
+
+    @cached_property
+    def setup(self) -> str:
+        """Rows, methods and splits in one sentence."""
+        data, settings = self.data, self.settings
+        return (
+            f"{_count(len(self.document['methods']), 'method')} on {data['name']}: {data['n_rows']:,} rows, "
+            f"{_count(data['n_features'], 'feature')}, {len(data['classes'])} classes; "
+            f"{_count(settings['repeats'], 'random split')} with {settings['test_size']:.0%} test rows."
+        )
+
+    def problems(self) -> Iterator[str]:
+        """Yield a sentence for an interruption, each method left out, and each failed method."""
+        if self.document["status"] != "complete":
+            done = sum(len(m["repeats"]) for m in self.document["methods"])
+            total = self.settings["repeats"] * len(self.document["methods"])
+            yield f"The comparison was interrupted: {done} of {total} fits are finished."
+        for method in self.document["left_out"]:
+            yield f"{method['title']} is not in the comparison: {method['reason']}"
+        for method in self.document["methods"]:
+            for failure in method["failures"][:1]:
+                splits = _count(len(method["failures"]), "split")
+                yield f"{method['title']} failed on {splits}: {failure['error']}"
+
+    def warnings(self) -> Iterator[str]:
+        """Yield the warnings of the fits; messages that differ only in numbers appear once per method."""
+        for method in self.document["methods"]:
+            kinds: dict[str, str] = {}
+            for message in method["warnings"]:
+                kinds.setdefault(re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message), message)
+            for message in kinds.values():
+                yield f"{method['title']}: {message}"
+
+    def shown_first(self, most: int) -> list[ComparedMethod]:
+        """Return at most ``most`` distinct methods for the charts: the compared ones, then by worst class."""
+        named = [m["name"] for m in self.references.values()]
+        named += [d.baseline["name"] for d in [self.headline] if d]
+
+        def order(method: ComparedMethod) -> tuple[bool, float, float]:
+            figures = method["figures"]
+            return method["name"] not in named, figures[WORST_CLASS]["mean"], figures["error"]["mean"]
+
+        first = sorted(self.distinct, key=lambda group: min(map(order, group)))[:most]
+        return [group[0] for group in self.distinct if group in first]
+
+
+def figure_of(method: ComparedMethod, *path: str) -> Any:
+    """Return the figure of a method under a path of keys; None if the path ends early."""
+    figure = method["figures"]
+    for key in path:
+        figure = None if figure is None else figure.get(key)
+    return figure
+
+
+def _half(figure: Mapping[str, Any]) -> float | None:
+    return None if figure["high"] is None else float(figure["high"] - figure["mean"])
+
+
+def _shared(ours: ComparedMethod, baseline: ComparedMethod) -> Sequence[tuple[Any, Any]]:
+    """Return pairs of records of the splits on which both methods finished."""
+    records = {record["repeat"]: record for record in baseline["repeats"]}
+    return [(record, records[record["repeat"]]) for record in ours["repeats"] if record["repeat"] in records]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,149 @@
+"""Self-contained HTML pages, drawn from results alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tailboost.app.report import charts
+from tailboost.app.report.comparison_table import ComparisonTable
+from tailboost.app.report.results import Results
+
+if TYPE_CHECKING:
+    from tailboost.guarantees.monitor import Monitor
+
+__all__ = ["Chapter", "render", "render_monitor", "render_overview"]
+
+MOST_CLASSES = 10  # classes in a confusion matrix
+
+
+def render(results: Results | Mapping[str, Any]) -> str:
+    """Return the report of a comparison as an HTML page.
+
+    Parameters
+    ----------
+    results : Results or dict
+        Returned by `compare`, or its document as read from JSON.
+
+    Returns
+    -------
+    str
+        The page. Its content security policy forbids it to fetch anything and allows only its own script.
+        Without scripts the page lacks only marking, tooltips and the slider for α.
+    """
+    table = ComparisonTable(results)
+    styles = charts.method_styles(table)
+    script = _asset("report.js").replace("\r\n", "\n")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page(
+        "report.html.j2",
+        table=table,
+        styles=styles,
+        charts=charts.comparison_charts(table, styles),
+        classes_drawn=charts.classes_drawn(table),
+        confusions=_confusions(table),
+        script=script,
+        script_hash=f"'sha256-{digest}'",
+    )
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One comparison of an overview.
+
+    Attributes
+    ----------
+    results : Results or dict
+        Returned by `compare`, or its document as read from JSON.
+    link : str
+        Address of its report, relative to the overview.
+    about : str
+        A sentence or two about the data, such as their source.
+    """
+
+    results: Results | Mapping[str, Any]
+    link: str
+    about: str = ""
+
+
+def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
+    """Return one page with the sentence and the chart of each comparison, and links to the reports.
+
+    Parameters
+    ----------
+    title : str
+        Heading.
+    chapters : sequence of Chapter
+        At least one.
+
+    Returns
+    -------
+    str
+        The page. Its content security policy forbids it to fetch or to run anything.
+    """
+    described = []
+    for chapter in chapters:
+        table = ComparisonTable(chapter.results)
+        styles = charts.method_styles(table)
+        chart = charts.tradeoff_chart(table, styles) if table.finished else ""
+        described.append({"chapter": chapter, "table": table, "styles": styles, "chart": chart})
+    return page("overview.html.j2", title=title, chapters=described)
+
+
+def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
+    """Return the page of a monitor.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        With at least one batch.
+    title : str
+        Heading.
+
+    Returns
+    -------
+    str
+        The page. Its content security policy forbids it to fetch or to run anything.
+    """
+    heads, rows = monitor.cells()
+    evidence = [(batch.name, batch.evidence) for batch in monitor.batches]
+    names = [bound.short for bound in monitor.certificate.tested]
+    return page(
+        "monitor.html.j2",
+        title=title,
+        monitor=monitor,
+        heads=heads,
+        rows=rows,
+        chart=charts.evidence_chart(names, evidence, monitor.threshold) if evidence else "",
+        styles=charts.line_styles(),
+    )
+
+
+def page(template: str, **values: Any) -> str:
+    """Return a page in the style of the reports, from a template and its variables."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(css=_asset("report.css"), **values)
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
+    """Return, per distinct method, the fraction of each class that gets each answer, over all splits."""
+    confusions = []
+    for method, *same in table.distinct if len(table.data["classes"]) <= MOST_CLASSES else ():
+        counts = [record["confusion"] for record in method["repeats"] if "confusion" in record]
+        if counts:
+            total = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*counts, strict=True)]
+            rates = [[n / max(sum(row), 1) for n in row] for row in total]
+            confusions.append({"method": method, "same": [m["title"] for m in same], "rates": rates})
+    return confusions

@@ -1,0 +1,165 @@
+"""The document of a comparison: measured numbers, from which reports are drawn.
+
+Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``: see
+`interval`. A number that was not measured is null.
+
+=================  ====================================================================================
+schema             "tailboost.results"
+schema_version     1
+created            date and time, UTC
+status             "running", "complete" or "interrupted"
+command            the command line, or null
+versions           versions of Python and of the packages used
+data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}},
+                   group_features {column: features that reveal the group, or null}
+settings           alphas, main_alpha, curve_alphas, repeats, test_size, clusters, random_state, n_jobs,
+                   interval
+left_out           methods that cannot be used: title, reason
+splits             per split: repeat, fit_seed, n_train, n_test
+methods            name, title, summary, ours, uses_alpha, uses_groups, by_group, randomized,
+                   warnings, failures (repeat, error), repeats (one record each), figures (the keys of a
+                   record with a figure for each number; null before the first record)
+=================  ====================================================================================
+
+Each record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together), ``predict_seconds``,
+``cvar`` {α: value} and ``cvar_curve`` (at ``curve_alphas``; the value at 1 is the expected error of a
+randomised rule). The errors of ``predict`` are ``error``, ``class_errors``, ``worst_class_error``,
+``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value} and ``worst_group_error``.
+Some records also have ``tradeoff``, the ``error_budget`` and the errors of one fitted model at each budget;
+``confusion``, for at most 20 classes, the test rows by true class (rows) and answer (columns); and
+``fit_summary``, the printed ``summary_`` of the classifier.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy import stats
+
+from tailboost.core.output import write_output
+
+SCHEMA_VERSION = 1
+LEVEL = 0.95
+PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
+INTERVAL_NOTE = (
+    "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, so the "
+    "interval understates the uncertainty for new data. A single split has no interval."
+)
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python and of the installed packages among `PACKAGES` and ``more``."""
+    installed = {"python": platform.python_version()}
+    for package in (*PACKAGES, *more):
+        try:
+            installed[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def interval(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Return the mean and the 95 % Student t interval of n ≥ 1 values; the ends are None if n = 1."""
+    return resampled_interval(values, 0.0)
+
+
+def resampled_interval(
+    differences: Sequence[float], test_to_train: float, step: float = 0.0, tests: int = 1
+) -> dict[str, float | int | None]:
+    """Return the mean and the interval of a difference over random splits of the same rows.
+
+    The variance of the mean is ``(1/r + n_test/n_train) s²`` for r splits [1]_. The second term corrects for
+    rows that the splits share. Errors are multiples of 1/n, so differences on few splits can be equal by
+    chance; the variance ``step²/12`` of this rounding is added to ``s²``. The intervals of ``tests``
+    comparisons hold simultaneously with 95 % confidence (Bonferroni).
+
+    Parameters
+    ----------
+    differences : sequence of r floats
+        The difference on each split.
+    test_to_train : float ≥ 0
+        Ratio of test rows to training rows; 0 for independent samples.
+    step : float ≥ 0, default=0
+        Change of the measure if one more row is wrong.
+    tests : int ≥ 1, default=1
+        Number of comparisons.
+
+    Returns
+    -------
+    dict
+        ``mean``, ``low``, ``high`` and ``n``; ``low`` and ``high`` are None for a single split.
+
+    References
+    ----------
+    .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003).
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    mean, low, high = float(d.mean()), None, None
+    if d.size > 1:
+        spread = math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
+        quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, d.size - 1))
+        half = quantile * spread * math.sqrt(1 / d.size + test_to_train)
+        low, high = mean - half, mean + half
+    return {"mean": mean, "low": low, "high": high, "n": int(d.size)}
+
+
+def summarise(records: Sequence[Any]) -> Any:
+    """Replace each number of nested records of equal shape, one per split, by its `interval`.
+
+    Records without a number are skipped for this number. The result is None if no record has it.
+    """
+    present = [record for record in records if record is not None]
+    if not present:
+        return None
+    if isinstance(present[0], Mapping):
+        keys = dict.fromkeys(key for record in present for key in record)
+        return {key: summarise([record.get(key) for record in present]) for key in keys}
+    if isinstance(present[0], list):
+        return [summarise(column) for column in zip(*present, strict=True)]
+    return interval(present)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Measured numbers of a comparison, as returned by `compare`.
+
+    Parameters
+    ----------
+    document : dict
+        The JSON document; `tailboost.app.report.results` lists its keys.
+    """
+
+    document: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a document written by `save`.
+
+        Raises
+        ------
+        ValueError
+            If the file is no such document, or has another schema version.
+        """
+        name = repr(os.fspath(path))
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{name} is not JSON: {error}") from error
+        if not isinstance(document, dict) or document.get("schema") != "tailboost.results":
+            raise ValueError(f"{name} holds no results of a comparison")
+        if (version := document.get("schema_version")) != SCHEMA_VERSION:
+            raise ValueError(f"{name} has schema version {version}, this tailboost reads {SCHEMA_VERSION}")
+        return cls(document)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the document in one step: a reader never finds an incomplete file."""
+        write_output(path, json.dumps(self.document, indent=1, allow_nan=False) + "\n")

@@ -1,0 +1,1 @@
+"""Boosting as a repeated game: weight players, cross-fitting, ensembles."""

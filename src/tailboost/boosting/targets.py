@@ -1,0 +1,197 @@
+"""The errors that classes, groups or cells are allowed, and the losses and the edge γ that follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.boosting.game import DECIMALS
+from tailboost.boosting.training_set import GroupNames, Rows
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.numeric import check_number
+from tailboost.core.subgroups import memberships, unit_name
+
+# max_error="auto" chooses among these; the paper's θ is 1 − max_error.
+MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Pseudo-rows by which the errors that steer a game are drawn towards their mean over the units.
+SHRINKAGE = 5.0
+# ε of γ = ⌊qK⌋/K − ½ − ε.
+EPSILON = 5e-4
+
+
+def edge_from_share(q: float, n_units: int) -> float:
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
+
+    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    """
+    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
+
+
+def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
+    """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
+    rounded = np.asarray(beyond).round(DECIMALS)
+    return np.asarray(rounded < 0 if strict else rounded <= 0)
+
+
+@dataclass(frozen=True)
+class NamedSubgroups:
+    """The classes, groups or class × group cells that have targets, with their names."""
+
+    kind: str  # {"class", "group", "cell"}: what they are
+    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
+    n_classes: int  # K
+    # Shape (m,): equal for units that may be pooled where they are small: cells of one class, groups of one
+    # column of a table. Different for all classes, which are never pooled.
+    kin: Ints
+    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
+
+    @classmethod
+    def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedSubgroups:
+        """Return the units of the training rows."""
+        K = len(classes)
+        if kind == "class":
+            return cls(kind, classes, K, np.arange(K))
+        assert groups is not None
+        assert rows.groups is not None
+        if kind == "group":
+            return cls(kind, groups.names, K, groups.column)
+        cells = np.unique(memberships(cells_of(rows, K))[1])
+        labels, group_names = classes.tolist(), groups.names.tolist()
+        names = np.empty(len(cells), dtype=object)
+        names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
+        return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
+
+    def number(self, rows: Rows) -> Rows:
+        """Return rows with their units as groups; −1 for a cell that no training row is in."""
+        if self.kind == "class":
+            return replace(rows, groups=rows.y)
+        if self.cells is None:
+            return rows
+        cell = cells_of(rows, self.n_classes)
+        index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
+        return replace(rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp))
+
+
+def cells_of(rows: Rows, n_classes: int) -> Ints:
+    """Return ``class + K · group`` for every group of each row, shape (n,) or (n, c)."""
+    assert rows.groups is not None
+    return (rows.y + n_classes * rows.groups.T).T
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Which units steer the game together, because some have too few rows to steer it by themselves."""
+
+    of: Ints  # shape (m,): number of the pool of each unit, from 0
+    # Shape (m,): rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are
+    # fewer.
+    size: Floats
+    least: int  # units with fewer are small
+
+    @classmethod
+    def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
+        """Pool small units of the same class or column, by their rows in each table.
+
+        The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
+        of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
+        """
+        m = len(named.names)
+        numbered = [named.number(rows) for rows in tables]
+        size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
+        of = np.arange(m)
+        for kin in np.unique(named.kin[size < least]):
+            mine = np.flatnonzero(named.kin == kin)
+            small, others = mine[size[mine] < least], mine[size[mine] >= least]
+            if size[small].sum() < least and len(others):
+                small = np.append(small, others[size[others].argmin()])
+            of[small] = small.min()
+        return cls(np.unique(of, return_inverse=True)[1], size, least)
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The pool of each unit as plain numbers; None where every unit steers by itself."""
+        return None if self.trivial else tuple(self.of.tolist())
+
+    @property
+    def count(self) -> int:
+        """Number of pools."""
+        return int(self.of.max()) + 1
+
+    @property
+    def trivial(self) -> bool:
+        """Whether every unit steers by itself."""
+        return self.count == len(self.of)
+
+    def index(self, groups: Ints) -> Ints:
+        """Return the pools of rows from their units, −1 for none."""
+        return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
+
+    def strictest(self, allowed: Floats) -> Floats:
+        """Return the smallest allowed error of each pool's units."""
+        least = np.full(self.count, np.inf)
+        np.fmin.at(least, self.of, allowed)
+        return np.where(np.isinf(least), np.nan, least)
+
+    def names(self, units: Sequence[Any]) -> list[Any]:
+        """Names of the pools: of their one unit, or of all their units."""
+        words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
+        return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
+
+
+def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+    """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
+
+    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
+
+    Raises
+    ------
+    ValueError
+        If a target is not in (0, 1], a unit has none, or a target names no unit.
+    """
+    if not isinstance(max_error, Mapping):
+        return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    for key, value in max_error.items():
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
+            raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")
+    named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
+    keys = [[key for key in names if key in max_error][:1] for names in named]
+    if unknown := set(max_error) - {None} - {key for found in keys for key in found}:
+        name = next(key for key in max_error if key in unknown)
+        raise ValueError(
+            f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"
+        )
+    if [] in keys:
+        raise ValueError(
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
+            "one for the rest under the key None"
+        )
+    return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+    """Return the error allowed to each unit, shape (m,), by targets that are stated.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `allowed_errors`, and where a single target is not a number in (0, 1].
+    """
+    if not isinstance(max_error, Mapping):
+        max_error = check_number(max_error, "max_error", 0, 1)
+    return allowed_errors(max_error, units, kind)
+
+
+def storable(max_error: Any) -> Any:
+    """Return targets in a form that model files hold: a dict with the key None as a list of pairs."""
+    return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
+
+
+def restored(max_error: Any) -> Any:
+    """Return targets from their stored form."""
+    return dict(max_error) if isinstance(max_error, list) else max_error

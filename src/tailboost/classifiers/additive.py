@@ -1,0 +1,372 @@
+"""AdditiveCombiner classifiers: the hypotheses' votes are weighted by their steps."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.utils import Tags, get_tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.boosting.additive_combiner import AdditiveCombiner
+from tailboost.boosting.cross_fitting import HELD_OUT, Scheme
+from tailboost.boosting.ensemble import AdditiveEnsemble
+from tailboost.boosting.game import Units
+from tailboost.boosting.players.additive_player import AdditivePlayer
+from tailboost.boosting.soft_margin import SoftMargin
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import BaseBoostClassifier
+from tailboost.classifiers.input import labels_of
+from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import positions
+from tailboost.core.fingerprints import Fingerprint
+from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
+from tailboost.learners import HistTreeClassifier
+from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
+from tailboost.selection.curve import Curve, CurvePoint, RateOf
+from tailboost.selection.rate_table import RateTable
+
+
+class AdditiveClassifier(BaseBoostClassifier):
+    """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z = 1 for the answer, else −1/(K−1)."""
+
+    ensemble_: AdditiveEnsemble
+    combiner_: AdditiveCombiner
+
+    n_iter_no_change: Any
+    tol: float
+    validation: Any
+
+    _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseBoostClassifier._parameter_constraints,
+        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
+    }
+
+    @abstractmethod
+    def _cost(self) -> Cost:
+        """Return what the steps made small, and what bounds the errors on the rows fitted on."""
+
+    @abstractmethod
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+        """Return the weight player; parameters that depend on the data are set as attributes."""
+
+    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
+        """Return what chooses the steps anew when boosting is over."""
+        return None
+
+    def _default_learner(self) -> Any:
+        return HistTreeClassifier(n_jobs=self.n_jobs)
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        return Schedule.of(
+            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
+        )
+
+    def _validation(self) -> Any:
+        """Rows are held out where rounds are chosen by the error on them."""
+        if self.validation == "auto":
+            return "train" if self.n_iter_no_change is None else HELD_OUT
+        if self.validation == "train" and self.n_iter_no_change is not None:
+            raise ValueError(
+                f"n_iter_no_change={self.n_iter_no_change} watches the error on rows that no hypothesis is "
+                "fitted on, and validation='train' leaves none; use validation='auto' or a fraction"
+            )
+        return self.validation
+
+    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+        units = Units.samples(problem.weight, scheme.player_rows)
+        rule = self._rule(problem, scheme, seed, units)
+        heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
+        best = self.n_iter_no_change is not None
+        return Plan(
+            units,
+            rule,
+            AdditiveCombiner(problem.n_classes, rule, heaviest, best, self._refit(problem, units)),
+        )
+
+    def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
+        self.ensemble_ = ensemble
+        self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
+        self.log_costs_ = np.array(self.combiner_.log_costs)
+        self.__dict__.pop("_guarantee", None)
+
+    @property
+    def summary_(self) -> AdditiveSummary:
+        """What was promised, observed and achieved (computed when first asked for)."""
+        check_is_fitted(self)
+        if "_guarantee" not in self.__dict__:
+            combiner = self.combiner_
+            self._guarantee = additive_summary(
+                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=self._judged_on_fitted
+            )
+        return self._guarantee
+
+    @property
+    def _judged_on_fitted(self) -> bool:
+        """Whether members were fitted on the rows where the error is measured; X_val may be training rows."""
+        return self.combiner_.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
+
+    def _measured(self, *rates: Any, kind: str = "") -> RateTable:
+        check_is_fitted(self)
+        combiner, stated = self.combiner_, [(rate, None) for rate in rates]
+        words, classes = combiner.rows.words, self.classes_.tolist()
+        return rates_of(combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind)
+
+    @property
+    def rates_(self) -> RateTable:
+        """The overall error and that of each class by `predict`, on the rows where they are measured."""
+        return self._measured(error(), error(by="class"))
+
+    @property
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, on the rows where it is measured; NaN without rows."""
+        return {line.unit: line.value for line in self._measured(error(by="class"), kind="class")}
+
+    @property
+    def limits_met_(self) -> None:
+        """None: there are no limits."""
+        check_is_fitted(self)
+
+    @property
+    def limits_probability_(self) -> None:
+        """None: there are no limits."""
+        check_is_fitted(self)
+
+    @property
+    def bound_met_(self) -> None:
+        """`limits_met_`."""
+        check_is_fitted(self)
+
+    @property
+    def units_(self) -> list[Any]:
+        """The subgroups of `subgroup_errors_`: the classes."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def unit_errors_(self) -> Floats:
+        """The values of `subgroup_errors_`, shape (K,)."""
+        return np.array(list(self.subgroup_errors_.values()))
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """95 % intervals for the errors of the classes on new rows, shape (K, 2); None on fitted rows."""
+        return self._measured(error(by="class"), kind="class").intervals()
+
+    @property
+    def objective_(self) -> str:
+        """The cost that the steps lower."""
+        check_is_fitted(self)
+        return self._cost().name
+
+    def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
+        """Return the trade-off of two rates: one point, because additive classifiers have one rule.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The first rate; by default the overall error.
+        b : rate or largest, optional
+            The second rate; by default the largest error of a class.
+
+        Returns
+        -------
+        Curve
+        """
+        one = error() if a is None else a
+        limited: Any = one if getattr(one, "compares", False) else Objective.of(one)
+        other = Objective.of(Largest(error(by="class")) if b is None else b)
+        reached = [
+            stated.value(np.array([line.value for line in self._measured(stated.rate)]))
+            for stated in (limited, other)
+        ]
+        point = CurvePoint(reached[0], reached[1], copy.copy(self))
+
+        def at(level: float, point: Any) -> Any:
+            if point is not None:
+                return point
+            raise InfeasibleLimitsError(
+                f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
+            )
+
+        words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
+        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
+
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
+        """Return the answers of the classifiers of a curve."""
+        return [(each.predict(X), None) for each in classifiers]
+
+    def _sketch(self, X: Any) -> Fingerprint:
+        return Fingerprint.of_rows(self._checked(X))
+
+    def _decisions(self, scores: Floats) -> Floats:
+        return scores[:, 1] if len(self.classes_) == 2 else scores
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores ``f``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
+        """
+        return self._decisions(self._scores(X))
+
+    def margins(self, X: Any, y: Any) -> Floats:
+        """Return the margins ``m_i = f_y(x_i)``: the true class's score, scores summing to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        y : array-like of shape (n,)
+            Labels seen in fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            For two classes positive where `predict` is right, negative where it is wrong.
+        """
+        f = self.decision_function(X)
+        k = positions(labels_of(y), self.classes_, "y")
+        return np.where(k == 1, f, -f) if f.ndim == 1 else f[np.arange(len(f)), k]
+
+    def _labels(self, f: Floats) -> NDArray[Any]:
+        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+
+    @staticmethod
+    def _softmax(f: Floats) -> Floats:
+        P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
+        return P
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the largest score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        f = self.decision_function(X)
+        return self._labels(f)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the softmax of the scores, which is **not** calibrated.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
+        """
+        return self._softmax(self.decision_function(X))
+
+    def predict_distribution(self, X: Any) -> Floats:
+        """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
+        """
+        return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
+        """
+        f = self.decision_function(X)
+        P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
+        return P
+
+    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
+        """Yield `decision_function` after 1, 2, … kept hypotheses.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+            The last array uses all hypotheses.
+        """
+        check_is_fitted(self)
+        for scores in self.ensemble_.staged_scores(self._checked(X)):
+            yield self._decisions(scores)
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield `predict` after 1, 2, … kept hypotheses.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last array is that of ``predict``.
+        """
+        for f in self.staged_decision_function(X):
+            yield self._labels(f)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+        """Yield `predict_proba` after 1, 2, … kept hypotheses.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last array uses all hypotheses.
+        """
+        for f in self.staged_decision_function(X):
+            yield self._softmax(f)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        learner = get_tags(self._learner()).classifier_tags
+        if learner is not None:
+            tags.classifier_tags.multi_class = learner.multi_class
+        return tags

@@ -1,0 +1,490 @@
+"""Common base of the boosting classifiers: parameters, fit, checkpoints, callbacks, metadata routing."""
+
+from __future__ import annotations
+
+import copy
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    process_routing,
+)
+from sklearn.utils.validation import _check_method_params, check_is_fitted
+
+from tailboost.boosting.checkpoints import Checkpoints, identify
+from tailboost.boosting.cross_fitting import Scheme, choose_scheme, respond
+from tailboost.boosting.ensemble import Ensemble
+from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.input import (
+    ValidationRows,
+    check_validation,
+    checked_table,
+    input_tags,
+    judged_rows,
+    read_problem,
+    refuse_learner,
+)
+from tailboost.classifiers.parameters import CONSTRAINTS, naming_near
+from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.core.array_types import Floats
+from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.probe import probe_rows
+from tailboost.core.torch_data import unpack
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.named import named_learner
+from tailboost.learners.session import is_constant, open_session
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
+except ImportError:  # scikit-learn < 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Empty base class for versions of scikit-learn without callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method unchanged."""
+        return method
+
+
+class FitInterruptedWarning(UserWarning):
+    """A fit ended early, by Ctrl-C or a time limit, and keeps the finished rounds."""
+
+
+def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
+    if "sensitive_features" in fit_params:
+        raise TypeError(
+            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
+            "that trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+        )
+    _raise_for_params(fit_params, classifier, "fit")
+    if not fit_params:
+        return {}
+    routed: dict[str, Any] = process_routing(classifier, "fit", **fit_params).estimator.fit
+    return routed
+
+
+# Parameters that may change when a killed fit is continued.
+FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
+
+
+class BaseBoostClassifier(
+    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
+    """Base class of the boosting classifiers.
+
+    A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
+    the game and handles checkpoints, interrupts and callbacks.
+
+    Attributes
+    ----------
+    game_ : Game
+        The finished game: weight player, its state and the trace.
+    combiner_ : Combiner
+        The hypotheses with their losses on the selection data, and how they were combined.
+    """
+
+    estimator: Any
+    n_estimators: Any
+    class_weight: Any
+    max_time: float | None
+    checkpoint_dir: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    ensemble_: Ensemble
+    game_: Game[Any]
+    combiner_: Any
+
+    # Whether hypotheses are fitted again on all rows if a fraction is held out.
+    _refits: ClassVar[bool] = True
+    # Whether rows are left out of all subgroups if no model that is judged on them knows their class.
+    _known_classes: ClassVar[bool] = False
+    # Whether the learner may be a regressor, whose values are real-valued hypotheses.
+    _takes_regressors: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = naming_near(cls.__init__)  # type: ignore[method-assign]
+
+    # -- defined by a subclass -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+        """Return the game on a checked problem.
+
+        If the plan needs a fitted model first, the scheme fits it with the seed of round 1.
+        """
+
+    @abstractmethod
+    def _schedule(self, plan: Plan) -> Schedule:
+        """Return how many rounds are played and when they stop early."""
+
+    @abstractmethod
+    def _validation(self) -> Any:
+        """Return the argument ``validation`` of `choose_scheme`."""
+
+    @abstractmethod
+    def _set_ensemble(self, ensemble: Any) -> None:
+        """Set the fitted attributes that depend on the ensemble."""
+
+    def _most_rounds(self) -> int:
+        """Return the largest number of rounds."""
+        return int(self.n_estimators)
+
+    def _default_learner(self) -> Any:
+        """Return the learner for ``estimator=None``."""
+        return HistBoostClassifier(n_jobs=self.n_jobs)
+
+    def _learner(self, problem: Problem | None = None) -> Any:
+        """Return the base learner; without a problem, a learner of the same input."""
+        if self.estimator is None:
+            return self._default_learner()
+        if isinstance(self.estimator, str):
+            return named_learner(self.estimator, n_jobs=self.n_jobs)
+        return self.estimator
+
+    def _name_units(self, problem: Problem) -> Problem:
+        """Return the problem with its groups numbered as the subgroups of the game."""
+        return problem
+
+    @property
+    def _together(self) -> bool:
+        """Whether the mean probability of all rounds answers, if the learner knows probabilities."""
+        return False
+
+    @property
+    def _five_folds_up_to(self) -> float:
+        """Number of distinct rows above which "auto" takes three folds instead of five."""
+        return np.inf
+
+    def _depends_on_rounds(self) -> bool:
+        """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
+        return False
+
+    # -- fitting -------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the hypotheses round by round and combine them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        X_val, y_val, sample_weight_val : optional
+            Held-out rows, their labels and weights. They need ``validation="auto"``. Mixture weights are
+            selected on them; an additive classifier selects its number of rounds.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
+        """
+        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        self._fit(X, y, sample_weight, None, validation, fit_params)
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
+        problem, attributes = read_problem(
+            self, self._learner(), X, y, sample_weight, groups, self.class_weight
+        )
+        self.__dict__.pop("group_features_", None)  # of an earlier fit
+        self.__dict__.update(attributes)
+        if validation.given:
+            check_validation(validation, self.get_params(deep=False)["validation"])
+            problem.validation = judged_rows(
+                self, self._learner(), validation, "_val", "the {:,} rows of X_val"
+            )
+        return self._name_units(problem)
+
+    def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
+        session = open_session(
+            self._learner(problem),
+            problem.X,
+            problem.y,
+            problem.n_classes,
+            problem.weight,
+            fit_params,
+            seed=entropy,
+        )
+        return choose_scheme(
+            session,
+            problem,
+            self._validation(),
+            seed=entropy,
+            refit=self._refits,
+            n_jobs=self.n_jobs,
+            five_up_to=self._five_folds_up_to,
+            together=self._together,
+            known_classes=self._known_classes,
+        )
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        validation: ValidationRows,
+        fit_params: dict[str, Any],
+    ) -> None:
+        routed = routed_params(self, fit_params)
+        context = None
+        if getattr(self, "_skl_callbacks", None):
+            # The number of rounds for "auto" depends on the data.
+            most = None if self.n_estimators == "auto" else self.n_estimators
+            context = self._init_callback_context(max_subtasks=most)
+        before = self.__dict__.copy()
+        X, y = unpack(X, y)
+        with noticing_interrupts() as interrupted, ExitStack() as resources:
+            try:
+                problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                # Fingerprints by which `certify` recognises training rows and selection data.
+                seen = replace(problem.sketch, complete=not holds_unknown(self._learner()))
+                chosen: tuple[Fingerprint, ...] = ()
+                if problem.validation is not None:
+                    X_val, judged = problem.validation
+                    problem.validation = X_val, noting_seen(seen, X_val, judged)
+                    chosen = (Fingerprint.of_rows(X_val),)
+                routed = _check_method_params(X, routed, indices=problem.used)
+                entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
+                checkpoints = None
+                if self.checkpoint_dir is not None:
+                    opened = Checkpoints.open(
+                        self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
+                    )
+                    checkpoints = resources.enter_context(opened)
+                scheme = self._open_scheme(problem, routed, entropy)
+                plan = self._open_game(problem, scheme, entropy)
+                if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                    raise KeyboardInterrupt
+            except BaseException:  # a refused fit leaves the classifier unchanged
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            self.probe_rows_ = probe_rows(problem.X, entropy)  # they verify a model file
+            self.seen_rows_, self.chosen_rows_ = seen, chosen
+            self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
+            self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
+            self._settle()
+        stop = self.trace_.stop  # the warning comes after all attributes are set: it may be made an error
+        if stop is not None and stop.early:
+            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+        self._conclude(problem)
+
+    def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
+        """Return all that the rounds of a fit on this data depend on."""
+        free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+        return identify(self, problem.fingerprint(self.classes_), entropy, free)
+
+    def _conclude(self, problem: Problem) -> None:
+        """Set attributes and give warnings after a finished fit."""
+
+    def _open_game(self, problem: Problem, scheme: Scheme, entropy: int) -> Plan:
+        plan = self._plan(problem, scheme, round_seed(entropy, 0))
+
+        def extras() -> Iterator[Response]:
+            yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
+
+        plan.combiner.open(scheme.judged, extras)
+        self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner
+        return plan
+
+    def _play(
+        self,
+        plan: Plan,
+        problem: Problem,
+        scheme: Scheme,
+        entropy: int,
+        checkpoints: Checkpoints | None,
+        interrupted: Callable[[], bool],
+        context: Any,
+    ) -> None:
+        game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
+        take = partial(combiner.take, watched=schedule.watched)
+        oracle = self._oracle(plan, scheme)
+        if checkpoints is not None:
+            while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
+                response, played = finished
+                game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
+
+        def observe(game: Game[Any], newest: Response) -> bool:
+            t, last = game.n_rounds, game.trace.rounds[-1]
+            if checkpoints is not None:
+                checkpoints.write(t, newest, last)
+            if self.verbose:
+                print(
+                    f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
+                    f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s",
+                    flush=True,
+                )
+            if context is None:
+                return False
+            return bool(
+                context.subcontext(task_name="round").call_on_fit_task_end(
+                    estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
+                )
+            )
+
+        observed = checkpoints is not None or context is not None or self.verbose
+        play(
+            game,
+            oracle,
+            schedule.last,
+            entropy=entropy,
+            take=take,
+            stopping=schedule.stopping,
+            observe=observe if observed else None,
+            interrupted=interrupted,
+        )
+        combiner.first(game.n_rounds)  # without a round that an interrupt left half added
+        if context is not None:
+            context.call_on_fit_task_end(
+                estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
+            )
+
+    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
+        """Return the function that answers the weights of a round with a fitted hypothesis."""
+        return partial(respond, scheme, plan.units, plan.demand, self.game_)
+
+    def _settle(self) -> None:
+        self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds
+        self._set_ensemble(self.combiner_.settle(self.game_))
+
+    def _snapshot(self) -> dict[str, Any]:
+        """Return the attributes of the classifier after the rounds so far, for callbacks."""
+        now = copy.copy(self)
+        now.game_, now.combiner_ = self.game_.snapshot(), self.combiner_.snapshot()
+        before = set(vars(self))
+        now._settle()
+        return {k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)}
+
+    # -- after fitting -------------------------------------------------------------------------------
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The hypotheses in order, then plain ERM and constants if these were added."""
+        return self.ensemble_.members
+
+    @property
+    def estimator_weights_(self) -> Floats:
+        """Mixture weight λ, or step, of each hypothesis."""
+        return self.ensemble_.weights
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
+
+        They sum to 1, or are all 0 where λ is on constants alone: these take no part. What the members'
+        importances mean, the members say: impurity, gain, or something else.
+
+        Raises
+        ------
+        AttributeError
+            If a member has no ``feature_importances_``.
+        """
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_)
+        for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if not is_constant(member):
+                total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
+        return total / total.sum() if total.any() else total
+
+    @abstractmethod
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield ``predict`` after each round or kept hypothesis."""
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Yield the accuracy of each prediction of `staged_predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to predict.
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+
+        Yields
+        ------
+        float
+            From 0 to 1; the last is `score`.
+        """
+        for labels in self.staged_predict(X):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return self.ensemble_.scores(self._checked(X))
+
+    def _checked(self, X: Any) -> Any:
+        return checked_table(self, self._learner(), X)
+
+    # -- scikit-learn --------------------------------------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Route metadata given to ``fit`` to the learner; ``sample_weight`` is this classifier's own."""
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self._learner(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        learner = input_tags(self._learner())
+        tags.input_tags.sparse = learner.sparse
+        tags.input_tags.allow_nan = learner.allow_nan
+        return tags

@@ -1,0 +1,311 @@
+"""Randomised decisions with one draw per person: the draw is a keyed hash of the person's id.
+
+``docs/decisions.md`` gives the format, test vectors, and the cases in which drawing is not acceptable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.core.subgroups import GROUPS_UNUSED, answers_by_group, can_defer, said_of, told
+
+__all__ = ["Decisions", "RandomizedDecision", "verify"]
+
+# Length of a secret in bytes: shorter ones can be found by search, BLAKE2b takes no longer ones.
+SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+# Personalisation strings of BLAKE2b: they separate the derived key from the draws. The number is the format.
+KEY_DOMAIN, DRAW_DOMAIN = b"tailboost.key.3", b"tailboost.draw.3"
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Drawn answers for some rows, with the draws.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Labels, as in the model's ``classes_``. A deferred row has the label that the rule would predict.
+    candidate : ndarray of shape (n,)
+        Number of the candidate that answered, an index into the model's ``estimator_weights_``.
+    u : ndarray of shape (n,)
+        Drawn numbers in [0, 1).
+    deferred : ndarray of bool, shape (n,)
+        Rows that the candidate defers to a human reviewer.
+    """
+
+    y: NDArray[Any]
+    candidate: Ints
+    u: Floats
+    deferred: Mask
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    @property
+    def answers(self) -> NDArray[Any]:
+        """Label of each row, or "person" if the row is deferred, shape (n,)."""
+        return said_of(self.y, self.deferred)
+
+
+class RandomizedDecision:
+    """Draw the answers of a randomised rule such that each person keeps one draw.
+
+    A keyed hash (BLAKE2b) of the context and the id gives a number u in [0, 1). The candidate whose interval
+    of cumulative mixture weights contains u answers the row. The draw does not depend on the features, the
+    batch, the order of rows or the machine. Another context draws anew.
+
+    Parameters
+    ----------
+    model : classifier
+        A fitted classifier of tailboost with mixture weights, or a pipeline that ends in one.
+    secret : bytes
+        16 to 64 bytes that nobody can guess, for example ``secrets.token_bytes(32)``. The object stores only
+        a key derived from secret and context.
+    context : str
+        Name of the decision, such as "loans-2026". Draws of different contexts are independent.
+
+    Raises
+    ------
+    TypeError
+        If the secret is not bytes, the context is not text, or the model has no mixture weights.
+    ValueError
+        If the secret is too short or too long, the context is empty, or a candidate draws its own answers.
+    NotFittedError
+        If the model is not fitted.
+
+    See Also
+    --------
+    verify : Check recorded draws with the secret.
+
+    Notes
+    -----
+    An id is text or an integer. An integer is hashed as its decimal text: 1 and "1" are the same person.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = tb.AverageBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+    >>> secret = b"for this example only"
+    >>> policy = tb.RandomizedDecision(clf, secret=secret, context="iris-2026")
+    >>> ids = [f"plant {i}" for i in range(150)]
+    >>> decisions, single = policy.decide(X, ids), policy.decide(X[[7]], ["plant 7"])
+    >>> bool(single.y[0] == decisions.y[7])
+    True
+    >>> bool(tb.decisions.verify(ids, decisions.u, secret=secret, context="iris-2026").all())
+    True
+    """
+
+    def __init__(self, model: Any, secret: bytes, context: str) -> None:
+        hasher = _keyed(secret, context)
+        del secret  # a traceback that prints local variables must not show the secret
+        self.model = model
+        self.context = context
+        if isinstance(hasher, Exception):
+            raise hasher
+        self._hasher = hasher
+        _parts_of(model)
+
+    def draw(self, ids: Any) -> Floats:
+        """Return the numbers u of some ids; they do not depend on the model.
+
+        Parameters
+        ----------
+        ids : sequence of str or int, length n
+            Stable ids, all different.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Multiples of 2⁻⁵³ in [0, 1).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ids have another type, are missing, empty, or not all different.
+        """
+        return _draws(self._hasher, _encoded(ids))
+
+    def decide(self, X: Any, ids: Any, *, groups: Any = None) -> Decisions:
+        """Answer each row by the candidate that its id draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in the model's ``fit``.
+        ids : sequence of str or int, length n
+            A stable id of each row, all different. An id must not be made from ``X``: a tiny change of a
+            feature would then give a new draw.
+        groups : array-like of shape (n,), optional
+            Group of each row, for a group-aware model (``by_group=True``).
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `draw`, if the number of ids is not n, or if groups are missing or not used by the model.
+        """
+        before, mixture = _parts_of(self.model)
+        if groups is not None and not answers_by_group(mixture):
+            raise ValueError(GROUPS_UNUSED)
+        codes, n = _encoded(ids), n_rows_of(X)
+        if len(codes) != n:
+            raise ValueError(f"ids has {len(codes):,} entries, X has {n:,} rows: each row needs one id")
+        u = _draws(self._hasher, codes)
+        candidate = drawn_candidates(mixture.estimator_weights_, u)
+        rows, given = X if before is None else before.transform(X), told(mixture, groups)
+        deferred = np.zeros(n, dtype=bool)
+        if can_defer(mixture):
+            deferred = mixture.defers_with(rows, candidate, **given)
+        return Decisions(mixture.predict_with(rows, candidate, **given), candidate, u, deferred)
+
+    def __repr__(self) -> str:
+        return f"RandomizedDecision({type(self.model).__name__}, context={self.context!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a RandomizedDecision cannot be stored or copied, because it holds a secret key: store the "
+            "model, and create the object again from model, secret and context"
+        )
+
+
+def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
+    """Return for each recorded draw whether the id, the secret and the context give it.
+
+    Parameters
+    ----------
+    ids : sequence of str or int, length n
+        The ids.
+    u : array-like of shape (n,)
+        `Decisions.u`, as recorded.
+    secret, context : bytes, str
+        As in `RandomizedDecision`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `RandomizedDecision` refuses the secret, the context or the ids, or if ``u`` is not n numbers.
+    """
+    hasher = _keyed(secret, context)
+    del secret
+    if isinstance(hasher, Exception):
+        raise hasher
+    drawn, recorded = _draws(hasher, _encoded(ids)), np.asarray(u)
+    if recorded.shape != drawn.shape or recorded.dtype.kind not in "iuf":
+        raise ValueError(f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}")
+    agrees: Mask = drawn == recorded
+    return agrees
+
+
+def drawn_candidates(weights: Floats, u: Floats) -> Ints:
+    """Return for each u the candidate t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t; the sums end at 1."""
+    used = np.flatnonzero(weights > 0)
+    edges = np.cumsum(weights[used])
+    return used[np.searchsorted(edges[:-1] / edges[-1], u, side="right")]
+
+
+def _keyed(secret: Any, context: Any) -> Any:
+    """Return the keyed hash function of a context, or the error: raised here, it would show the secret."""
+    if not isinstance(secret, (bytes, bytearray)):
+        return TypeError(f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}")
+    if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
+        return ValueError(
+            f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "
+            "secrets.token_bytes(32) makes a good one"
+        )
+    if not isinstance(context, str):
+        return TypeError(f"context must be text, got {type(context).__name__}")
+    if not context:
+        return ValueError("context is empty: name the decision, such as 'loans-2026'")
+    try:
+        about = context.encode()
+    except UnicodeEncodeError:
+        return ValueError(f"context: {context!r} cannot be encoded as UTF-8")
+    key = hashlib.blake2b(about, key=secret, digest_size=32, person=KEY_DOMAIN).digest()
+    return hashlib.blake2b(key=key, digest_size=8, person=DRAW_DOMAIN)
+
+
+def _draws(hasher: Any, codes: list[bytes]) -> Floats:
+    """Return u of each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
+    copied = hasher.copy
+
+    def digest(code: bytes) -> bytes:
+        state = copied()
+        state.update(code)
+        return bytes(state.digest())
+
+    bits = np.frombuffer(b"".join(map(digest, codes)), dtype=">u8")
+    u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return u
+
+
+def _parts_of(model: Any) -> tuple[Any, Any]:
+    """Return the steps of a model before its classifier (or None), and the classifier."""
+    before, last = None, model
+    if isinstance(model, Pipeline):
+        before, last = model[:-1] if len(model) > 1 else None, model[-1]
+    if isinstance(last, type):
+        raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
+    if hasattr(last, "fit"):
+        check_is_fitted(last)
+    ensemble = getattr(last, "ensemble_", None)
+    if not isinstance(ensemble, MixtureEnsemble) or not hasattr(last, "predict_with"):
+        raise TypeError(
+            f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
+            "AdaLPBoostClassifier or RobustMixtureClassifier"
+        )
+    drawing = [m for m in ensemble.drawing if ensemble.weights[m] > 0]
+    if drawing:
+        raise ValueError(
+            f"model: candidate {drawing[0]} draws its own answers from probabilities, so one draw does not "
+            "determine the answer; fit the model with shares=False"
+        )
+    return before, last
+
+
+def _encoded(ids: Any) -> list[bytes]:
+    """Return ids in UTF-8; refuse ids of other types, empty ids and duplicates."""
+    if isinstance(ids, (str, bytes)) or not (
+        hasattr(ids, "__array__") or isinstance(ids, (list, tuple, range))
+    ):
+        raise TypeError(f"ids must be a sequence of ids, one per row, got {type(ids).__name__}")
+    if np.ndim(ids) != 1:
+        raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
+    refuse_missing(ids, "ids")
+    codes = [_code(value) for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)]
+    ((most, times),) = Counter(codes).most_common(1) or [(b"", 0)]
+    if times > 1:
+        raise ValueError(
+            f"ids must differ, but {most.decode()!r} comes more than once ("
+            f"{len(codes) - len(set(codes)):,} of {len(codes):,} ids repeat another; 1 and '1' are one id)"
+        )
+    return codes
+
+
+def _code(value: Any) -> bytes:
+    # Truth values and NumPy's durations are integers by type.
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
+        return b"%d" % value
+    if not isinstance(value, str):
+        raise TypeError(f"ids must be text or integers, got {value!r} of type {type(value).__name__}")
+    if not value or value.endswith("\0"):
+        raise ValueError(f"ids: {value!r} is empty or ends in NUL, which arrays of text lose")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"ids: {value!r} cannot be encoded as UTF-8") from None

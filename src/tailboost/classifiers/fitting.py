@@ -1,0 +1,404 @@
+"""Probabilities of classifiers on rows that they were not fitted on, and the classifiers that stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.parallel import Parallel, delayed
+
+from tailboost.boosting.cross_fitting import Split
+from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.classifiers import FitInterruptedWarning
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.checks import positions
+from tailboost.core.warn import warn_user
+from tailboost.learners.foreign import set_seeds, weight_parameter
+from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
+from tailboost.learners.session import constant
+from tailboost.learners.table import OpenTable
+from tailboost.selection.probability_tables import Judged, Models
+
+Estimators = Sequence[tuple[str, Any]]
+# A fitted classifier with the class number of each column of its probabilities.
+Fit = tuple[Any, Ints]
+# Distinct rows up to which "auto" takes five folds; with more it takes three.
+FIVE_FOLDS_UP_TO = 5_000
+# The part that judged a row is kept as one byte.
+MOST_PARTS = 255
+
+
+def fit_models(
+    estimators: Estimators,
+    problem: Problem,
+    classes: Any,
+    *,
+    cv: Any,
+    weighted: bool,
+    seed: int,
+    n_jobs: int | None,
+    clock: Clock | None = None,
+    factors: Floats | None = None,
+) -> tuple[Judged, Any]:
+    """Fit every estimator for the rows that judge it, and what stays of it.
+
+    An estimator that reads opened tables shares one with the others of its kind, and where it is an
+    `AveragingLearner` one its models of the folds stay. Of the others a fit to all rows stays.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier)
+        A frozen one is asked as it is: it must not have been fitted on the judged rows.
+    problem : Problem
+        The training rows, and a validation set if there is one.
+    classes : ndarray of shape (K,)
+        The labels.
+    cv : "auto", int, float, splitter or iterable of splits
+        As in `RobustMixtureClassifier`.
+    weighted : bool
+        Whether ``fit`` takes the rows' weights.
+    seed : int
+        Seeds the folds and the estimators without a seed of their own.
+    n_jobs : int or None
+        Fits at the same time.
+    clock : Clock, optional
+        Until when estimators after the first are fitted.
+    factors : ndarray of shape (n,), optional
+        Factors of the rows' weights in the fits alone: those of ``class_weight``.
+
+    Returns
+    -------
+    judged : Judged
+        The fitted models, and their log-probabilities on rows they were not fitted on.
+    chosen : str, int or float
+        What "auto" chose.
+    """
+    frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
+    parts = Parts.of(problem, cv, seed, all(frozen))
+    judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    clock = Clock.of(None, False) if clock is None else clock
+    fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
+    begun = _fits(estimators, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
+    if late := [i for i, found in begun.items() if None in found]:
+        warn_user(
+            f"max_time is over: {[estimators[i][0] for i in late]} "
+            f"{'is' if len(late) == 1 else 'are'} left out of the mixture",
+            FitInterruptedWarning,
+        )
+    remaining = [i for i in range(len(estimators)) if i not in late]
+    estimators, frozen = [estimators[i] for i in remaining], [frozen[i] for i in remaining]
+    fits = {new: [fit for fit in begun[i] if fit] for new, i in enumerate(remaining) if i in begun}
+    names = [name for name, _ in estimators]
+    models, logs = Models(names, problem.n_classes, [], []), []
+    for i, (name, estimator) in enumerate(estimators):
+        if frozen[i]:
+            kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
+        else:
+            *of_parts, kept = fits[i]
+        models.fitted.append(kept[0])
+        models.columns.append(kept[1])
+        if problem.validation is not None:
+            X_val, own = problem.validation
+            logs.append(models.logs(i, *kept, X_val, len(own.y)))
+        elif frozen[i]:
+            logs.append(models.logs(i, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
+        else:
+            out_of_fold = np.zeros((len(problem.y), problem.n_classes))
+            for held, fit in zip(parts.held, of_parts, strict=True):
+                out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
+            logs.append(out_of_fold[judged_rows])
+    judged = Judged.of(models, logs, parts.rows)
+    if problem.clusters is not None and problem.validation is None:  # rows that stay together draw together
+        judged = replace(judged, rows=replace(judged.rows, lots=parts.rows.lots))
+    return judged, parts.chosen
+
+
+def _fits(
+    estimators: Estimators,
+    problem: Problem,
+    parts: Parts,
+    *,
+    weighted: bool,
+    seed: int,
+    n_jobs: int | None,
+    clock: Clock,
+) -> dict[int, list[Fit | None]]:
+    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays.
+
+    Where the time was over before a fit began, None stands for it.
+    """
+    seeded = {
+        i: (name, _seeded(estimator, seed))
+        for i, (name, estimator) in enumerate(estimators)
+        if not isinstance(estimator, FrozenEstimator)
+    }
+    sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
+    others = [i for i in seeded if i not in sharing]
+    fits = dict[int, list[Fit | None]]()
+    # One is fitted however long it takes: the first, or where there is one a frozen one instead.
+    clocks = {i: clock if j or len(seeded) < len(estimators) else clock.endless for j, i in enumerate(seeded)}
+    if sharing:
+        share = _OneTable(problem, parts, seed)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(share)(*seeded[i], clocks[i]) for i in sharing
+        )
+        fits |= dict(zip(sharing, found, strict=True))
+    wanted = [*parts.fitted, np.ones(len(problem.y), dtype=bool)]
+    fitter = _Fitter(problem, weighted)
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(fitter)(*seeded[i], rows, clocks[i]) for i in others for rows in wanted
+    )
+    return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Until when fits may begin, and whether they are told of."""
+
+    until: float  # seconds since the epoch, which other processes count alike
+    verbose: bool  # whether each fit is printed with its seconds
+
+    @classmethod
+    def of(cls, seconds: float | None, verbose: bool) -> Clock:
+        """Return the clock that starts now."""
+        return cls(np.inf if seconds is None else time.time() + seconds, verbose)
+
+    @property
+    def endless(self) -> Clock:
+        """The clock that never stops."""
+        return replace(self, until=np.inf)
+
+    def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
+        """Return what ``fit`` returns; None where the time is over."""
+        if time.time() >= self.until:
+            return None
+        began = time.perf_counter()
+        found = fit()
+        if self.verbose:
+            print(f"{name}: fitted on {n_rows:,} rows in {time.perf_counter() - began:.2f} s", flush=True)
+        return found
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows that are held out together, one part after the other, and those that are fitted meanwhile."""
+
+    # held, fitted: shape (n,): the rows of each part, and those that its models are fitted on.
+    held: list[Mask]
+    fitted: list[Mask]
+    rows: Rows  # all that are held out at some time, or that judge instead
+    chosen: Any  # the scheme, for people
+
+    @classmethod
+    def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
+        """Choose them as ``cv`` says.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be chosen so, or rows that must stay together would be separated.
+        """
+        if problem.validation is not None:
+            return cls([], [], problem.validation[1], "X_val")
+        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
+            stated = "which you state that the models were not fitted on"
+            words = f"the {len(problem.y):,} rows given to fit, {stated}"
+            return cls([], [], replace(problem.rows, words=words), "frozen")
+        if isinstance(cv, (str, Real)):
+            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")
+            held = split.parts
+            return cls(
+                held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation
+            )
+        return cls._given(problem, cv)
+
+    @classmethod
+    def _given(cls, problem: Problem, cv: Any) -> Parts:
+        n, place = len(problem.y), np.full(problem.n_given, -1)
+        place[problem.used] = np.arange(n)
+        if hasattr(cv, "split"):  # it is asked about the rows that weigh something
+            splits, place = list(cv.split(problem.X, problem.y, problem.clusters)), np.arange(n)
+        else:
+            splits = list(cv)
+        if not 1 <= len(splits) <= MOST_PARTS:
+            raise ValueError(f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible")
+        fold, held, fitted = np.full(n, -1), [], []
+        for j, (train, test) in enumerate(splits):
+            part, rest = (_marked(rows, place, j) for rows in (test, train))
+            if (part & rest).any():
+                raise ValueError(f"cv: split {j} fits rows that it also holds out")
+            if (fold[part] >= 0).any():
+                raise ValueError(f"cv: split {j} holds out rows that an earlier one held out; once is enough")
+            if not part.any() or not rest.any():
+                raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
+            if problem.clusters is not None and np.isin(problem.clusters[part], problem.clusters[rest]).any():
+                raise ValueError(
+                    f"cv: split {j} separates rows of one value of clusters, which must stay together; "
+                    "GroupKFold keeps them so"
+                )
+            fold[part] = j
+            held.append(part)
+            fitted.append(rest)
+        judged = fold >= 0
+        words = (
+            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
+        )
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
+        return cls(held, fitted, replace(rows, words=words), "splits")
+
+    @property
+    def fold(self) -> Ints:
+        """The part of each row, −1 for one that is never held out, shape (n,)."""
+        fold = np.full(len(self.held[0]), -1)
+        for j, part in enumerate(self.held):
+            fold[part] = j
+        return fold
+
+    @property
+    def whole(self) -> bool:
+        """Whether each row is held out once, and fitted by all other parts."""
+        return len(self.held) > 1 and bool((self.fold >= 0).all()) and self.complementary
+
+    @property
+    def complementary(self) -> bool:
+        """Whether all rows are fitted that are not held out."""
+        return all(np.array_equal(rest, ~part) for part, rest in zip(self.held, self.fitted, strict=True))
+
+
+def _marked(rows: Any, place: Ints, split: int) -> Mask:
+    """Return a mask of the rows of positive weight that are named by their numbers, or by a mask, of all."""
+    rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and rows.shape == place.shape:
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(place)):
+        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(place):,} rows")
+    found = place[rows.astype(np.intp)]
+    marked = np.zeros(np.count_nonzero(place >= 0), dtype=bool)
+    marked[found[found >= 0]] = True
+    return marked
+
+
+@dataclass(frozen=True)
+class _Fitter:
+    """Fits an estimator on some rows of a problem; returns it with the class number of each column."""
+
+    problem: Problem
+    weighted: bool
+
+    def __call__(self, name: str, estimator: Any, rows: Mask, clock: Clock) -> Fit | None:
+        fit: Fit | None = clock.fitted(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
+        return fit
+
+    def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
+        problem, everything = self.problem, bool(rows.all())
+        present, y = np.unique(problem.y[rows], return_inverse=True)
+        if len(present) == 1:  # many classifiers refuse it
+            return constant(int(present[0]), problem.n_classes), np.arange(problem.n_classes)
+        model = clone(estimator)
+        params = {str(weight_parameter(model)): problem.weight[rows]} if self.weighted else {}
+        try:
+            model.fit(problem.X if everything else take(problem.X, rows), y, **params)
+        except (TypeError, ValueError) as error:
+            raise _in_fit(name, model, error) from error
+        return model, present[np.asarray(model.classes_, dtype=np.intp)]
+
+
+def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
+    return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
+
+
+class _OneTable:
+    """Fits learners that read opened tables to the rows of a problem, which it opens once for all.
+
+    Parameters
+    ----------
+    problem : Problem
+        The rows.
+    parts : Parts
+        The rows to hold out together.
+    seed : int
+        For a session that draws.
+    """
+
+    def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
+        self.problem, self.parts, self.seed = problem, parts, seed
+        self.opened = OpenTable.of(problem.X)
+
+    def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
+        problem, weight, kept = self.problem, self.problem.weight, None
+        try:
+            session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
+        except (TypeError, ValueError) as error:
+            raise _in_fit(name, learner, error) from error
+        parts = self.parts
+        if parts.held and parts.complementary and isinstance(session, Partitioned):
+            session.leave_out(parts.fold)
+        models = list[Any]()
+        for rows in parts.fitted:
+            models.append(clock.fitted(name, int(rows.sum()), partial(session.fit, weight, self.seed, rows)))
+            if models[-1] is None:
+                return [None]
+        if parts.whole and isinstance(session, AveragingLearner):
+            kept = session.mean(models, weight, parts.fitted)
+            kept = None if kept is None else kept.table_  # the probabilities that its answers are made of
+        if kept is None:
+            kept = clock.fitted(name, len(weight), lambda: session.fit(weight, self.seed))
+        if kept is None:
+            return [None]
+        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
+
+
+def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:
+    return positions(frozen.classes_, classes, f"classes_ of {name!r}", "classes that y has not")
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """Return a clone whose seeds, where it has none, are drawn from one."""
+    estimator = clone(estimator)
+    own = {k: v for k, v in estimator.get_params().items() if k.endswith("random_state") and v is not None}
+    set_seeds(estimator, seed)
+    return estimator.set_params(**own)
+
+
+def check_estimators(estimators: Estimators, weighted: bool) -> None:
+    """Raise where something in the list of estimators cannot take part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        That name the estimator.
+    """
+    for name, estimator in estimators:
+        model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+        if isinstance(model, type):
+            raise TypeError(f"estimators: {name!r} is a class; give an instance: {model.__name__}()")
+        if not hasattr(model, "fit"):
+            raise TypeError(f"estimators: {name!r} has no fit: {model!r}")
+        kind = type(model).__name__
+        if is_regressor(model):
+            raise TypeError(
+                f"estimators: {name!r} is a regressor ({kind}); a classifier with predict_proba is needed"
+            )
+        if model is not estimator and not hasattr(model, "classes_"):
+            raise NotFittedError(
+                f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it to "
+                "RobustMixtureClassifier, which fits it"
+            )
+        if not hasattr(model, "predict_proba"):
+            raise ValueError(
+                f"estimators: {name!r} ({kind}) has no predict_proba; CalibratedClassifierCV gives it one"
+            )
+        if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
+            raise ValueError(
+                f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
+            )

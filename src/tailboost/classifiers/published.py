@@ -1,0 +1,374 @@
+"""The algorithms of the papers with the papers' settings, one function each.
+
+Every function returns a classifier of this library that is configured as its paper prints the algorithm.
+Parameters bear the paper's symbols. Further keyword arguments, such as ``random_state``, go to the
+classifier. The page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailboost.classifiers import (
+    AdaLPBoostClassifier,
+    AverageBoostClassifier,
+    DROBoostClassifier,
+    EBBoostClassifier,
+    LPBoostClassifier,
+    OCOBoostClassifier,
+    RegularizedLPBoostClassifier,
+    VadaBoostClassifier,
+)
+from tailboost.classifiers.group_dro import GroupDROBoostClassifier
+from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+
+__all__ = [
+    "adalpboost",
+    "average_boost",
+    "dro_boost",
+    "ebboost",
+    "group_dro_boost",
+    "lpboost",
+    "oco_boost",
+    "regularized_lpboost",
+    "vadaboost",
+    "worst_class_boost",
+]
+
+# All T rounds are played, and only the T hypotheses are mixed.
+_ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None}
+
+
+def adalpboost(
+    estimator: Any,
+    alpha: float,
+    *,
+    T: int = 100,
+    eta: float | str = 1.0,
+    validation: Any = "train",
+    **params: Any,
+) -> AdaLPBoostClassifier:
+    """Return α-AdaLPBoost, Algorithm 2 of Zhai et al. 2021.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    alpha : float in (0, 1]
+        α, the tail mass.
+    T : int
+        Number of rounds.
+    eta : float or "theory"
+        η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
+    validation : {"train", "auto"}, float or splitter
+        Rows on which λ is selected. "train" is the paper's choice for COMPAS. For rows of a validation set,
+        as for the paper's images, take "auto" and pass ``X_val`` and ``y_val`` to `fit`.
+    **params
+        Further parameters of `AdaLPBoostClassifier`.
+
+    Returns
+    -------
+    AdaLPBoostClassifier
+        Not fitted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import published
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = published.adalpboost("tree", alpha=0.3, T=20, random_state=0).fit(X, y)
+    >>> clf.n_iter_
+    20
+    """
+    return AdaLPBoostClassifier(
+        estimator, alpha=alpha, n_estimators=T, eta=eta, validation=validation, **_ALL_ROUNDS | params
+    )
+
+
+def lpboost(
+    estimator: Any, alpha: float, *, T: int = 100, validation: Any = "train", **params: Any
+) -> LPBoostClassifier:
+    """Return α-LPBoost, Algorithm 1 of Zhai et al. 2021.
+
+    Of several maximisers of the dual program (5), the weights closest to the uniform ones are taken. The
+    paper leaves the choice open.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    alpha : float in (0, 1]
+        α, the tail mass.
+    T : int
+        Number of rounds.
+    validation : {"train", "auto"}, float or splitter
+        Rows on which λ is selected, as in `adalpboost`.
+    **params
+        Further parameters of `LPBoostClassifier`.
+
+    Returns
+    -------
+    LPBoostClassifier
+        Not fitted.
+    """
+    return LPBoostClassifier(
+        estimator, alpha=alpha, n_estimators=T, validation=validation, **_ALL_ROUNDS | params
+    )
+
+
+def regularized_lpboost(
+    estimator: Any,
+    alpha: float,
+    *,
+    beta: float | str = 100.0,
+    T: int | str = 100,
+    delta: float = 0.1,
+    validation: Any = "train",
+    **params: Any,
+) -> RegularizedLPBoostClassifier:
+    """Return regularised α-LPBoost, Algorithm 1 of Zhai et al. 2021 with the weights of (8).
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    alpha : float in (0, 1]
+        α, the tail mass.
+    beta : float or "theory"
+        β, the inverse strength of the entropy term; the paper takes 100. "theory" is the β of Theorem 4.
+    T : int or "auto"
+        Number of rounds; "auto" is the T of Theorem 4.
+    delta : float in (0, 1)
+        δ of Theorem 4, for ``beta="theory"`` and ``T="auto"``.
+    validation : {"train", "auto"}, float or splitter
+        Rows on which λ is selected, as in `adalpboost`.
+    **params
+        Further parameters of `RegularizedLPBoostClassifier`.
+
+    Returns
+    -------
+    RegularizedLPBoostClassifier
+        Not fitted.
+    """
+    return RegularizedLPBoostClassifier(
+        estimator,
+        alpha=alpha,
+        beta=beta,
+        n_estimators=T,
+        delta=delta,
+        validation=validation,
+        **_ALL_ROUNDS | params,
+    )
+
+
+def average_boost(
+    estimator: Any, *, T: int = 100, eta: float | str = "theory", **params: Any
+) -> AverageBoostClassifier:
+    """Return AdaBoost + Average of Zhai et al. 2021, section 3.3.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    T : int
+        Number of rounds.
+    eta : float or "theory"
+        η, the step size of Hedge. "theory" is √(8 log n / T), the step size of Theorem 5.
+    **params
+        Further parameters of `AverageBoostClassifier`.
+
+    Returns
+    -------
+    AverageBoostClassifier
+        Not fitted.
+    """
+    return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
+
+
+def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) -> VadaBoostClassifier:
+    """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
+
+    The paper selects λ by cross-validation. It stops after 100 rounds without a smaller error on validation
+    rows: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does so.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    lambda_ : float in [0, 1]
+        λ, the weight of the variance.
+    T : int
+        Largest number of rounds. The fit ends earlier at a step α ≤ 0.
+    **params
+        Further parameters of `VadaBoostClassifier`.
+
+    Returns
+    -------
+    VadaBoostClassifier
+        Not fitted.
+    """
+    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
+
+
+def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier:
+    """Return EBBoost, Algorithm 3 of Shivaswamy and Jebara 2011.
+
+    Each round takes the best of all decision stumps, so there is no learner to choose. Rounds end as in
+    `vadaboost`.
+
+    Parameters
+    ----------
+    lambda_ : float ≥ 0
+        λ, the weight of the variance.
+    T : int
+        Largest number of rounds.
+    **params
+        Further parameters of `EBBoostClassifier`.
+
+    Returns
+    -------
+    EBBoostClassifier
+        Not fitted.
+    """
+    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
+
+
+def worst_class_boost(
+    estimator: Any, theta: float, *, gamma: float | str = "auto", p: float = 0.8, **params: Any
+) -> WorstClassBoostClassifier:
+    """Return worst-class boosting, Algorithm 1 of Saito et al. 2024.
+
+    The number of rounds is T = ⌈2 ln K / γ²⌉ and the step size η = √(8 ln K / T). The class errors of the
+    training rows decide the loss of each class. The game ends early if the learner misses the weak-learning
+    condition.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner; one that can grow is grown until w·r ≥ ½ + γ.
+    theta : float in [0, 1)
+        θ. The loss of a class is 1 if its error is at least 1 − θ.
+    gamma : float in (0, 0.5] or "auto"
+        γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
+    p : float in (0.5, 1]
+        p of equation (16).
+    **params
+        Further parameters of `WorstClassBoostClassifier`.
+
+    Returns
+    -------
+    WorstClassBoostClassifier
+        Not fitted.
+    """
+    published: dict[str, Any] = {
+        "class_loss": "indicator",
+        "combine": "vote",
+        "validation": "train",
+        "n_iter_no_change": None,
+    }
+    # 1 − θ has rounding errors; a class is measured against the number that was meant.
+    return WorstClassBoostClassifier(
+        estimator, max_error=round(1 - theta, 9), gamma=gamma, q=p, **published | params
+    )
+
+
+def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: Any) -> OCOBoostClassifier:
+    """Return boosting by online convex optimisation, the baseline [13] of Saito et al. 2024 (see Hazan 2022).
+
+    Hedge weighs the rows with η = √(8 ln n / T). All rounds vote.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner; one that can grow is grown until its weighted error is at most ½ − γ.
+    gamma : float in (0, 0.5]
+        γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images.
+    T : int or "auto"
+        Number of rounds; "auto" is ⌈2 ln n / γ²⌉.
+    **params
+        Further parameters of `OCOBoostClassifier`.
+
+    Returns
+    -------
+    OCOBoostClassifier
+        Not fitted.
+    """
+    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+
+
+def dro_boost(
+    estimator: Any,
+    delta: float | str = "auto",
+    *,
+    T: int = 50,
+    d: int | str = "auto",
+    confidence: float = 0.95,
+    **params: Any,
+) -> DROBoostClassifier:
+    """Return distributionally robust boosting, Algorithm 1 of Blanchet et al. 2019.
+
+    Parameters
+    ----------
+    estimator : classifier, regressor or str
+        The learner. A regressor makes each step the best approximation of the functional gradient.
+    delta : float ≥ 0 or "auto"
+        δ, the radius of the ball in KL divergence. "auto" is χ²_{d; confidence} / (2n).
+    T : int
+        Largest number of rounds. The fit ends earlier if no step lowers the worst case.
+    d : int or "auto"
+        Effective dimensions, for ``delta="auto"``. The paper takes about 30 for trees of five levels; "auto"
+        counts the leaves of the first tree.
+    confidence : float in (0, 1)
+        Confidence 1 − a, for ``delta="auto"``; the paper takes 95 %.
+    **params
+        Further parameters of `DROBoostClassifier`.
+
+    Returns
+    -------
+    DROBoostClassifier
+        Not fitted.
+    """
+    return DROBoostClassifier(
+        estimator, radius=delta, n_estimators=T, effective_dim=d, confidence=confidence, **params
+    )
+
+
+def group_dro_boost(
+    estimator: Any,
+    *,
+    T: int = 100,
+    eta: float | str = 1.0,
+    combine: str = "average",
+    **params: Any,
+) -> GroupDROBoostClassifier:
+    """Return group DRO as boosting: Hedge over groups, as Zhai et al. 2021, section 3.4, propose.
+
+    Pass the groups of the training rows to `fit`.
+
+    Parameters
+    ----------
+    estimator : classifier or str
+        The learner.
+    T : int
+        Number of rounds.
+    eta : float or "theory"
+        η, the step size of Hedge over the mean losses of the groups. "theory" is √(8 log m / T) for m groups.
+    combine : {"average", "mixture"}
+        The average of all rounds, as in group DRO (Sagawa et al. 2020), or the λ with the least largest group
+        error, as the section of Zhai et al. 2021 suggests.
+    **params
+        Further parameters of `GroupDROBoostClassifier`.
+
+    Returns
+    -------
+    GroupDROBoostClassifier
+        Not fitted.
+    """
+    # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
+    published: dict[str, Any] = {
+        "validation": "train",
+        "min_subgroup_rows": 1,
+        "shrinkage": 0.0,
+        **_ALL_ROUNDS,
+    }
+    return GroupDROBoostClassifier(estimator, n_estimators=T, eta=eta, combine=combine, **published | params)

@@ -1,0 +1,578 @@
+"""An ensemble of any classifiers whose decision rule holds up on the worst class, group, cell or tail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import _BaseComposition
+
+from tailboost.boosting.cross_fitting import N_FOLDS
+from tailboost.boosting.targets import restored, storable
+from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
+from tailboost.classifiers.input import (
+    ValidationRows,
+    check_group_arguments,
+    check_validation,
+    class_factors,
+    input_tags,
+    judged_rows,
+    read_problem,
+)
+from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.rated import NAMED, warn_of_noise
+from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
+from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
+from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.probe import probe_rows
+from tailboost.core.torch_data import unpack
+from tailboost.guarantees.leakage import holds_unknown, noting_frozen, noting_seen
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.forest import TableForest
+from tailboost.learners.linear import TableLinear
+from tailboost.learners.named import named_learner
+from tailboost.rates import Largest, Limit, Rate
+from tailboost.selection.average import averaging
+from tailboost.selection.probability_tables import Models, check_named
+
+
+@documented
+class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
+    """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
+
+    `fit` works in three steps:
+
+    1. Each model is cross-fitted. The out-of-fold class probabilities of all models are averaged on the log
+       scale [3]_, with weights that minimise the log loss.
+    2. Candidate decision rules are made. Each predicts the action of least expected cost under these
+       probabilities, ``argmin_a Σ_s p(s|x) Q[s, a]`` [1]_ [2]_. For a largest rate the costs come from a game
+       in which the subgroup with the largest rate gains weight; with limits, from the shadow prices of a
+       linear program over confusion counts.
+    3. The candidate of least objective that keeps all limits on the selection data is selected.
+
+    `predict` applies the selected rule. It is deterministic. `predict_proba` returns the averaged
+    probabilities.
+
+    By default the rule is group-blind: `predict` takes no group. If rates are about groups, the rule uses an
+    estimate of p(group | x, class), cross-fitted on the features. Without features, and for images and tables
+    of over 1,000 columns, the models' probabilities serve instead.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier or str) or dict, optional
+        Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
+        ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
+        ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
+        has not seen. None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
+        randomised trees, half trees of a random forest, and a logistic regression, which read one table of
+        numbers and categories.
+    objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
+        What is made small: the largest error of a class, a group or a (class, group) cell, the mean loss of
+        the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
+        largest of a family. None is "worst_class", and with limits the overall error.
+        "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
+    limits : list of Limit or str, default=()
+        Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
+        text. A limit that the best rule without limits keeps changes nothing.
+    alpha : float in (0, 1], optional
+        Tail mass of the CVaR; needed for "cvar", without meaning else.
+    max_error : float or dict, optional
+        Error allowed to each subgroup of the objective: limits, within which the overall error is made small.
+        ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
+        subgroups, None stands for the others. Where no rule keeps all of them, the one with the smallest
+        violation answers, with a warning.
+    error_budget : float in [0, 1], optional
+        Largest increase of the overall error that the rule may accept, relative to the most accurate
+        candidate. Both errors are measured on the selection data: 0 means no more error there than the most
+        accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
+        many. None sets no limit.
+    confidence : float in [0, 1), optional
+        Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
+        tightened by as many standard errors as that takes; of rules with this probability the one with the
+        least objective is selected. If no rule is found, the most probable one answers, with a
+        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is known in any case.
+        None is the default, because confidence has a price and is often out of reach. On 98 problems of 7
+        tables limits held on new rows in 53 % without it. With .9 they held in 72 %, at .0088 more overall
+        error; .9 was reached in 57 %, where limits held in 93 %.
+    cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
+        The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
+        fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
+        row held out once at most. "auto" is ``X_val`` where `fit` is given one, else five folds, three of
+        more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20 rows of each class
+        in a group. The final model of an estimator is fitted on all rows; for boosted trees
+        (`HistBoostClassifier`) it is the mean of the models of the folds, where these are complements of
+        each other. Where all estimators are frozen, "auto" selects on all rows given.
+    randomized : bool or "auto", default="auto"
+        Whether the rule may draw one of several candidates for each row. Their weights come from a linear
+        program, which may keep limits that no single rule keeps. "auto" draws for a CVaR alone.
+    by_group : bool, default=False
+        Whether the rule may read the group, of one column of groups: each group then has thresholds of its
+        own, and `predict` takes ``groups``. Where the group may not count in a decision, by law or
+        otherwise, leave it False.
+    class_weight : dict or "balanced", optional
+        Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
+        objective and tables count rows by ``sample_weight`` alone.
+    max_time : float, optional
+        Seconds after which no further estimator is begun, and one that is not fitted for all folds is left
+        out, with a warning; the first is always fitted. Selection comes after.
+    n_jobs : int, optional
+        Fits at the same time, as in joblib.
+    random_state : int, RandomState or None
+        Seeds the folds and the estimators that have no seed of their own.
+    verbose : int, default=0
+        Above 0 each fit and its seconds are printed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    members_ : list of str
+        The selected candidates: usually one.
+    estimator_weights_ : ndarray of shape (n_members,)
+        λ: the mixture weight of each.
+    rates_ : RateTable
+        The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
+        for the rates of this rule on new rows. Notes name the rates without an interval.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell that the objective or a limit is about, on the
+        selection data.
+    limits_met_ : bool or None
+        Whether all limits are kept on the selection data; None without limits.
+    limits_probability_ : float or None
+        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        None without limits, and with limits on costs of rows.
+    units_ : list
+        The subgroups of ``subgroup_errors_``.
+    unit_errors_ : ndarray of shape (m,)
+        Their errors.
+    {{unit_intervals_}}
+    bound_met_ : bool or None
+        The same as ``limits_met_``.
+    gap_ : float
+        By how much a mixture of the candidates could lower the objective on the selection data within the
+        limits; 0 if the rule is the best mixture.
+    objective_ : Objective
+        What is made small.
+    summary_ : Summary
+        What was achieved, in words.
+    validation_ : str, int or float
+        What "auto" chose: "cv", a fraction, "X_val", or "frozen" where all rows judge frozen estimators.
+    n_features_in_ : int
+        Columns of X in `fit`.
+
+    Warns
+    -----
+    FitInterruptedWarning
+        Names the estimators that ``max_time`` left out.
+    BoundNotMetWarning
+        Names the limits that are broken on the selection data, and by how much.
+    ConfidenceNotReachedWarning
+        Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
+    SmallSubgroupsWarning
+        Names the subgroups with fewer than 10 different rows of selection data.
+
+    See Also
+    --------
+    WorstClassBoostClassifier : Boosts models for the worst class.
+
+    References
+    ----------
+    .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
+    .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+    .. [3] C. Genest and J. Zidek, "Combining probability distributions", Statistical Science 1, 1986.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from tailboost import RobustMixtureClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> forest = RandomForestClassifier(30, random_state=0)
+    >>> mix = RobustMixtureClassifier([("forest", forest), ("bayes", GaussianNB())], random_state=0)
+    >>> mix.fit(X[::2], y[::2]).predict(X[1::2]).shape
+    (89,)
+    >>> P = {"forest": forest.fit(X[::2], y[::2]).predict_proba(X[1::2])}
+    >>> after = RobustMixtureClassifier.from_probabilities(P, y[1::2], error_budget=0.01)
+    >>> after.predict_from(P).shape
+    (89,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimators": [list, None],
+        "objective": [StrOptions({*NAMED, "cvar"}), Rate, Largest, None],
+        "limits": [list, tuple, str, Limit],
+        "alpha": [Interval(Real, 0, 1, closed="right"), None],
+        "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
+        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
+        "cv": [
+            Interval(Real, 0, 1, closed="neither"),
+            Interval(Integral, 2, MOST_PARTS, closed="both"),
+            StrOptions({"auto"}),
+            HasMethods(["split", "get_n_splits"]),
+            list,
+            tuple,
+            Iterator,
+            None,
+        ],
+        "confidence": [Interval(Real, 0, 1, closed="left"), None],
+        "randomized": ["boolean", StrOptions({"auto"})],
+        "by_group": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @naming_near
+    def __init__(
+        self,
+        estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
+        *,
+        objective: Any = None,
+        limits: Any = (),
+        alpha: float | None = None,
+        max_error: Any = None,
+        error_budget: float | None = None,
+        confidence: float | None = None,
+        cv: Any = "auto",
+        randomized: bool | str = "auto",
+        by_group: bool = False,
+        class_weight: Any = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimators = _pairs(estimators)
+        self.objective = objective
+        self.limits = limits
+        self.alpha = alpha
+        self.max_error = max_error
+        self.error_budget = error_budget
+        self.confidence = confidence
+        self.cv = cv
+        self.randomized = randomized
+        self.by_group = by_group
+        self.class_weight = class_weight
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- parameters ----------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether the named estimators and their parameters are among them, as ``name__parameter``.
+
+        Returns
+        -------
+        dict
+        """
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            Also ``name`` and ``name__parameter`` of the named estimators.
+
+        Returns
+        -------
+        self
+        """
+        if "estimators" in params:
+            params["estimators"] = _pairs(params["estimators"])
+        self._set_params("estimators", **params)
+        return self
+
+    def _chosen_estimators(self) -> list[tuple[str, Any]]:
+        if self.estimators is None:
+            return default_estimators()
+        return [
+            (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
+            if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
+            else pair
+            for pair in self.estimators
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "max_error": storable(self.max_error)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "max_error": restored(state["max_error"])})
+
+    # -- fitting -------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+        costs: Any = None,
+        clusters: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups_val: Any = None,
+        sample_weight_val: Any = None,
+        costs_val: Any = None,
+    ) -> Self:
+        """Fit the models and select the rule.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The rows, in a form that all estimators take.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
+        groups : array-like of shape (n,), optional
+            Group of each row, for the objectives over groups; needed to predict with
+            ``by_group=True`` alone.
+        costs : array-like of shape (n, K) or data frame, optional
+            Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
+            ``classes_``, those of a data frame are named by the labels.
+        clusters : array-like of shape (n,), optional
+            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
+            and in held-out rows. Intervals count values, not rows.
+        X_val, y_val, groups_val, sample_weight_val, costs_val : optional
+            Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
+        """
+        clock = Clock.of(self.max_time, bool(self.verbose))
+        X, y = unpack(X, y)
+        check_parameters(self, groups)
+        estimators = self._chosen_estimators()
+        self._check_names(estimators)
+        weighted = sample_weight is not None or self.class_weight is not None
+        check_estimators(estimators, weighted)
+        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
+        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        problem, found = read_problem(self, self, X, y, sample_weight, groups, None)
+        self.__dict__.pop("group_features_", None)  # of a fit before this one
+        self.__dict__.update(found)
+        factors = class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y]
+        if clusters is not None:
+            problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
+            if (problem.clusters == problem.clusters[0]).all():
+                raise ValueError(
+                    "clusters has one value only: none of its rows can be held out without the others"
+                )
+        if groups is not None:
+            self._check_columns()
+        if validation.given:
+            check_group_arguments(groups, validation)
+            if not (isinstance(self.cv, str) and self.cv == "auto"):
+                raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
+            check_validation(validation, "auto")
+            if clusters is not None:
+                raise ValueError("clusters and X_val were both given, but X_val is not split")
+            X_val, rows_val = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+            if not frozen:
+                rows_val = noting_seen(problem.sketch, X_val, rows_val)
+            problem.validation = X_val, rows_val
+        stated, names = self._stated, getattr(self, "_group_names", None)
+        judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
+        if problem.validation is not None:
+            judged_on = problem.validation[1]
+            given = judged_on.given
+            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
+            costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
+        # What is not there is found before anything is fitted.
+        if stated is not None:
+            names = None if groups is None else names
+            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
+            stated.check(strata)
+            warn_of_noise(stated.limits, strata)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        judged, self.validation_ = fit_models(
+            estimators,
+            problem,
+            self.classes_,
+            cv=N_FOLDS if self.cv is None else self.cv,
+            factors=factors,
+            weighted=weighted,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            clock=clock,
+        )
+        given = problem.X if problem.validation is None else problem.validation[0]
+        judged = averaging(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
+        if problem.validation is not None:
+            features, known = problem.validation[0], costs
+        else:
+            places = _places(problem, judged.rows)
+            known = None if costs is None else costs[places]
+            features = take(problem.X, places)
+        self._settle(judged, features, costs=known)
+        self._warn(forewarned=True)
+        self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
+        # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
+        fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
+        self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
+        chosen_on = problem.sketch if frozen else None
+        if problem.validation is not None:
+            chosen_on = Fingerprint.of_rows(problem.validation[0])
+        self.chosen_rows_ = () if chosen_on is None else (chosen_on,)
+        return self
+
+    def _check_names(self, estimators: list[Any]) -> None:
+        if not estimators:
+            raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+        for pair in estimators:
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+            if not hasattr(pair[1], "__sklearn_tags__"):
+                raise TypeError(
+                    f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and "
+                    "BaseEstimator, or give its probabilities to from_probabilities"
+                )
+        self._validate_names([name for name, _ in estimators])
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        probabilities: Mapping[str, Any],
+        y: Any,
+        *,
+        objective: Any = None,
+        groups: Any = None,
+        costs: Any = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        **params: Any,
+    ) -> Self:
+        """Return a mixture of models of which only the probabilities are known: a service, a net, a file.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            Class probabilities of each model, on rows that it was not fitted on: columns in the order of
+            ``classes``, or a data frame whose columns are named by the labels, in any order. With two
+            classes, those of the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed
+            numbers are, and are scaled.
+        y : array-like of shape (n,)
+            Labels of these rows.
+        objective : optional
+            As in the class.
+        groups : array-like of shape (n,), optional
+            Group of each row. Where groups are not told they are inferred from the probabilities alone.
+        costs : array-like of shape (n, K), optional
+            What each answer costs in each row.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        classes : array-like of shape (K,), optional
+            The labels in the order of the columns; by default those of y, sorted.
+        **params
+            Other parameters of the class: ``alpha``, ``max_error``, ``error_budget``, …
+
+        Returns
+        -------
+        RobustMixtureClassifier
+            Which answers by `predict_from` and `predict_proba_from`, and is otherwise as after `fit`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described.
+        """
+        mix = cls._unsettled(probabilities, groups, objective=objective, **params)
+        refuse_missing(y, "y")
+        models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
+        if groups is not None:
+            mix._name_groups(groups)
+        judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        judged = averaging(judged)
+        used = None if judged.rows.given is None else judged.rows.given.index
+        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
+        mix._warn()
+        return mix
+
+    @classmethod
+    def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
+        """Return a classifier of these parameters, which are checked as far as they can be without rows."""
+        mix = cls(**params)
+        mix._validate_params()
+        check_parameters(mix, groups)
+        check_named(probabilities)
+        mix.validation_ = "probabilities"
+        return mix
+
+    def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
+        """Set the classes, and return the models of which the probabilities are given by name."""
+        self.classes_ = np.asarray(classes)
+        if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
+            raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
+        return Models(list(probabilities), len(self.classes_), [], [])
+
+    # -- scikit-learn --------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        estimators = [pair[1] for pair in self._chosen_estimators() if len(pair) == 2]
+        each = [input_tags(estimator) for estimator in estimators if hasattr(estimator, "fit")]
+        tags.input_tags.sparse = all(own.sparse for own in each)
+        tags.input_tags.allow_nan = all(own.allow_nan for own in each)
+        return tags
+
+
+def _pairs(estimators: Any) -> Any:
+    return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
+
+
+def _places(problem: Problem, judged: Rows) -> Any:
+    """Return where judged rows are among the training rows."""
+    if judged.given is None or judged.given.index is None:
+        return np.arange(len(problem.y))
+    return np.searchsorted(problem.used, judged.given.index)
+
+
+def default_estimators() -> list[tuple[str, Any]]:
+    """Return the estimators that ``estimators=None`` stands for.
+
+    Returns
+    -------
+    list of (str, estimator)
+    """
+    return [
+        (
+            "boosted",
+            HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
+        ),
+        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
+        ("linear", TableLinear()),
+    ]

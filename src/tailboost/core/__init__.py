@@ -1,0 +1,1 @@
+"""Rows, checks, messages and helpers that every wing uses."""

@@ -1,0 +1,480 @@
+"""Rows by content: fingerprints, and draws that depend on a row's values, never on its position."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+
+from tailboost.core.array_types import Floats, Hashes, Ints
+from tailboost.core.sparse import summed
+
+# Fingerprints kept with a model, of four bytes each.
+MOST_KEPT = 50_000
+# Among fresh rows no larger share equals known ones by chance, give or take the error of a sample.
+CHANCE, STANDARD_ERRORS = 0.05, 3.0
+# Of tables whose rows repeat by nature, 1 in 100 at most has a share known by so many standard errors above
+# what its own repeats tell; the share of those refused by their labels is at most that by chance.
+NATURAL_ERRORS, LABELS_LEVEL = 4.0, 0.001
+# Contents by which labels are compared: more would only take time.
+MOST_COMPARED = 2000
+# Bits of the mantissa by which numbers are known again, from so many broken numbers in a row on: the more
+# there are, the coarser each may be, and the more of them would be changed by a file with fewer digits.
+BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
+# Where in a step of this rounding a step begins: what people write (tenths, halves) is then on no border.
+OFFSET = 0.381966
+# A number is nothing beside the row's others, or beside what numbers usually are, below these.
+NOTHING, NOTHING_BESIDE = 1e-10, 1e-6
+
+# Rows hashed at a time: a processor's cache holds what they take, and memory allocators keep it. On Dask's
+# workers arrays from 128 kB on go back to the system at once: hashing whole columns took five times as long.
+ROWS_AT_ONCE = 8192
+
+# The seed of `random_numbers`. Any number would do; it is fixed, so that nobody can choose among draws.
+DRAWS_SEED = 20_260_704
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def _mix(x: Hashes) -> Hashes:
+    """Scramble 64-bit words (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))
+
+
+def _words(values: NDArray[Any]) -> Hashes:
+    """Return numbers as 64-bit words in which equal numbers are equal words (−0 = 0, one NaN)."""
+    x = np.array(values, dtype=np.float64)
+    x += 0.0
+    x[np.isnan(x)] = np.nan
+    return x.view(np.uint64)
+
+
+def _packed(X: NDArray[Any]) -> NDArray[Any]:
+    """Return images as a table with few columns: eight pixels of uint8 to a word, else each number."""
+    flat = X.reshape(len(X), -1)
+    if X.dtype != np.uint8:
+        return flat
+    padded = np.zeros((len(X), -(-flat.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : flat.shape[1]] = flat
+    return padded.view(np.uint64)
+
+
+def _multipliers(n_columns: int) -> Hashes:
+    odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return odd | np.uint64(1)
+
+
+def _word(value: Any) -> int:
+    """Return anything as a 64-bit word: of 32 bits, two of 100,000 different values would be equal."""
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
+
+
+def _columns(X: Any) -> Iterator[Hashes]:
+    """Yield the columns of a table as words: the same for an array and for a frame of the same numbers."""
+    frame = hasattr(X, "iloc")
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j] if frame else X[:, j]
+        if getattr(column.dtype, "kind", "O") in "fiub":
+            yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
+        elif frame:
+            from pandas.util import hash_pandas_object  # X is a data frame, so pandas is installed
+
+            yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
+        else:
+            yield np.array([_word(v) for v in column], dtype=np.uint64)
+
+
+def hash_rows(X: Any, seed: int = 0) -> Hashes:
+    """Hash every row of a table by its content, shape (n,).
+
+    Rows are numbers (also images, with further axes), of a sparse matrix, or anything a data frame or an
+    object array may hold. Equal rows have equal hashes at any position, different rows almost surely
+    different ones; another seed, another hash.
+    """
+    if sp.issparse(X):
+        rows = sp.csr_matrix(summed(X))
+        terms = _mix(_words(rows.data)) * _multipliers(rows.shape[1])[rows.indices]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        h = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # wraps around, as it should
+    elif len(X.shape) > 2:
+        h = np.zeros(len(X), dtype=np.uint64)
+        for part in _parts(X):
+            words = _packed(np.asarray(X[part]))
+            words = words if words.dtype == np.uint64 else _words(words)
+            h[part] = (_mix(words) * _multipliers(words.shape[1])).sum(axis=1, dtype=np.uint64)
+    elif hasattr(X, "iloc"):
+        h = _by_columns(X)
+    else:
+        parts = range(0, max(len(X), 1), ROWS_AT_ONCE)
+        h = np.concatenate([_by_columns(X[a : a + ROWS_AT_ONCE]) for a in parts])
+    return _mix(h + _mix(np.full(1, seed, dtype=np.uint64)))
+
+
+def _by_columns(X: Any) -> Hashes:
+    """Return the sum over the columns of their scrambled words, shape (n,)."""
+    h = np.zeros(len(X), dtype=np.uint64)
+    for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
+        h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
+    return h
+
+
+# -- rows known again after what files and tools do to numbers ---------------------------------------------
+
+
+def hash_rounded_rows(X: Any) -> Hashes:
+    """Hash rows such that a table and its copy in a file, in float32 or as objects have equal hashes.
+
+    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them a
+    row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
+    numbers written as text are numbers, truth values 0 and 1, −0 is 0, all kinds of missing are one. Other
+    text is taken as it is. Rows with a number on a border of the rounding may differ all the same.
+    """
+    if sp.issparse(X):
+        return _mix(_sparse_words(sp.csr_matrix(summed(X))))
+    if len(X.shape) > 2:
+        X = X.reshape(len(X), -1)
+    size = max(1, min(ROWS_AT_ONCE, 2**18 // max(1, X.shape[1])))
+    frame, a = hasattr(X, "iloc"), _multipliers(X.shape[1])
+    h = np.empty(X.shape[0], dtype=np.uint64)
+    for start in range(0, len(h), size):
+        part = slice(start, start + size)
+        numbers, other = _numbers_and_words(X.iloc[part] if frame else X[part], a)
+        h[part] = (_mix(_rounded(numbers)) * a).sum(axis=1, dtype=np.uint64) + other
+    return _mix(h)
+
+
+def _sparse_words(rows: Any) -> Hashes:
+    """Return for each row of a csr matrix the sum that a dense table gives."""
+    values = _single(rows.data)
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    largest = np.zeros(rows.shape[0], dtype=np.float32)
+    np.maximum.at(largest, row, np.nan_to_num(np.abs(values), nan=0.0, posinf=np.inf))
+    _drop_nothing(values, largest[row])
+    shift = _shifts(np.bincount(row[_broken(values)], minlength=rows.shape[0]))[row]
+    terms = _mix(_cut(values, shift)) * _multipliers(rows.shape[1])[rows.indices]
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+    return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
+
+
+def _rounded(values: NDArray[np.float32]) -> Hashes:
+    """Return numbers of shape (n, d) as words, rounded by how many in their row are no integers."""
+    largest = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)[:, None]
+    _drop_nothing(values, largest)
+    return _cut(values, _shifts(_broken(values).sum(axis=1))[:, None])
+
+
+def _single(values: Any) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(values, dtype=np.float32)
+
+
+def _broken(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Mark numbers that are no integers; missing ones are none either way."""
+    return np.asarray((np.rint(values) != values) & (values == values))
+
+
+def _drop_nothing(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
+    """Set numbers that are rounding errors, such as 1e-12 beside 1, to 0."""
+    values[np.abs(values) < np.minimum(np.float32(NOTHING), largest * np.float32(NOTHING_BESIDE))] = 0.0
+
+
+def _shifts(n_broken: Ints) -> NDArray[np.uint32]:
+    """Return how many bits of the mantissa's 23 are cut in rows with so many broken numbers."""
+    least, bits = np.array(BITS).T
+    kept = bits[np.searchsorted(least, n_broken, side="right").clip(min=1) - 1]
+    return (23 - kept).astype(np.uint32)
+
+
+def _cut(values: NDArray[np.float32], shift: NDArray[np.uint32]) -> Hashes:
+    """Return float32 numbers as words, broken ones rounded to a grid that is as fine as they are small."""
+    values += np.float32(0.0)  # −0 is 0
+    values[np.isnan(values)] = np.nan
+    bits = values.view(np.uint32)
+    carried = bits + np.ldexp(OFFSET, shift.astype(np.int32)).astype(np.uint32)  # may carry to the exponent
+    return np.where(_broken(values), (carried >> shift) << shift, bits).astype(np.uint64)
+
+
+def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32], Hashes]:
+    """Return the numbers of some rows, 0 where there are none, and the sum of the words of the rest."""
+    if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
+        return _single(X), np.zeros(len(X), dtype=np.uint64)
+    numbers = np.zeros(X.shape, dtype=np.float32)
+    rest = np.zeros(len(X), dtype=np.uint64)
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+        if getattr(column.dtype, "kind", "O") in "fiub":
+            numbers[:, j] = _single(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            continue
+        values, place = _different(column)
+        found = [_number_or_word(value) for value in values]
+        numbers[:, j] = _single([number for number, _ in found])[place]
+        words = np.array([word for _, word in found], dtype=np.uint64)[place]
+        rest += _mix(words) * multipliers[j]
+    return numbers, rest
+
+
+def _different(column: Any) -> tuple[list[Any], Ints]:
+    """Return the different values of a column of objects or text, and which of them each row has."""
+    if hasattr(column, "iloc"):
+        from pandas import factorize  # X is a data frame, so pandas is installed
+
+        place, values = factorize(column)
+        return [*values, None], np.asarray(place)  # what is missing has the place −1, the last
+    places: dict[Any, int] = {}
+    place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
+    return list(places), np.array(place, dtype=np.intp)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas' NA."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+
+
+def _number_or_word(value: Any) -> tuple[float, int]:
+    """Return an object as a number and 0, or as 0 and a word."""
+    if is_missing(value):
+        return np.nan, 0
+    try:
+        return float(value), 0
+    except (TypeError, ValueError, OverflowError):
+        return 0.0, _word(value)
+
+
+# -- draws and sketches ------------------------------------------------------------------------------------
+
+
+def random_numbers(*parts: NDArray[Any]) -> Floats:
+    """Return an independent uniform random number for each row, whatever the rows are.
+
+    The rows are sorted by ``parts``, arrays of n integers: the content, the class, the cluster. The k-th row
+    gets the k-th number of a generator, whose seed is `DRAWS_SEED` and the sum of all rows. No content is
+    preferred, and the order of the table has no effect: only rows that are equal in all parts exchange
+    their numbers with it. A proof may treat the numbers as drawn after the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> content, order = np.array([7, 7, 3, 3]), np.array([2, 0, 3, 1])
+    >>> numbers = random_numbers(content)
+    >>> len(np.unique(numbers))
+    4
+    >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
+    True
+    """
+    word = np.zeros(len(parts[0]), dtype=np.uint64)
+    for part in parts:
+        word = _mix(word * _ODD + part.astype(np.uint64) + _ODD)
+    numbers = np.empty(len(word))
+    # With the sum in the seed, tables that differ in a row have unrelated numbers, also tables of few rows.
+    generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
+    numbers[np.argsort(word, kind="stable")] = generator.random(len(word))
+    return numbers
+
+
+def _parts(X: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of the rows of some 2¹⁸ values each, which stay in a processor's cache."""
+    size = max(1, 2**18 // max(1, int(np.prod(X.shape[1:]))))
+    return (slice(a, a + size) for a in range(0, len(X), size))
+
+
+def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
+    """Return (first row of each distinct content, content number of each row), ordered by hash."""
+    _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
+    return first, index
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one."""
+
+    kept: NDArray[np.uint32]  # ndarray of uint32: the smallest hashes, sorted; equal rows are there once
+    # Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
+    limit: int
+    # Share of the rows that have an equal one among the others, be it that features take few values or that
+    # somebody copied them.
+    repeated: float
+    # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
+    complete: bool = True
+
+    #: The limit of a sketch of all rows.
+    COMPLETE: ClassVar[int] = 2**32 - 1
+
+    @classmethod
+    def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by their hashes (see `hash_rounded_rows`); at most so many are kept."""
+        return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
+
+    @classmethod
+    def of_rows(cls, X: Any) -> Self:
+        """Return the sketch of the rows of a table."""
+        return cls.of(hash_rounded_rows(X))
+
+    @classmethod
+    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> Self:
+        """Return the sketch of all rows from what `shortest` gives of parts.
+
+        Of large ones these are the smallest fingerprints, by which is estimated how many rows repeat others.
+        """
+        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts])).astype(np.intp)
+        return cls.counted(short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1])
+
+    @classmethod
+    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
+        kept = short[:most]
+        limit = cls.COMPLETE if len(kept) == len(short) else int(kept[-1])
+        limit = limit if len(short) else -1  # without rows it has nothing to say of any
+        return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
+
+    @classmethod
+    def union(cls, sketches: Sequence[Fingerprint]) -> Self:
+        """Return the sketch of the rows of several tables together, as sparse as their sparsest.
+
+        Its ``repeated`` is the largest share of fresh rows that equal one of them by nature: contents that
+        are rare in one table are rare in the others.
+        """
+        used = [sketch for sketch in sketches if sketch.limit >= 0]  # the others are of no rows
+        limit = min((sketch.limit for sketch in used), default=cls.COMPLETE)
+        kept = [sketch.kept[sketch.kept <= limit] for sketch in used]
+        short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
+        fresh = float(np.prod([1.0 - sketch.repeated for sketch in used]))
+        return cls(short, limit, 1.0 - fresh, all(sketch.complete for sketch in sketches))
+
+    def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Mark the known ones among those rows that a sketch of this limit samples."""
+        short = short_hashes(hashes)
+        return np.isin(short[short <= self.limit], self.kept)
+
+    def share(self, hashes: Hashes) -> float:
+        """Return the share of rows that are known; NaN where none is in the sample."""
+        known = self.knows(hashes)
+        return float(known.mean()) if len(known) else float("nan")
+
+    def beyond_chance(self, hashes: Hashes) -> bool:
+        """Whether more rows are known than `too_many` allows."""
+        known = self.knows(hashes)
+        return too_many(int(known.sum()), len(known))
+
+    def unnatural(self, known: int, sampled: int) -> bool:
+        """Whether more rows are known than repeats in the data themselves explain.
+
+        A row that is drawn anew equals one of n with the chance that one of these equals another: what is 1
+        less the share of those that occur once (Good and Turing).
+        """
+        share = max(CHANCE, self.repeated)
+        spread = max(share * (1 - share), CHANCE * (1 - CHANCE)) * (
+            1 / max(1, sampled) + 1 / max(1, len(self.kept))
+        )
+        return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        kept = base64.b64encode(self.kept.astype("<u4").tobytes()).decode()
+        return {"kept": kept, "limit": self.limit, "repeated": self.repeated, "complete": self.complete}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the sketch that `to_dict` wrote."""
+        kept = np.frombuffer(base64.b64decode(state["kept"], validate=True), dtype="<u4").astype(np.uint32)
+        return cls(kept, int(state["limit"]), float(state["repeated"]), bool(state["complete"]))
+
+    def overlaps(self, other: Fingerprint) -> bool:
+        """Whether more rows of another sketch are known than `too_many` allows."""
+        return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+def too_many(known: int, sampled: int) -> bool:
+    """Whether the share of known rows exceeds one in twenty by three standard errors.
+
+    How many rows of the known table equal another says nothing of how many fresh ones do: copies that
+    somebody made (oversampling, a bootstrap sample) are no natural ones.
+    """
+    if not sampled:
+        return False
+    return known / sampled > CHANCE + STANDARD_ERRORS * float(np.sqrt(CHANCE * (1 - CHANCE) / sampled))
+
+
+def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
+    """Whether the labels of two tables agree, content by content, more than independent draws of them do.
+
+    ``contents`` and ``labels`` have the numbers of each row of either table. Where rows are equal by nature,
+    any split of the labels of one content among the two tables is as likely as any other. Copies have the
+    same labels in both. The sum of squared differences of the counts, each by the number of its rows, is held
+    against 999 splits at random: at most one in a thousand tables of independent rows is said to be copied,
+    at any number of rows.
+    """
+    common = np.intersect1d(*contents)[:MOST_COMPARED]
+    counts = []
+    for content, label in zip(contents, labels, strict=True):
+        inside = np.isin(content, common)
+        place = np.searchsorted(common, content[inside]) * n_classes + label[inside]
+        counts.append(np.bincount(place, minlength=len(common) * n_classes).reshape(-1, n_classes))
+    here, there = counts
+    left, to_draw = (here + there)[None], here.sum(axis=1)[None]
+    n, m = here.sum(axis=1), there.sum(axis=1)
+
+    def differences(drawn: Ints) -> Floats:
+        # Of one content: a split of its labels has the differences of its counts from the shares of all.
+        return np.asarray(
+            (((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1)
+        )
+
+    rng, draws = np.random.default_rng(0), round(1 / LABELS_LEVEL) - 1
+    rest = np.repeat((n + m)[None], draws, axis=0)
+    needed, drawn = np.repeat(to_draw, draws, axis=0), []
+    for k in range(n_classes):
+        own = np.repeat(left[:, :, k], draws, axis=0)
+        rest = rest - own
+        drawn.append(rng.hypergeometric(own, rest, needed))
+        needed = needed - drawn[-1]
+    return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
+
+
+def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
+    """Return the smallest row hashes of a part of the rows and their counts, for `Fingerprint.merged`."""
+    short, counts = np.unique(short_hashes(hashes), return_counts=True)
+    return short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1]
+
+
+def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
+    """Return the first half of each hash, by which a sketch knows rows."""
+    return (hashes >> np.uint64(32)).astype(np.uint32)
+
+
+def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
+    """Order the distinct rows by stratum, and at random within a stratum, by content alone.
+
+    Every k-th place, or any even thinning of the places, is then a stratified draw. The hashes, under the
+    fit's own seed, decide the random order. Strata are classes (or class × group); equal rows of different
+    ones count for the heavier one. Returned is the place of each row, shape (n,), from 0 to the number of
+    distinct rows − 1; equal rows share their place.
+    """
+    first, block = distinct(hashes)
+    # The pairs that occur: a table of all would be large where groups of many columns cross.
+    pairs, pair = np.unique(block * (int(strata.max()) + 1) + strata, return_inverse=True)
+    mass = np.bincount(pair, weights=weight)
+    content, stratum = np.divmod(pairs, int(strata.max()) + 1)
+    order = np.lexsort((stratum, -mass, content))
+    heaviest = stratum[order][np.unique(content[order], return_index=True)[1]]
+    place = np.empty(len(first), dtype=np.intp)
+    place[np.argsort(heaviest, kind="stable")] = np.arange(len(first))
+    return place[block]
+
+
+def fingerprint(*parts: NDArray[Any]) -> str:
+    """Return a short digest of arrays, to recognise the data when a fit is continued."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,100 @@
+"""A classifier with its display name, for the command line and the comparison."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.pipelines import label_shares
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the registry.
+
+    Attributes
+    ----------
+    name, title, summary : str
+        Key, display name and one line of description.
+    factory : callable
+        Estimator class, or a function that returns an unfitted estimator.
+    ours : bool
+        Whether the classifier is one of tailboost's; the others are baselines.
+    randomized : bool
+        Whether ``predict_distribution`` is the label distribution of a randomised rule.
+    by_classes : bool
+        Whether the groups are the classes even if the rows have groups.
+    takes_groups : bool
+        Whether ``fit`` takes groups, for a factory that is a function.
+    by_group : bool
+        Whether ``predict`` needs the groups.
+    """
+
+    name: str
+    title: str
+    summary: str
+    factory: Callable[..., Any]
+    ours: bool = False
+    randomized: bool = False
+    by_classes: bool = False
+    takes_groups: bool = False
+    by_group: bool = False
+
+    @classmethod
+    def of(cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool) -> Method:
+        """Return the entry of one of tailboost's classifiers; its name is the class name in lower case."""
+        name = "-".join(filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant)))
+        return cls(name, title, summary, factory, ours=True, **flags)
+
+    @property
+    def uses_alpha(self) -> bool:
+        """Whether the parameter ``alpha`` has an effect by default."""
+        return "alpha" in self._parameters and "objective" not in self._parameters
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether ``fit`` gets the groups of the rows."""
+        return (self.takes_groups or self._fit_takes_groups) and not self.by_classes
+
+    @property
+    def may_use_groups(self) -> bool:
+        """Whether ``fit`` takes groups under another ``objective`` than the default."""
+        return "objective" in self._parameters and self._fit_takes_groups
+
+    @property
+    def _fit_takes_groups(self) -> bool:
+        fit = getattr(self.factory, "fit", None)
+        return fit is not None and "groups" in inspect.signature(fit).parameters
+
+    @property
+    def _parameters(self) -> set[str]:
+        return set(inspect.signature(self.factory).parameters)
+
+    def make(
+        self,
+        *,
+        alpha: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        **params: Any,
+    ) -> Any:
+        """Return an unfitted estimator; an argument is passed on if the estimator uses it."""
+        if self.uses_alpha and alpha is not None:
+            params["alpha"] = alpha
+        if {"random_state", "n_jobs"} <= self._parameters:
+            params |= {"random_state": random_state, "n_jobs": n_jobs}
+        return self.factory(**params)
+
+    def distribution(self, model: Any, X: Any, classes: Any, **groups: Any) -> Floats:
+        """Return the label distribution of a fitted model for each row, shape (n, K).
+
+        Without a randomised rule the whole probability is on the answer of ``predict``.
+        """
+        if self.randomized:
+            return label_shares(model, X)
+        return (np.asarray(model.predict(X, **groups))[:, None] == classes).astype(np.float64)

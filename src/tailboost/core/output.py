@@ -1,0 +1,68 @@
+"""Files that a user names: written whole or not at all, never over what was read, one process at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tailboost.core import files as _store
+
+
+def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file so that it is whole or as it was before; text is written in UTF-8.
+
+    A link stays, what it points to is replaced. Devices and pipes, which cannot be replaced, are written to.
+
+    Raises
+    ------
+    OSError
+        Names the file and the reason (such as no space left).
+    """
+    target = Path(path)
+    real = os.path.realpath(target)
+    if os.path.islink(real):  # links in a circle end at none
+        raise OSError(errno.ELOOP, f"{os.strerror(errno.ELOOP)}: the link leads back to itself", str(target))
+    data = content.encode() if isinstance(content, str) else content
+    if target.exists() and not target.is_file():
+        with target.open("wb") as out:
+            out.write(data)
+    else:
+        _store.write(Path(real), data, repr(str(target)))
+
+
+@contextmanager
+def held(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a file that is read and then replaced, so that no other process does the same meanwhile.
+
+    Unfinished copies that dead processes left beside it are removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it.
+    OSError
+        If no lock can be made beside it.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        lock = _store.Lock(real.with_name(f"{real.name}.lock"))
+    except BlockingIOError as holder:
+        raise BlockingIOError(
+            f"{str(path)!r} is in use by {holder}; run this command again when that has ended"
+        ) from None
+    try:
+        _store.remove_parts(real.parent, real.name)
+        yield
+    finally:
+        lock.release()
+
+
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two paths name the same file, also through links or other spellings; it need not exist."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)

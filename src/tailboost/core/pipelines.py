@@ -1,0 +1,38 @@
+"""The classifier behind pipelines and searches, and the label distribution of its randomised rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from tailboost.core.array_types import Floats
+
+
+def last_step(model: Any) -> Any:
+    """Return the classifier at the end of a search or a pipeline."""
+    return final_step(model, None)[0]
+
+
+def final_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier at the end of a search or a pipeline, and the rows (if any) as they reach it."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if not isinstance(model, Pipeline):
+        return model, X
+    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
+
+
+def label_shares(model: Any, X: Any, **given: Any) -> Floats:
+    """Return how often each label would be drawn for each row, shape (n, K).
+
+    That is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which
+    have no
+    such method themselves. Of other classifiers it is ``predict_proba``, as if labels were drawn from it.
+    What is ``given`` the classifier takes beside the rows, as ``groups``.
+    """
+    if hasattr(last_step(model), "predict_distribution"):
+        final, rows = final_step(model, X)
+        return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
+    return np.asarray(model.predict_proba(X, **given), dtype=np.float64)

@@ -1,0 +1,121 @@
+"""Dask collections as aligned partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+try:
+    import dask.dataframe as dd
+except ImportError:  # needs pandas
+    dd = None
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or data frame (or a column of one)."""
+    return isinstance(X, da.Array) or _is_frame(X)
+
+
+def _is_frame(X: Any) -> bool:
+    return dd is not None and isinstance(X, (dd.DataFrame, dd.Series))
+
+
+@dataclass(frozen=True)
+class DaskColumn:
+    """A collection that belongs to the rows of another one."""
+
+    name: str
+    values: Any
+
+
+def partitions(X: Any, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
+    """Return the partitions of X with those of its other columns, as delayed objects; None for a None.
+
+    The others are cut by the partitions of X, which messages call ``name``.
+
+    Raises
+    ------
+    TypeError
+        If one is no Dask collection.
+    ValueError
+        If their partitions do not belong together.
+    """
+    for column in (DaskColumn(name, X), *others):
+        if column.values is not None and not is_collection(column.values):
+            raise TypeError(
+                f"{column.name} is a {type(column.values).__name__}: a Dask array or data frame is needed, "
+                "such as dask.array.from_array or dask.dataframe.read_parquet give; for data in memory use "
+                "tailboost's own classifiers"
+            )
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
+    rows = _blocks(X)
+    columns = [_aligned(DaskColumn(name, X), len(rows), column) for column in others]
+    return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
+
+
+def frame_blocks(frame: Any) -> list[Any]:
+    """Return the partitions of a data frame or column as delayed objects, cut where Dask says they are.
+
+    Where few of their columns are needed Dask reads several files as one partition, which are then other rows
+    than the partitions of another selection of columns: such an optimisation is left out.
+    """
+    blocks = list(frame.to_delayed())
+    if len(blocks) != frame.npartitions:
+        blocks = list(frame.to_delayed(optimize_graph=False))
+    if frame.ndim == 1:
+        return blocks
+    in_order, names = dask.delayed(_in_order, pure=False), list(frame.columns)
+    return [in_order(block, names) for block in blocks]
+
+
+def _in_order(block: Any, names: list[Any]) -> Any:
+    """Return a partition with the columns in the order of the collection."""
+    own = list(block.columns)
+    if own == names:
+        return block
+    if set(own) != set(names) or len(own) != len(names):
+        raise ValueError(f"a partition has the columns {own}, but its data frame has {names}")
+    return block[names]
+
+
+def _blocks(X: Any) -> list[Any]:
+    if _is_frame(X):
+        return frame_blocks(X)
+    rows = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+    return list(rows.to_delayed().ravel())
+
+
+def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | None:
+    values, X = column.values, to.values
+    if values is None:
+        return None
+    if isinstance(values, da.Array) and isinstance(X, da.Array):
+        known = [not np.isnan(sum(a.chunks[0])) for a in (X, values)]
+        if all(known):
+            if len(values) != len(X):
+                raise ValueError(f"{column.name} has {len(values):,} entries, {to.name} has {len(X):,} rows")
+            values = values.rechunk({0: X.chunks[0]})
+    blocks = _blocks(values)
+    if len(blocks) != n_blocks:
+        raise ValueError(
+            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: they must be cut at the "
+            "same rows"
+        )
+    return blocks
+
+
+def wide(values: Any) -> Any:
+    """Return a column as a table of one column, by which others can be cut."""
+    if getattr(values, "ndim", None) != 1:
+        return values
+    return values[:, None] if hasattr(values, "chunks") else values.to_frame()
+
+
+def whole(blocks: list[Any]) -> Any:
+    """Return arrays of rows as one."""
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)

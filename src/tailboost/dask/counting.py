@@ -1,0 +1,79 @@
+"""Errors of rows that lie in partitions: what occurs is counted in each, and the counts are added.
+
+Statements about rows depend on them through few different values: labels, answers, groups, shares. So every
+partition is turned into a table of the combinations that occur, with their summed weights, and the functions
+of one machine read the table of all. Where shares are all different, as probabilities of a single model are,
+the table has a line for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import dask
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.dask.collections import DaskColumn, partitions, wide
+
+WEIGHT = "weight"
+
+
+def count(*columns: tuple[str, Any], weight: Any = None) -> Any:
+    """Return the combinations of values that occur among rows, with their summed weights, as a data frame.
+
+    Columns are pairs of a name and values of shape (n,) or (n, k); the weight is 1 without any.
+    """
+    table: dict[str, Any] = {}
+    for name, values in columns:
+        array = np.asarray(values)
+        if array.ndim == 1:
+            refuse_missing(values, name)
+        table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
+    n = n_rows_of(columns[0][1])
+    return added([pd.DataFrame(table | {WEIGHT: np.ones(n) if weight is None else np.asarray(weight)})])
+
+
+def added(tables: list[Any]) -> Any:
+    """Return the sum of such data frames."""
+    whole = pd.concat(tables, ignore_index=True)
+    keys = [name for name in whole.columns if name != WEIGHT]
+    return whole.groupby(keys, sort=True, observed=True)[WEIGHT].sum().reset_index()
+
+
+def values_of(table: Any, name: str) -> NDArray[Any]:
+    """Return the values of a column of `count`, (m,) or (m, k)."""
+    own = [c for c in table.columns if c.rpartition(" ")[0] == name]
+    values = [table[c].to_numpy() for c in own]
+    return values[0] if len(values) == 1 else np.column_stack(values)
+
+
+def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Return a metric of one machine for Dask collections: its first arguments have the names."""
+
+    @wraps(function)
+    def of_collections(*args: Any, sample_weight: Any = None, **options: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        columns = [DaskColumn(name, options.pop(name) if name in options else given[name]) for name in names]
+        weights = DaskColumn("sample_weight", sample_weight)
+        blocks = partitions(wide(columns[0].values), *columns, weights, name=names[0])
+        delayed = dask.delayed(_count_block, pure=False)
+        tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
+        table = added(list(tables))
+        rest = args[len(names) :]
+        found = [values_of(table, name) for name in names]
+        return function(*found, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
+
+    return of_collections
+
+
+def _count_block(names: tuple[str, ...], *values: Any) -> Any:
+    *columns, weight = values
+    lengths = {n_rows_of(v) for v in values if v is not None}
+    if len(lengths) > 1:
+        raise ValueError(f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights")
+    return count(*zip(names, columns, strict=True), weight=weight)

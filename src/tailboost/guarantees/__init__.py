@@ -1,0 +1,1 @@
+"""Summaries of a fit, certificates, calibration and monitoring."""

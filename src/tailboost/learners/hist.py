@@ -1,0 +1,667 @@
+"""Binned trees on tables that are quantised once and weighted anew in every round."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.checks import check_labelled_rows, refuse_frame
+from tailboost.core.sparse import summed
+from tailboost.learners.foreign import fit_whole, grow, set_seeds
+from tailboost.learners.mean import ClassProbabilities, Ranked, shares
+from tailboost.learners.table import BinnedReader, OpenTable, Table, TableReader, cuts
+from tailboost.learners.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+
+try:
+    import xgboost
+except ImportError:  # an optional extra; without it scikit-learn's trees are used
+    xgboost = None
+
+# XGBoost computes in float32 and ignores gains below 1e-6. If the sum of the weights lies outside this range,
+# weights and penalties are multiplied by one factor, which does not change the trees.
+WEIGHT_RANGE = (2.0**-4, 2.0**40)
+HEAVIEST = 1e30  # largest penalty after scaling
+SKLEARN_BINS = 255  # most bins of a column in scikit-learn's boosting
+
+Backend = Literal["xgboost", "sklearn"]
+
+
+def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
+    """Return a small table from which XGBoost reads given cuts, shape (cuts, d)."""
+    table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
+    height = 1 + max(len(c) for c in thresholds)
+    for j, kind in enumerate(feature_types):
+        if kind == "c":  # categories are their own bins
+            height = max(height, int(np.nanmax(table[:, j], initial=0)) + 1)
+    reference = np.full((max(height, 2), len(thresholds)), np.nan, dtype=np.float32)
+    for j, c in enumerate(thresholds):
+        if feature_types[j] == "c":
+            codes = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
+            reference[: len(codes), j] = codes
+        elif len(c):
+            reference[0, j] = np.nextafter(c[0], np.float32(-np.inf))  # opens bin 0
+            reference[1 : 1 + len(c), j] = c
+        else:
+            reference[0, j] = 0.0
+    return reference
+
+
+def _load(content: bytes) -> Any:
+    """Return a booster that threads may share, because predictions do not change it.
+
+    Loading, setting parameters and the first call, which configures the booster, are not thread safe. All
+    three happen here. One thread: `predict_in_blocks` adds threads for large tables.
+    """
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(content))
+    booster.num_boosted_rounds()  # configures the booster
+    return booster
+
+
+class HistSession:
+    """All fits of one learner on one table, which is binned once for all rounds and folds."""
+
+    concurrent = False  # the binned table contains the weights
+
+    def __init__(
+        self,
+        template: _HistClassifier,
+        opened: OpenTable,
+        y: Ints,
+        n_classes: int,
+    ) -> None:
+        self.template, self.y, self.n_classes = template, y, n_classes
+        self.backend: Backend = template._choose_backend()
+        reader = opened.reader
+        self.reader: TableReader | BinnedReader = reader
+        self.table: Table = opened.table
+        self.newest: tuple[Any, Any] = (None, None)
+        self.weighing: Any = None
+        if self.backend == "sklearn":
+            dense = self.table.toarray() if sp.issparse(self.table) else self.table
+            self.reader = BinnedReader(
+                reader, cuts(dense, min(template.max_bins, SKLEARN_BINS), opened.hashes)
+            )
+            self.table = self.reader.bins(dense)
+        else:
+            kinds = reader.feature_types
+            if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
+                kinds = ["q"] * len(kinds)
+            self.threads = count_threads(template.n_jobs, self.table.shape)
+            reference = cut_table(opened, template.max_bins, kinds)
+            # The least number of bins for all cuts: up to 256 a bin takes one byte, beyond two.
+            self.n_bins = len(reference)
+            binned = partial(
+                xgboost.QuantileDMatrix,
+                feature_types=kinds,
+                max_bin=self.n_bins,
+                nthread=self.threads,
+                enable_categorical=True,
+            )
+            self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
+            self.data = self.bin(self.table)
+            self.data.set_info(label=template._targets(y, n_classes))
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
+        """Return a classifier fitted on these rows (None: all); other rows get weight 0."""
+        if self.backend == "sklearn":
+            return next(self._by_sklearn(fit_whole, weight, seed, rows))
+        *_, model = self._by_xgboost(weight, rows, whole=True)
+        return model
+
+    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
+        """Yield the classifier after each tree (scikit-learn's trees: see `grow`)."""
+        if self.backend == "sklearn":
+            return self._by_sklearn(grow, weight, seed, rows)
+        return self._by_xgboost(weight, rows, whole=False)
+
+    def _new_model(self) -> _HistClassifier:
+        model: _HistClassifier = clone(self.template)
+        model.classes_ = np.arange(self.n_classes)
+        model.n_features_in_ = self.table.shape[1]
+        model.table_, model.backend_ = self.reader, self.backend
+        return model
+
+    def _by_sklearn(self, by: Any, weight: Floats, seed: int, rows: Mask | None) -> Iterator[_HistClassifier]:
+        model = self._new_model()
+        selected = slice(None) if rows is None else rows
+        inner = model._sklearn_estimator()
+        set_seeds(inner, seed)
+        codes = self.table[selected]
+        # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
+        codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
+        threads = count_threads(model.n_jobs, codes.shape)
+        growing = by(inner, codes, self.y[selected], {"sample_weight": weight[selected]})
+        while True:
+            with sklearn_threads(threads):  # ends before the generator yields to other work
+                fitted = next(growing, None)
+            if fitted is None:
+                return
+            model.model_ = fitted
+            yield model
+
+    def _by_xgboost(self, weight: Floats, rows: Mask | None, *, whole: bool) -> Iterator[_HistClassifier]:
+        model = self._new_model()
+        used = weight if rows is None else np.where(rows, weight, 0.0)
+        params, factor = self._training_params(used)
+        data, used = self.data, used * factor
+        if whole and rows is not None and model._tree_per_class(self.n_classes):
+            # Binning again costs less than passing the other rows through a tree per class. A model that
+            # grows predicts the other rows at each stage; these predictions are cached with the binned table.
+            data, used = self.bin(self.table[rows]), used[rows]
+            data.set_info(label=model._targets(self.y[rows], self.n_classes))
+        model._booster = booster = xgboost.Booster(params, [data])
+        try:
+            for i in range(model._n_iterations()):
+                if self.weighing is not used:  # another fit may have grown since the last tree
+                    data.set_weight(used.astype(np.float32))
+                    self.weighing = used
+                booster.update(data, i)
+                self.newest = (model, booster) if data is self.data else (None, None)
+                yield model
+        finally:
+            # The trained booster references the binned table; the model keeps a copy without the reference.
+            model.model_ = bytes(booster.save_raw("ubj"))
+            del model._booster
+
+    def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
+        """Return XGBoost's parameters for a fit, and the factor of its weights."""
+        template, total = self.template, float(weight.sum())
+        scale = 1.0 if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1] else len(weight) / total
+        params = {
+            "tree_method": "hist", "max_bin": self.n_bins, "max_depth": template.max_depth,
+            "min_child_weight": template.min_child_weight, "nthread": self.threads, "verbosity": 0,
+            **template._booster_params(self.y, weight, self.n_classes),
+        }  # fmt: skip
+        for penalty in ("min_child_weight", "reg_lambda"):
+            scaled = min(params[penalty] * scale, HEAVIEST)
+            params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
+        return params, scale
+
+    def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
+        """Return class numbers of the session's rows; XGBoost caches the scores of the newest fit."""
+        newest, booster = self.newest
+        if model is not newest:
+            return model.predict_table(self.table if rows is None else self.table[rows])
+        index = model._index(booster.predict(self.data, output_margin=True))
+        return index if rows is None else index[rows]
+
+
+class BoostSession(HistSession):
+    """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether the models of several rounds predict together, see `protocols.Accumulating`.
+
+        With two classes later rounds brought no gain, and the mean of the folds' models of one round has a
+        smaller error than one model of all rows: see benchmarks/README.md.
+        """
+        return self.n_classes > 2
+
+    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
+        """Return the mean of the models, see `protocols.Averaging`."""
+        sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
+        return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
+
+    def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
+        """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
+        return model.predict_proba_table(self.table[rows]).astype(np.float32)
+
+
+class _HistClassifier(ClassifierMixin, BaseEstimator):
+    """Common part of the binned learners: tables, backends, prediction."""
+
+    max_depth: int | None
+    max_bins: int
+    min_child_weight: float
+    backend: str
+    n_jobs: int | None
+    random_state: Any
+
+    _session: ClassVar[type[HistSession]] = HistSession
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_depth": [Interval(Integral, 1, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
+        "min_child_weight": [Interval(Real, 0, None, closed="left")],
+        "backend": [StrOptions({"auto", "xgboost", "sklearn"})],
+        "n_jobs": N_JOBS,
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        """Return the labels for XGBoost's objective."""
+
+    @abstractmethod
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        """Return XGBoost parameters of this learner."""
+
+    @abstractmethod
+    def _vector_leaves(self, n_classes: int) -> bool:
+        """Return whether a leaf contains a value for every class."""
+
+    def _tree_per_class(self, n_classes: int) -> bool:
+        """Return whether each iteration grows a tree per class."""
+        return False
+
+    @abstractmethod
+    def _n_iterations(self) -> int:
+        """Return the number of boosting iterations."""
+
+    @abstractmethod
+    def _sklearn_estimator(self) -> Any:
+        """Return the scikit-learn estimator for ``backend="sklearn"``."""
+
+    @abstractmethod
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
+
+    @abstractmethod
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        """Return class numbers for XGBoost's output, (n,) or (n, K); ties go to the first class."""
+
+    def _choose_backend(self) -> Backend:
+        if self.backend == "sklearn":
+            return "sklearn"
+        if xgboost is not None:
+            return "xgboost"
+        if self.backend == "xgboost":
+            raise ImportError("backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
+        warnings.warn(
+            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
+            f"{type(self._sklearn_estimator()).__name__}, which is slower and may count rows instead of "
+            "weights in its stopping rules. pip install 'tailboost[xgboost]', or set backend='sklearn' to "
+            "silence this warning",
+            UserWarning,
+            stacklevel=3,
+        )
+        return "sklearn"
+
+    def open_session(
+        self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> HistSession:
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
+        return self.open_table(OpenTable.of(X), y, n_classes, sample_weight)
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> HistSession:
+        """Return a session on an open table, which other learners may share."""
+        self._validate_params()
+        return self._session(self, opened, y, n_classes)
+
+    def _checked(self, X: Any, y: Any = None) -> Any:
+        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
+            refuse_frame(X)
+            return validate_data(
+                self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
+            )
+        X = summed(X)
+        options: dict[str, Any] = {
+            "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
+        }  # fmt: skip
+        if y is None:
+            return validate_data(self, X, reset=False, **options)
+        return validate_data(self, X, y, **options)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier to weighted rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            NaN is a missing value. Text and category columns of a data frame are categories. Absent entries
+            of a sparse matrix are missing values, as in XGBoost.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights; weight 2 equals the row twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or sample_weight is not as described, or y has fewer than two classes.
+        """
+        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
+        used = np.flatnonzero(weight)
+        rows = X.iloc[used] if hasattr(X, "iloc") else X[used]
+        session = self.open_session(rows, index[used], len(classes))
+        state = self.random_state
+        seed = 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
+        fitted = session.fit(weight[used], seed)
+        for name in ("table_", "backend_", "model_"):
+            setattr(self, name, getattr(fitted, name))
+        if self.backend_ == "xgboost":
+            self._booster = _load(self.model_)
+        self.classes_ = classes
+        return self
+
+    # The booster is stored as bytes, which can be pickled, copied and written to safe model files.
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_booster"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # scikit-learn's default iterates over all attributes, while another thread may add the booster.
+        return hasattr(self, "classes_")
+
+    @property
+    def booster_(self) -> Any:
+        """XGBoost model. Do not change it: predictions in other threads may use it."""
+        booster = self.__dict__.get("_booster")
+        if booster is None:
+            # Several threads may load a booster at the same time; all of them use the first one.
+            booster = self.__dict__.setdefault("_booster", _load(self.model_))
+        return booster
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Fraction of the total gain of all splits by column, shape (d,).
+
+        Raises
+        ------
+        AttributeError
+            If the scikit-learn model of the backend has no importances.
+        """
+        check_is_fitted(self, "model_")
+        if self.backend_ == "sklearn":
+            importances: Floats = self.model_.feature_importances_
+            return importances
+        total = np.zeros(self.booster_.num_features())
+        for name, gain in self.booster_.get_score(importance_type="total_gain").items():
+            total[int(name.removeprefix("f"))] = np.sum(gain)
+        return total / total.sum() if total.any() else total
+
+    def _margin(self, table: Table) -> NDArray[np.float32]:
+        booster = self.booster_
+
+        def predict(block: Table) -> NDArray[np.float32]:
+            return np.asarray(booster.inplace_predict(block, predict_type="margin", missing=np.nan))
+
+        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
+
+    def _call_sklearn(self, method: str, table: Table) -> NDArray[Any]:
+        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
+            return np.asarray(getattr(self.model_, method)(table))
+
+    def predict_table(self, table: Table) -> Ints:
+        """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
+        if self.backend_ == "sklearn":
+            return self._call_sklearn("predict", table).astype(np.intp)
+        return self._index(self._margin(table))
+
+    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+        if self.backend_ == "sklearn":
+            # The training rows may lack classes. With one class scikit-learn returns two columns.
+            present = self.model_.classes_.astype(np.intp)
+            P = np.zeros((table.shape[0], len(self.classes_)))
+            P[:, present] = self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
+            return P
+        return self._probabilities(self._margin(table))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_table(self.table_.transform(self._checked(X)))]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        return self.predict_proba_table(self.table_.transform(self._checked(X)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class HistTreeClassifier(_HistClassifier):
+    """Binned decision tree, whose leaves contain the distribution of all classes.
+
+    The splits minimise the Gini impurity over the binned values. A leaf predicts the weighted majority.
+
+    Parameters
+    ----------
+    max_depth : int, default=5
+        Largest depth of the tree, at least 1.
+    max_bins : int, default=256
+        Largest number of bins per column.
+    max_leaf_nodes : int, optional
+        Largest number of leaves, at least 2. The split of largest gain comes first. ``None``: no limit.
+    min_child_weight : float, default=0.0
+        Minimum sum of weights in a child.
+    backend : {"auto", "xgboost", "sklearn"}, default="auto"
+        ``"auto"`` uses XGBoost if installed, else scikit-learn's tree, with a warning.
+    n_jobs : int, optional
+        Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
+        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
+    random_state : int, RandomState or None
+        Seed of scikit-learn's tree, which orders equal splits at random. XGBoost is deterministic.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    backend_ : str
+        Backend of the fit.
+    n_features_in_ : int
+        Number of columns of X in ``fit``.
+
+    See Also
+    --------
+    HistBoostClassifier : Boosted ensemble of such trees.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistTreeClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> HistTreeClassifier(max_depth=2, backend="sklearn").fit(X, y).get_n_leaves()
+    4
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_HistClassifier._parameter_constraints,
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
+    def __init__(
+        self, *, max_depth: int = 5, max_bins: int = 256, max_leaf_nodes: int | None = None,
+        min_child_weight: float = 0.0, backend: str = "auto", n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_child_weight = min_child_weight
+        self.backend = backend
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves."""
+        check_is_fitted(self, "model_")
+        if self.backend_ == "sklearn":
+            return int(self.model_.get_n_leaves())
+        return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
+
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]
+
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        # Squared error on class indicators: gain is the decrease in Gini impurity, a leaf the distribution.
+        strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
+        leaves = (
+            {}
+            if self.max_leaf_nodes is None
+            else {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
+        )
+        return leaves | {
+            "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
+            "multi_strategy": strategy,
+        }  # fmt: skip
+
+    def _vector_leaves(self, n_classes: int) -> bool:
+        return n_classes > 2
+
+    def _n_iterations(self) -> int:
+        return 1
+
+    def _sklearn_estimator(self) -> Any:
+        return DecisionTreeClassifier(
+            max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state
+        )
+
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        P = margin.astype(np.float64)
+        P = (np.column_stack([1.0 - P, P]) if P.ndim == 1 else P).clip(0.0, 1.0)
+        return P / P.sum(axis=1, keepdims=True)
+
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        return (margin > 0.5).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
+
+
+class HistBoostClassifier(_HistClassifier):
+    """Gradient-boosted ensemble of binned trees.
+
+    Parameters
+    ----------
+    n_estimators : int, default=50
+        Boosting iterations. With K > 2 classes each grows K trees, or one tree with vector leaves.
+    max_depth : int, default=5
+        Largest depth of a tree.
+    learning_rate : float, default=0.3
+        Shrinkage in (0, 1].
+    max_bins : int, default=256
+        Largest number of bins per column.
+    min_child_weight : float, default=1.0
+        Minimum sum of Hessians in a child.
+    l2_regularization : float, default=1.0
+        L2 penalty on leaf values.
+    vector_leaves : bool, default=False
+        With K > 2 classes, whether an iteration grows one tree whose leaves contain a score for every class,
+        instead of K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in
+        them. In our trials (`results/trials.md`) one tree per class had the smaller error on letter (.074,
+        vector leaves .088) and wine (.376, .400), the larger one on yeast (.427, .412), the same on page
+        blocks, in at most the same time. Vector leaves predict faster if there are many classes.
+    backend : {"auto", "xgboost", "sklearn"}, default="auto"
+        ``"auto"`` uses XGBoost if installed, else scikit-learn's trees, with a warning.
+    n_jobs : int, optional
+        Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
+        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
+    random_state : int, RandomState or None
+        Not used: the fit is deterministic.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    backend_ : str
+        Backend of the fit.
+    n_features_in_ : int
+        Number of columns of X in ``fit``.
+
+    See Also
+    --------
+    HistTreeClassifier : Single tree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = HistBoostClassifier(n_estimators=10).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.95
+    True
+    """
+
+    _session: ClassVar[type[HistSession]] = BoostSession
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_HistClassifier._parameter_constraints,
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "vector_leaves": ["boolean"],
+    }
+
+    def __init__(
+        self, *, n_estimators: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
+        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = False,
+        backend: str = "auto",
+        n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_bins = max_bins
+        self.min_child_weight = min_child_weight
+        self.l2_regularization = l2_regularization
+        self.vector_leaves = vector_leaves
+        self.backend = backend
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        return y.astype(np.float32)
+
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
+        if n_classes > 2:
+            return shared | {
+                "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
+                "multi_strategy": "multi_output_tree" if self.vector_leaves else "one_output_per_tree",
+            }  # fmt: skip
+        # Start at the weighted frequency of class 1, in float32 as in the model file.
+        prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
+        return shared | {"objective": "binary:logistic", "base_score": min(max(prior, 1e-6), 1 - 1e-6)}
+
+    def _vector_leaves(self, n_classes: int) -> bool:
+        return n_classes > 2 and self.vector_leaves
+
+    def _tree_per_class(self, n_classes: int) -> bool:
+        return n_classes > 2 and not self.vector_leaves
+
+    def _n_iterations(self) -> int:
+        return self.n_estimators
+
+    def _sklearn_estimator(self) -> Any:
+        return HistGradientBoostingClassifier(
+            max_iter=self.n_estimators, max_depth=self.max_depth, learning_rate=self.learning_rate,
+            max_bins=SKLEARN_BINS, l2_regularization=self.l2_regularization, early_stopping=False,
+            max_leaf_nodes=None, random_state=self.random_state,
+        )  # fmt: skip
+
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        score = margin.astype(np.float64)
+        if score.ndim == 1:
+            score = np.column_stack([-score / 2, score / 2])
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        return (margin > 0.0).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)

@@ -1,0 +1,306 @@
+"""Decision stumps by exhaustive search over presorted columns."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import Tags, check_array, column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.checks import check_weights
+
+# Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
+# if variance_weight is 0.
+TIE = 1e-12
+# Approximate number of thresholds of neighbouring columns that are compared at a time.
+BATCH = 16_384
+
+
+class NumericTable:
+    """Converter of tables to float64, shared by all stumps of an ensemble."""
+
+    def transform(self, X: Any) -> Floats:
+        """Return the table as float64.
+
+        Raises
+        ------
+        ValueError
+            If a value is not a finite number.
+        """
+        table: Floats = check_array(X, dtype=np.float64, input_name="X", ensure_min_samples=0)
+        return table
+
+
+class SortedColumn:
+    """Thresholds of a column of finite numbers, shape (n,), and its rows in order.
+
+    Rows with the most common value are left out: their sums follow from the others. So the cost of a column
+    is proportional to its other entries. Memory: 4 bytes for each of these and 4 for each threshold.
+    """
+
+    def __init__(self, column: Floats) -> None:
+        order = np.argsort(column, kind="stable").astype(np.int32)
+        values = column[order]
+        edges = np.flatnonzero(values[1:] > values[:-1]) + 1  # first row of each further value
+        bounds = np.concatenate([[0], edges, [len(values)]])
+        #: Number of thresholds below the most common value.
+        self.n_below = int(np.argmax(np.diff(bounds)))
+        first, last = bounds[self.n_below], bounds[self.n_below + 1]
+        self.order = np.concatenate([order[:first], order[last:]])
+        #: End of the rows below each threshold, in ``order``.
+        self.ends = np.where(edges > first, edges - (last - first), edges).astype(np.int32)
+
+    def below(self, terms: Floats, total: float) -> Floats:
+        """Return the sum of the terms below each threshold; ``total`` is the sum over all rows."""
+        running = np.zeros(len(self.order) + 1)
+        terms.take(self.order).cumsum(out=running[1:])
+        sums: Floats = running.take(self.ends)
+        sums[self.n_below :] += total - running[-1]
+        return sums
+
+
+def middle_of(column: Floats, threshold: int) -> float:
+    """Return the value of the threshold with this number: the midpoint between neighbouring values."""
+    low, high = np.unique(column)[threshold : threshold + 2].tolist()
+    middle: float = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+class StumpSession:
+    """All stumps of one learner on one table, whose columns are sorted once."""
+
+    concurrent = True
+
+    def __init__(self, template: StumpClassifier, X: Any, y: Ints, sample_weight: Floats) -> None:
+        self.template, self.reader = template, NumericTable()
+        self.X = self.reader.transform(X)
+        self.y, self.sample_weight = y, sample_weight
+        self.sorted: tuple[Mask | None, list[SortedColumn]] = (None, [])
+
+    def _columns(self, rows: Mask | None) -> list[SortedColumn]:
+        """Return the sorted columns of these rows, from the last fit if the rows are the same."""
+        last_rows, columns = self.sorted
+        same = rows is None if last_rows is None else rows is not None and np.array_equal(last_rows, rows)
+        if not columns or not same:
+            columns = [SortedColumn(column) for column in (self.X if rows is None else self.X[rows]).T]
+            self.sorted = (rows, columns)
+        return columns
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
+        """Return the best stump on these rows (None: all)."""
+        selected = slice(None) if rows is None else rows
+        stump = StumpClassifier(variance_weight=self.template.variance_weight)
+        feature, threshold, stump.above_, stump.cost_ = best_stump(
+            self._columns(rows),
+            self.y[selected],
+            weight[selected],
+            self.sample_weight[selected],
+            stump.variance_weight,
+        )
+        stump.feature_ = feature
+        stump.threshold_ = 0.0 if feature < 0 else middle_of(self.X[selected, feature], threshold)
+        stump.classes_, stump.n_features_in_, stump.table_ = np.arange(2), self.X.shape[1], self.reader
+        return stump
+
+    def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
+        """Return class numbers of the session's rows."""
+        return model.predict_table(self.X if rows is None else self.X[rows])
+
+
+def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
+    """Return the cost after the best step, ``2√(PQ) + 2(1−λ)AB``.
+
+    Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V. B = D = 0 gives exactly 0.
+    """
+    # 2A, 2B, 2C/V, 2D/V; rounding errors are set to 0, because the root would enlarge them.
+    a, b, c, d = (np.where(x < TIE, 0.0, x) for x in (1 + s, 1 - s, 1 + t, 1 - t))
+    if variance_weight == 0:
+        return a * b
+    means, variances = (1 - variance_weight) / 4, variance_weight * V / 2
+    P, Q = a * a * means + variances * c, b * b * means + variances * d
+    cost: Floats = 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
+    return cost
+
+
+def best_stump(
+    columns: list[SortedColumn], y: Ints, weight: Floats, sample_weight: Floats, variance_weight: float
+) -> tuple[int, int, int, float]:
+    """Return the stump of least cost among all stumps and constants.
+
+    Equal costs go to the first column and the lowest threshold. A constant is returned only if its cost is
+    smaller.
+
+    Parameters
+    ----------
+    columns : list of SortedColumn
+        The table.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    weight, sample_weight : ndarray of shape (n,)
+        Weights of the fit, and the rows' weights p.
+    variance_weight : float
+        λ.
+
+    Returns
+    -------
+    tuple
+        Feature (−1 for a constant), number of the threshold, class number predicted above the threshold, and
+        cost, ``2√(PQ) + 2(1−λ)AB`` for Σw = 1.
+    """
+    p, w = sample_weight / sample_weight.sum(), weight / weight.sum()
+    squares = w * np.divide(w, p, out=np.zeros_like(w), where=p > 0)  # w²/p
+    V, sign = float(squares.sum()), 2.0 * y - 1.0
+    parts = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in (w, squares)]
+    parts = parts if variance_weight else parts[:1]
+
+    sizes = np.array([len(column.ends) for column in columns])
+    first = np.cumsum(sizes) - sizes  # thresholds are numbered through all columns
+    batches = np.split(np.arange(len(columns)), np.flatnonzero(np.diff(first // BATCH)) + 1)
+    number, above, least = -1, 0, np.inf
+    for batch in (*batches, np.arange(0)):  # the last is the constant: no row below its threshold
+        below = [
+            np.concatenate([columns[j].below(signed, net) for j in batch] or [np.zeros(1)])
+            for signed, net, _ in parts
+        ]
+        # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
+        halves = [(net - 2 * sums) / mass for sums, (_, net, mass) in zip(below, parts, strict=True)]
+        s, t = halves[0], halves[-1]
+        cost = eb_cost(s, t, variance_weight, V)
+        if len(cost) and cost.min() < least - TIE:
+            at = int((cost <= cost.min() + TIE).argmax())
+            number, least = int(first[batch[0]]) + at if len(batch) else -1, float(cost[at])
+            above = int((1 - variance_weight) * s[at] + variance_weight * V * t[at] >= -TIE)  # P ≥ Q
+    if number < 0:
+        return -1, 0, above, least
+    j = int(np.searchsorted(first, number, side="right")) - 1
+    return j, number - int(first[j]), above, least
+
+
+class StumpClassifier(ClassifierMixin, BaseEstimator):
+    """Best decision stump by exhaustive search, for two classes.
+
+    The search includes all columns, thresholds and polarities, and the constants. Columns are sorted once per
+    fit of an ensemble.
+
+    Parameters
+    ----------
+    variance_weight : float, default=0.0
+        λ ≥ 0. 0 minimises the weighted error. A larger λ minimises the cost of empirical Bernstein boosting
+        after the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_. Here w are the weights (Σw = 1) and p the normalised
+        sample weights. A = Σ w and C = Σ w²/p over the correct rows, B and D over the others,
+        P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The labels.
+    feature_ : int
+        Column that is compared with the threshold; −1 if a constant is best.
+    threshold_ : float
+        Midpoint between two neighbouring values of the column.
+    above_ : int
+        Class number predicted above the threshold; the other class is predicted up to it.
+    cost_ : float
+        Cost of this stump, see ``variance_weight``.
+    n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    tailboost.EBBoostClassifier : Boosting with such stumps.
+
+    References
+    ----------
+    .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from tailboost.learners import StumpClassifier
+    >>> stump = StumpClassifier().fit([[0.0], [1.0], [3.0], [4.0]], ["a", "a", "b", "b"])
+    >>> stump.threshold_, stump.predict([[2.5]]).tolist()
+    (2.0, ['b'])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "variance_weight": [Interval(Real, 0, None, closed="left")]
+    }
+
+    def __init__(self, *, variance_weight: float = 0.0) -> None:
+        self.variance_weight = variance_weight
+
+    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
+        """Return a session on these rows; labels are class numbers 0 and 1."""
+        self._validate_params()
+        if n_classes != 2:
+            raise ValueError(
+                f"Only binary classification is supported: stumps predict two classes, y has {n_classes}"
+            )
+        return StumpSession(self, X, y, sample_weight)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the best stump to weighted rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Finite numbers.
+        y : array-like of shape (n,)
+            Labels of two classes.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights; weight 2 equals the row twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or sample_weight is not as described, or y does not have two classes.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        weight = check_weights(sample_weight, len(y))
+        used = weight > 0
+        self.classes_, index = np.unique(y[used], return_inverse=True)
+        if len(self.classes_) == 1:
+            raise ValueError(f"y has one class only ({self.classes_.tolist()[0]!r}); two are needed")
+        session = self.open_session(X[used], index, len(self.classes_), weight[used])
+        stump = session.fit(weight[used], seed=0)
+        for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
+            setattr(self, name, getattr(stump, name))
+        return self
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """1 for the column of the threshold, else 0, shape (d,)."""
+        check_is_fitted(self)
+        return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
+
+    def predict_table(self, table: Floats) -> Ints:
+        """Return class numbers for a table of float64, shape (n,)."""
+        if self.feature_ < 0:
+            return np.full(len(table), self.above_, dtype=np.intp)
+        above = table[:, self.feature_] > self.threshold_
+        return above.astype(np.intp) if self.above_ else (~above).astype(np.intp)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.classes_[self.predict_table(X)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,109 @@
+"""Fitted nets: an architecture and its weights."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from tailboost.core.array_types import Ints
+from tailboost.learners.torch.net_data import Feed, find_device
+from tailboost.learners.torch.training import Randomness, threads_for
+
+
+@dataclass
+class Architecture:
+    """A module, or a function that creates one, into which weights are loaded."""
+
+    # nn.Module, or callable (input_shape, n_classes) -> nn.Module
+    module: Any
+    input_shape: tuple[int, ...]  # shape of a row as the module gets it
+    n_classes: int  # K
+
+    def build(self) -> nn.Module:
+        """Return a new module; initial weights come from PyTorch's generator, or from the given module.
+
+        Raises
+        ------
+        TypeError
+            If the callable does not return a module.
+        """
+        given = isinstance(self.module, nn.Module)
+        net = copy.deepcopy(self.module) if given else self.module(self.input_shape, self.n_classes)
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed")
+        if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
+            net.eval()(torch.zeros(2, *self.input_shape))  # lazy layers take their shape from the first rows
+        return net
+
+    @cached_property
+    def _pattern(self) -> nn.Module:
+        with Randomness(0, torch.device("cpu")).in_use():
+            return self.build()
+
+    def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:
+        """Return a new module with these weights, in evaluation mode."""
+        net = copy.deepcopy(self._pattern)
+        net.load_state_dict(state)
+        return net.to(device).eval()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self).copy()  # in one step: another thread may add the pattern meanwhile
+        state.pop("_pattern", None)
+        return state
+
+
+class TorchMember:
+    """A fitted net that predicts class numbers; the module exists only during a prediction.
+
+    Attributes
+    ----------
+    table_ : Feed
+        Preparation of rows for the net. It is equal for all nets of a fit, so rows are prepared once.
+    weights : bytes
+        The module's ``state_dict`` in the safetensors format.
+    """
+
+    def __init__(
+        self, architecture: Architecture, table: Feed, eval_batch_size: int, state: dict[str, Tensor]
+    ) -> None:
+        self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
+        # Copies on the CPU: tied weights must not share memory in this format.
+        self.weights: bytes = save({k: v.detach().cpu().clone().contiguous() for k, v in state.items()})
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the module's ``state_dict``, on the CPU."""
+        return load(self.weights)
+
+    def net(self) -> nn.Module:
+        """Return a new module in evaluation mode, on its device."""
+        return self.architecture.with_state(self.state(), find_device(self.table_.device))
+
+    @torch.inference_mode()
+    def _logits(self, table: Tensor) -> Tensor:
+        net, device = self.net(), find_device(self.table_.device)
+        parts = (self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size))
+        with threads_for(net, table, self.eval_batch_size):
+            return torch.cat([net(x).float() for x in parts])
+
+    def predict_table(self, table: Tensor) -> Ints:
+        """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""
+        if not len(table):
+            return np.empty(0, dtype=np.intp)
+        return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the softmax of the outputs, shape (n, K)."""
+        p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
+        return np.asarray(p.cpu().numpy())

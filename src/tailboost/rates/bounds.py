@@ -1,0 +1,575 @@
+"""Confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
+
+Upper bounds, but for `clopper_pearson_interval`. All are for independent rows with losses in [0, 1]. None
+depends on the order of the rows, and each upper bound is at most 1, which is also the answer where there are
+no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.stats import beta, binom, ksone, t
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.numeric import base_measure, check_number
+from tailboost.solvers import cvar, worst_case_weights
+
+__all__ = [
+    "betting_p_value",
+    "betting_upper",
+    "clopper_pearson_interval",
+    "clopper_pearson_upper",
+    "clustered_size",
+    "cvar_of_mean",
+    "rows_needed",
+    "shift_of_mean",
+    "tail_band",
+]
+
+#: More different losses than this are rounded up to multiples of its inverse: the bound stays valid.
+MOST_LOSSES = 2**14
+#: From here on the exact distribution of the Kolmogorov–Smirnov statistic takes seconds and says the same.
+MOST_EXACT = 1_000
+#: So many stakes below what the largest variance asks for at a mean of ½; they suit means up to 1 − 1/257.
+MORE_STAKES = 8
+
+
+def _check_delta(delta: float) -> float:
+    return check_number(delta, "delta", 0, 1, below=True)
+
+
+def _losses(losses: ArrayLike) -> Floats:
+    values = np.asarray(losses, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"losses must be numbers in [0, 1], shape (n,), got shape {values.shape}")
+    return values
+
+
+# -- rows that depend on each other ------------------------------------------------------------------------
+
+
+def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
+    """Return how many independent rows the mean of rows is worth of which persons have several.
+
+    That is the number with which the variance of independent rows would be the one between persons [1]_,
+    times a factor for few persons (t quantiles), and no more than there are rows. Where losses are all equal
+    and nothing is seen of how rows of a person agree, these are held for copies of one.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        In [0, 1].
+    clusters : array-like of int, shape (n,)
+        Whose rows these are.
+
+    Returns
+    -------
+    float
+        From 0 to n.
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data", Survey Methodology 24, 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.rates.bounds import clustered_size
+    >>> wrong, person = np.arange(400) % 10 == 0, np.arange(400)
+    >>> clustered_size(wrong, person), round(clustered_size(np.repeat(wrong, 3), np.repeat(person, 3)))
+    (400.0, 397)
+    """
+    values = _losses(np.asarray(losses, dtype=np.float64))
+    n, (_, number) = len(values), np.unique(np.asarray(clusters), return_inverse=True)
+    sizes = np.bincount(number)
+    k = len(sizes)
+    if k < 2 or k == n:
+        return float(k)
+    mean = values.mean()
+    between = k / (k - 1.0) * float((np.bincount(number, values - mean) ** 2).sum()) / n**2
+    if between * n**2 < 1e-9:  # but for rounding
+        return n**2 / float((sizes**2).sum())
+    few = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
+    return min(float(n), few * float(mean * (1.0 - mean)) / between)
+
+
+# -- error rates -------------------------------------------------------------------------------------------
+
+
+def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
+    """Upper bound on an error rate, exact: the largest under which so few errors have a probability of δ.
+
+    Parameters
+    ----------
+    errors, n : int
+        Errors among n rows, 0 ≤ errors ≤ n.
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+        1 where all rows are errors, or there are none.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial Limits", Biometrika 26, 1934.
+
+    Examples
+    --------
+    >>> from tailboost.rates.bounds import clopper_pearson_upper
+    >>> round(clopper_pearson_upper(15, 100), 3)
+    0.222
+    """
+    _check_delta(delta)
+    if not 0 <= errors <= n:
+        raise ValueError(f"errors must be in [0, n={n}], got {errors}")
+    return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
+
+
+def clopper_pearson_interval(
+    error: ArrayLike, n: ArrayLike, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Two-sided interval for an error rate, each side failing with half of the rest of the confidence.
+
+    Parameters
+    ----------
+    error : float in [0, 1], or array-like
+        Observed error rate.
+    n : float ≥ 0, or array-like
+        The rows it was observed on; for weighted rows Kish's effective number ``(Σw)²/Σw²`` [1]_. The
+        interval is exact for whole numbers of rows and errors.
+    confidence : float in (0, 1), default=0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    low : ndarray
+        Lower ends, in the common shape; 0 where there are no rows.
+    high : ndarray
+        Upper ends; 1 where there are no rows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data", Survey Methodology 24, 1998.
+
+    Examples
+    --------
+    >>> from tailboost.rates.bounds import clopper_pearson_interval
+    >>> low, high = clopper_pearson_interval(0.15, 100)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.086, 0.235)
+    """
+    half = (1.0 - check_number(confidence, "confidence", 0, 1, below=True)) / 2.0
+    e, rows = np.broadcast_arrays(np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    if not ((e >= 0) & (e <= 1)).all() or not (rows >= 0).all():
+        raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
+    wrong, right = e * rows, (1.0 - e) * rows
+    low = np.where(wrong > 0, beta.ppf(half, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
+    high = np.where(right > 0, beta.ppf(1.0 - half, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
+    return low, high
+
+
+def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
+    """Rows after which an observed error rate certifies a target, from before any are collected.
+
+    Parameters
+    ----------
+    error : float in [0, 1)
+        The error rate expected among the rows.
+    target : float in (0, 1]
+        The rate that is not to be exceeded.
+    confidence : float in (0, 1), default=0.95
+        Of the statement about this one class or group.
+
+    Returns
+    -------
+    int
+        The least N such that with any number n ≥ N of rows and at most ``error · n`` errors among them the
+        `clopper_pearson_upper` bound is at most the target. Rows of the class or group in question, not of
+        the table. That the observed rate is what one expects is up to chance: half of the time it is
+        higher.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or the error is not below the target: no number of rows would do.
+
+    Examples
+    --------
+    >>> from tailboost import rows_needed
+    >>> rows_needed(error=0.15, target=0.2)
+    181
+    >>> rows_needed(error=0.0, target=0.01)
+    299
+    """
+    check_number(error, "error", 0, 1, closed=True)
+    check_number(target, "target", 0, 1)
+    check_number(confidence, "confidence", 0, 1, below=True)
+    if error >= target:
+        raise ValueError(
+            f"error={error!r} is not below target={target!r}: no number of rows certifies a target that is "
+            "exceeded"
+        )
+    if target == 1:
+        return 1
+    delta = 1.0 - confidence
+
+    def fails(n: Ints) -> Mask:
+        # A rate such as .15 times n may fall short of a whole number by rounding alone.
+        failing: Mask = binom.cdf(np.floor(error * n + 1e-9), n, target) > delta
+        return failing
+
+    high = 1  # with error · n errors, whole or not, the bound falls with n
+    while beta.ppf(confidence, error * high + 1, (1 - error) * high) > target:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        above = beta.ppf(confidence, error * middle + 1, (1 - error) * middle) > target
+        low, high = (middle, high) if above else (low, middle)
+    while high > 1:  # some rows fewer may do, because errors are whole numbers
+        some = np.arange(max(1, high - 4096), high)
+        if (failing := fails(some)).any():
+            return int(some[failing][-1]) + 1
+        high = int(some[0])
+    return 1
+
+
+# -- means of losses in [0, 1] -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Different losses and how many rows have each; many are rounded up to a grid."""
+
+    values: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, losses: ArrayLike) -> Self:
+        values, counts = np.unique(_losses(losses), return_counts=True)
+        if len(values) > MOST_LOSSES:
+            values, place = np.unique(np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True)
+            counts = np.bincount(place, weights=counts)
+        return cls(values, counts.astype(np.float64))
+
+    @property
+    def n(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.values @ self.counts) / self.n
+
+    def log_wealth(self, mean: float, stakes: Floats, weights: Floats) -> float:
+        """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
+        with np.errstate(divide="ignore"):
+            factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
+        return float(np.logaddexp.reduce(factors @ self.counts + np.log(weights)))
+
+
+@dataclass(frozen=True)
+class _Bets:
+    """Which stakes c are mixed, and with which weights, against the claim that the mean is at least m.
+
+    A stake of √(2 L (1 − m)/(n m)) suits a loss with the largest variance m(1 − m) that there is, L = log
+    1/δ, and larger ones suit smaller variances. All are powers of √½, so that the prior is the same for all
+    m of a piece, and within a piece the wealth rises with m.
+    """
+
+    n: float
+    log_level: float
+
+    @property
+    def last(self) -> int:
+        """Number of the last piece, which ends at m = 1."""
+        return max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level))))) + MORE_STAKES
+
+    def edge(self, piece: int) -> float:
+        """Return where a piece ends."""
+        return 1.0 / (1.0 + 2.0**-piece * self.n / (2.0 * self.log_level)) if piece < self.last else 1.0
+
+    def prior(self, piece: int) -> tuple[Floats, Floats]:
+        """Return stakes and weights of a piece: in proportion to 1/c, so the least stake has the most."""
+        stakes = np.exp2(-0.5 * np.arange(piece + 1, dtype=np.float64))
+        return stakes, base_measure(1.0 / stakes, len(stakes))
+
+
+def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
+    """Upper bound on the mean of losses in [0, 1], by betting against every larger mean.
+
+    Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
+    − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
+    whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
+    mixture cannot exclude: small where variances are. It does not depend on the order of the rows; bets that
+    learn from the rows before (as in [1]_) are tighter by up to a third, and change with every shuffle.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows. More than 16,384 different ones are rounded up to multiples of 1/16384.
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Raises
+    ------
+    ValueError
+        If a loss or δ is outside its range.
+
+    References
+    ----------
+    .. [1] I. Waudby-Smith and A. Ramdas, "Estimating Means of Bounded Random Variables by Betting",
+       JRSS B 86, 2024.
+    .. [2] F. Orabona and K.-S. Jun, "Tight Concentrations and Confidence Sequences from the Regret of
+       Universal Portfolio", IEEE Transactions on Information Theory 70, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.rates.bounds import betting_upper
+    >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
+    0.175
+    """
+    _check_delta(delta)
+    counts = _Counts.of(losses)
+    if counts.n == 0 or counts.mean >= 1.0:
+        return 1.0
+    bets = _Bets(counts.n, -math.log(delta))
+    # From the top: a piece whose left end is excluded is excluded as a whole.
+    for piece in range(bets.last, -1, -1):
+        stakes, weights = bets.prior(piece)
+        left = bets.edge(piece - 1) if piece else 0.0
+        right = bets.edge(piece)
+        inside = min(right, np.nextafter(1.0, 0.0))
+
+        def excess(m: float, stakes: Floats = stakes, weights: Floats = weights) -> float:
+            return counts.log_wealth(m, stakes, weights) - bets.log_level
+
+        if excess(left) >= 0.0:
+            continue
+        if excess(inside) < 0.0:
+            return right
+        return min(right, float(brentq(excess, left, inside, xtol=1e-12)) + 1e-12)
+    raise AssertionError("no bet gains at a mean of 0")
+
+
+def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> float:
+    """Inverse wealth of `betting_upper`'s bets against a mean of ``target`` or more.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
+    target : float in (0, 1]
+        The mean that is to be excluded.
+    delta : float in (0, 1), default=0.05
+        The level the bets are made for; the p-value is valid whatever it is.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+    """
+    _check_delta(delta)
+    counts = _Counts.of(losses)
+    if counts.n == 0 or target >= 1.0:
+        return 1.0
+    bets = _Bets(counts.n, -math.log(delta))
+    piece = next(j for j in range(bets.last + 1) if target < bets.edge(j))
+    return min(1.0, math.exp(-counts.log_wealth(target, *bets.prior(piece))))
+
+
+# -- tails and shifts --------------------------------------------------------------------------------------
+
+
+def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
+    """Return a distribution whose every tail is at least as bad as that of the losses, with confidence 1 − δ.
+
+    The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 −
+    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond these the
+    inequality of Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass
+    of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst case under every
+    shift only grow with larger losses: their values for this distribution are upper bounds that all hold
+    together.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
+    delta : float in (0, 1), default=0.05
+        Probability that any of the bounds fails.
+
+    Returns
+    -------
+    values : ndarray of shape (n + 1,)
+        Losses, ascending; the last is 1.
+    mass : ndarray of shape (n + 1,)
+        Their probabilities.
+
+    References
+    ----------
+    .. [1] P. Thomas and E. Learned-Miller, "Concentration Inequalities for Conditional Value at Risk",
+       ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.rates.bounds import tail_band
+    >>> from tailboost.solvers import cvar
+    >>> values, mass = tail_band(np.tile([0.0, 0.1, 0.2, 0.3], 50))
+    >>> round(cvar(values, 0.5, mass), 3)
+    0.387
+    """
+    _check_delta(delta)
+    values = np.sort(_losses(losses))
+    n = len(values)
+    if n == 0:
+        return np.ones(1), np.ones(1)
+    epsilon = min(1.0, _epsilon(n, delta))
+    below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # the least that the distribution function is
+    return np.append(values, 1.0), np.append(np.diff(below), epsilon)
+
+
+@lru_cache
+def _epsilon(n: int, delta: float) -> float:
+    if n <= MOST_EXACT:
+        return float(ksone.isf(delta, n))
+    return math.sqrt(-math.log(min(delta, 0.5)) / (2 * n))  # Massart's constant needs δ ≤ ½
+
+
+def cvar_of_mean(mean: float, alpha: float) -> float:
+    """Return the largest CVaR of a loss in [0, 1] with a mean: min(1, mean/α), that of a zero-one loss.
+
+    Parameters
+    ----------
+    mean : float in [0, 1]
+        The mean loss, or an upper bound on it.
+    alpha : float in (0, 1]
+        Tail mass.
+    """
+    return min(1.0, mean / alpha)
+
+
+def shift_of_mean(mean: float, radius: float) -> float:
+    """Return the largest mean, under a shift, of a loss in [0, 1] with a mean: that of a zero-one loss.
+
+    Parameters
+    ----------
+    mean : float in [0, 1]
+        The mean loss, or an upper bound on it.
+    radius : float ≥ 0
+        Relative entropy KL(shifted ‖ here) up to which the population may shift.
+    """
+    if mean <= 0.0 or mean >= 1.0:
+        return float(mean)
+    return min(1.0, worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean]).dual_value)
+
+
+def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
+    """Return the CVaR of the distribution of `tail_band`."""
+    values, mass = band
+    return min(1.0, cvar(values, alpha, mass))
+
+
+def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
+    """Return the worst case of the distribution of `tail_band` under a shift of a relative entropy."""
+    values, mass = band
+    return min(1.0, worst_case_weights(values, "kl", radius=radius, base=mass).dual_value)
+
+
+# -- rows that come later ----------------------------------------------------------------------------------
+
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th of any number of attempts may spend, so that all together keep a confidence.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in [0, 1)
+        Of all attempts together.
+
+    Returns
+    -------
+    float
+        6/(π²k²) of 1 − confidence, which sum to it over all k.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
+
+
+#: Stakes of the bets against a bound, from everything to a thousandth, even weights.
+STAKES = 2.0 ** (-0.5 * np.arange(21))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Wealth of bets that a mean is above a bound.
+
+    If it is not, the wealth ever reaches 1/δ with probability at most δ.
+
+    Batch after batch may be added, and one may look after each. The j-th batch brings 1/(j (j + 1)) of the
+    first wealth into play, which sums to it, so that bets lost before a change do not hide what comes after
+    it: a mean that rises in a later batch is found about as soon as one that was above the bound from the
+    first. Such a mixture of bets that start at different times is a fair game as each of them is.
+
+    Examples
+    --------
+    >>> from tailboost.rates.bounds import Evidence
+    >>> evidence = Evidence.against(0.1).add([0, 1, 0, 0, 1] * 4)
+    >>> round(evidence.value, 1), evidence.n
+    (35.3, 20)
+    """
+
+    bound: float  # in [0, 1]: the bound that is put to the test
+    log_wealths: Floats  # shape (21,): logarithms of the wealth in play, by stake; −∞ before the first batch
+    n: int = 0  # rows so far
+    total: float = 0.0  # sum of their losses
+    batches: int = 0  # batches so far
+
+    @classmethod
+    def against(cls, bound: float) -> Self:
+        """Begin with a wealth of 1."""
+        return cls(bound, np.full(len(STAKES), -np.inf))
+
+    def add(self, losses: ArrayLike) -> Self:
+        """Return the evidence after a batch of further rows with losses in [0, 1]."""
+        values, counts = np.unique(_losses(losses), return_counts=True)
+        if not len(values):
+            return self
+        j = self.batches + 1
+        grown = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
+        if self.bound > 0.0:
+            with np.errstate(divide="ignore"):
+                grown = grown + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+        elif values[-1] > 0.0:  # a loss that could not be
+            grown = np.full(len(STAKES), np.inf)
+        n = int(counts.sum())
+        return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
+
+    @property
+    def value(self) -> float:
+        """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
+        with np.errstate(over="ignore"):
+            in_play = float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
+        return in_play + 1.0 / (self.batches + 1)

@@ -1,0 +1,583 @@
+"""Losses of the tail, of classes and of groups: functions, curves and a scorer.
+
+A randomised rule that answers k with probability `y_proba[i, k]` is judged by its expected zero-one loss,
+1 − p[true label]; nothing is ever drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+
+from tailboost import rates, solvers
+from tailboost.core.array_types import Floats, Ints, Labels
+from tailboost.core.checks import (
+    check_alpha,
+    check_length,
+    check_mask,
+    check_probabilities,
+    check_same_kind,
+    columns_by_name,
+    distinct_labels,
+    in_class_order,
+    label_column,
+    loss_vector,
+    positions,
+    relative_weights,
+)
+from tailboost.core.pipelines import label_shares
+
+__all__ = [
+    "class_errors",
+    "cvar",
+    "cvar_curve",
+    "cvar_zero_one_loss",
+    "expected_class_errors",
+    "expected_group_errors",
+    "expected_zero_one_losses",
+    "group_errors",
+    "make_cvar_scorer",
+    "make_worst_class_scorer",
+    "worst_class_error",
+    "worst_group_error",
+]
+
+
+def cvar(losses: ArrayLike, alpha: float, sample_weight: ArrayLike | None = None) -> float:
+    """Mean loss over the worst ``alpha`` of the rows (conditional value at risk).
+
+    CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_, eq. (1). It
+    is exact also where α cuts through a row: that row counts in part.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        Finite losses of any scale.
+    alpha : float in (0, 1]
+        Share of the rows in the tail: 1 gives the mean, towards 0 the maximum.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all zero; weight 2 is the row twice. None weighs all rows alike.
+
+    Returns
+    -------
+    float
+        In the units of the losses.
+
+    Raises
+    ------
+    ValueError
+        ``alpha`` outside (0, 1]; empty or non-finite losses; weights of another length, negative or all zero.
+
+    References
+    ----------
+    .. [1] R. T. Rockafellar and S. Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2
+       (2000).
+
+    Examples
+    --------
+    >>> from tailboost.metrics import cvar
+    >>> cvar([0.0, 1.0, 0.0, 0.5], alpha=0.5)
+    0.75
+    """
+    values = loss_vector(losses)
+    return solvers.cvar(values, alpha, relative_weights(sample_weight, len(values)))
+
+
+def cvar_zero_one_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    alpha: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """CVaR of the expected zero-one loss of a randomised rule.
+
+    The loss of a row is 1 − p[true label]. For a deterministic rule (all shares 0 or 1) the result is
+    min(1, error/α); answering each of K labels with probability 1/K gives 1 − 1/K at every α.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels.
+    y_proba : array-like of shape (n, K), or (n,) for two classes
+        Probability with which each label is answered, rows summing to 1; of shape (n,): that of
+        ``labels[1]``.
+    alpha : float in (0, 1]
+        Share of the rows in the tail: 1 gives the mean, towards 0 the maximum.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all zero; weight 2 is the row twice.
+    labels : array-like of shape (K,), default=None
+        The label of each column, as in ``classes_``. None takes the sorted labels of ``y_true``, which must
+        then hold all K.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        ``alpha`` outside (0, 1]; empty input; lengths that differ; a missing label; a label not in
+        ``labels``; shares that are no probabilities; weights that are negative or all zero.
+
+    Examples
+    --------
+    >>> from tailboost.metrics import cvar_zero_one_loss
+    >>> cvar_zero_one_loss([0, 1, 1, 1], [[1, 0], [1, 0], [0, 1], [0, 1]], alpha=0.5)
+    0.5
+    """
+    return float(cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)[0])
+
+
+def cvar_curve(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    alphas: Iterable[float],
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> Floats:
+    """CVaR of the expected zero-one loss at many α (see `cvar_zero_one_loss`).
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, labels
+        As in `cvar_zero_one_loss`.
+    alphas : iterable of m floats in (0, 1]
+        Tail masses, in any order.
+
+    Returns
+    -------
+    float64 ndarray of shape (m,)
+        One value in [0, 1] per α; never rises with α.
+
+    Raises
+    ------
+    ValueError
+        As in `cvar_zero_one_loss`.
+    """
+    tail_masses = [check_alpha(alpha) for alpha in alphas]
+    losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
+    weight = relative_weights(sample_weight, len(losses))
+    # CVaR depends on the distribution of the losses alone: their distinct values, found once, serve every
+    # alpha.
+    values, place = np.unique(losses, return_inverse=True)
+    mass = np.bincount(place, weight)
+    return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
+
+
+def expected_zero_one_losses(
+    y_true: ArrayLike, y_proba: ArrayLike, *, labels: ArrayLike | None = None
+) -> Floats:
+    """Give every row its expected zero-one loss under a randomised rule: 1 − p[true label].
+
+    Parameters
+    ----------
+    y_true, y_proba, labels
+        As in `cvar_zero_one_loss`.
+
+    Returns
+    -------
+    float64 ndarray of shape (n,)
+        Losses in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        Empty input; lengths that differ; a missing label; a label not in ``labels``; shares that are no
+        probabilities.
+    """
+    truth = label_column(y_true, "y_true")
+    names = np.unique(truth) if labels is None else distinct_labels(labels)
+    shares = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
+    if shares.shape[1] != len(names):
+        hint = "; pass labels=, the label of each column, if y_true lacks some" if labels is None else ""
+        origin = "y_true" if labels is None else "labels"
+        raise ValueError(
+            f"y_proba has a column for each of {shares.shape[1]} labels, {origin} has {len(names)}{hint}"
+        )
+    codes = _codes(truth, names, "y_true")
+    losses: Floats = np.clip(1.0 - shares[np.arange(len(truth)), codes], 0.0, 1.0)
+    return losses
+
+
+def class_errors(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
+) -> dict[Any, float]:
+    """Error rate within each class: 1 − recall, if no row is deferred.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        True and predicted labels.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
+    labels : array-like of shape (K,), default=None
+        The classes to report, in this order. None reports the sorted labels of ``y_true``.
+    deferred : array-like of bool, shape (n,), default=None
+        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
+
+    Returns
+    -------
+    dict
+        Error rate in [0, 1] per class, keyed by the label (a Python number or str); NaN for a class in
+        ``labels`` without rows.
+
+    Raises
+    ------
+    ValueError
+        Empty input; lengths that differ; a missing label; a label not in ``labels``; weights that are
+        negative or all zero; ``deferred`` that is no mask.
+
+    Examples
+    --------
+    >>> from tailboost.metrics import class_errors
+    >>> class_errors(["a", "a", "b", "b"], ["a", "b", "b", "b"])
+    {'a': 0.5, 'b': 0.0}
+    """
+    truth = label_column(y_true, "y_true")
+    return _means({None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels)
+
+
+def expected_class_errors(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> dict[Any, float]:
+    """Error rate of a randomised rule within each class: the mean of 1 − p[true label].
+
+    Parameters
+    ----------
+    y_true, y_proba, labels
+        As in `cvar_zero_one_loss`.
+    sample_weight : array-like of shape (n,), default=None
+        As in `class_errors`.
+
+    Returns
+    -------
+    dict
+        As from `class_errors`.
+
+    Raises
+    ------
+    ValueError
+        As in `cvar_zero_one_loss`.
+    """
+    losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
+    return _means({None: label_column(y_true, "y_true")}, losses, sample_weight, labels)
+
+
+def worst_class_error(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
+) -> float:
+    """Largest error rate of a class; classes without rows do not count.
+
+    Parameters
+    ----------
+    y_true, y_pred, sample_weight, labels, deferred
+        As in `class_errors`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        As in `class_errors`.
+    """
+    errors = class_errors(y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred)
+    return _worst(errors)
+
+
+def group_errors(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    groups: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
+) -> dict[Any, float]:
+    """Error rate within each group.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        True and predicted labels.
+    groups : array-like of shape (n,), or table of n rows
+        The group of each row: numbers or text, none missing. Of a table (a data frame, a dict of columns, an
+        array of several) every column has its own groups.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
+    deferred : array-like of bool, shape (n,), default=None
+        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
+
+    Returns
+    -------
+    dict
+        Error rate in [0, 1] per group, keyed by the group (a Python number or str), in sorted order; of a
+        table by (column, group), one column after the other.
+
+    Raises
+    ------
+    ValueError
+        Empty input; lengths that differ; a missing label or group; weights that are negative or all zero.
+    """
+    truth = label_column(y_true, "y_true")
+    return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred, None, deferred), sample_weight)
+
+
+def expected_group_errors(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    groups: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> dict[Any, float]:
+    """Error rate of a randomised rule within each group: the mean of 1 − p[true label].
+
+    Parameters
+    ----------
+    y_true, y_proba, labels
+        As in `cvar_zero_one_loss`.
+    groups, sample_weight
+        As in `group_errors`.
+
+    Returns
+    -------
+    dict
+        As from `group_errors`.
+
+    Raises
+    ------
+    ValueError
+        As in `cvar_zero_one_loss` and `group_errors`.
+    """
+    losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
+    return _means(columns_by_name(groups, "groups"), losses, sample_weight)
+
+
+def worst_group_error(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    groups: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
+) -> float:
+    """Largest error rate of a group.
+
+    Parameters
+    ----------
+    y_true, y_pred, groups, sample_weight, deferred
+        As in `group_errors`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        As in `group_errors`.
+    """
+    errors = group_errors(y_true, y_pred, groups, sample_weight=sample_weight, deferred=deferred)
+    return _worst(errors)
+
+
+def make_cvar_scorer(alpha: float) -> CVaRScorer:
+    """Make a scorer of the CVaR of the expected zero-one loss, for ``GridSearchCV`` and friends.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        Share of the rows in the tail.
+
+    Returns
+    -------
+    CVaRScorer
+        ``scorer(clf, X, y, sample_weight=None)`` is −CVaR: greater is better.
+
+    Raises
+    ------
+    ValueError
+        ``alpha`` outside (0, 1].
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from tailboost.metrics import make_cvar_scorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> always_the_larger_class = DummyClassifier(strategy="most_frequent")
+    >>> float(cross_val_score(always_the_larger_class, X, y, scoring=make_cvar_scorer(0.1)).mean())
+    -1.0
+    """
+    return CVaRScorer(check_alpha(alpha))
+
+
+class CVaRScorer(BaseEstimator):
+    """−CVaR of the expected zero-one loss of ``predict_distribution``, made by `make_cvar_scorer`.
+
+    The columns are named by the classifier's ``classes_``, so a test fold may lack a class. It is a metadata
+    consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        Share of the rows in the tail.
+    """
+
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Score a fitted classifier: −CVaR, greater is better."""
+        shares = label_shares(estimator, X)
+        return -cvar_zero_one_loss(
+            y, shares, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
+        )
+
+    __call__ = score
+
+
+def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
+    """Make a scorer of the largest error of a class, for ``GridSearchCV`` and friends.
+
+    Parameters
+    ----------
+    expected : bool, default=False
+        Whether to score the randomised rule with the label distribution ``predict_distribution``, not
+        ``predict``.
+
+    Returns
+    -------
+    WorstClassScorer
+        ``scorer(clf, X, y, sample_weight=None)`` is −(largest error): greater is better. Classes without rows
+        in y do not count.
+
+    Examples
+    --------
+    The target by validation worst-class error, as Saito et al. 2024 choose it:
+
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+    >>> from tailboost import WorstClassBoostClassifier
+    >>> from tailboost.learners import HistBoostClassifier
+    >>> from tailboost.metrics import make_worst_class_scorer
+    >>> X, y = load_wine(return_X_y=True)
+    >>> learner = HistBoostClassifier(n_estimators=5)
+    >>> clf = WorstClassBoostClassifier(learner, class_loss="error", random_state=0)
+    >>> search = GridSearchCV(
+    ...     clf,
+    ...     {"max_error": [0.05, 0.3, 0.6]},
+    ...     scoring=make_worst_class_scorer(),
+    ...     cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=0),
+    ... )
+    >>> search.fit(X, y).best_params_["max_error"] in (0.05, 0.3, 0.6)
+    True
+    """
+    return WorstClassScorer(expected=expected)
+
+
+class WorstClassScorer(BaseEstimator):
+    """−(largest error of a class), made by `make_worst_class_scorer`.
+
+    A metadata consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
+
+    Parameters
+    ----------
+    expected : bool, default=False
+        Whether the error is 1 − ``predict_distribution`` of the true class, not that of ``predict``.
+    """
+
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
+
+    def __init__(self, *, expected: bool = False) -> None:
+        self.expected = expected
+
+    def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Score a fitted classifier: −(largest error of a class), greater is better."""
+        if not self.expected:
+            return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
+        return -_worst(
+            expected_class_errors(
+                y, label_shares(estimator, X), sample_weight=sample_weight, labels=estimator.classes_
+            )
+        )
+
+    __call__ = score
+
+
+# --- one place for every mean -------------------------------------------------------------------------------
+
+
+def _means(
+    columns: dict[Any, Any], losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None = None
+) -> dict[Any, float]:
+    """Mean loss of each unit of each column, of the rows that weigh something; NaN without any.
+
+    Units of a column that has a name are called (column, unit).
+    """
+    weight = relative_weights(sample_weight, len(losses))
+    here, means = weight > 0, dict[Any, float]()
+    for column, values in columns.items():
+        called = "groups" if column is None else f"groups[{column!r}]"
+        units = label_column(values, called)
+        check_length(units, called, len(losses), "y_true")
+        names = np.unique(units[here]) if labels is None else distinct_labels(labels)
+        codes = _codes(units[here], names, "y_true")
+        mass = np.bincount(codes, weight[here], minlength=len(names))
+        total = np.bincount(codes, weight[here] * losses[here], minlength=len(names))
+        found = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
+        for name, value in zip(names.tolist(), found.tolist(), strict=True):
+            means[name if column is None else (column, name)] = value
+    return means
+
+
+def _worst(errors: dict[Any, float]) -> float:
+    return float(np.nanmax(list(errors.values())))
+
+
+def _zero_one(
+    truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None, deferred: ArrayLike | None = None
+) -> Floats:
+    predicted = label_column(y_pred, "y_pred")
+    check_length(predicted, "y_pred", len(truth), "y_true")
+    check_same_kind(predicted, "y_pred", truth, "y_true")
+    if labels is not None:
+        _codes(predicted, distinct_labels(labels), "y_pred")
+    wrong = rates.wrong(predicted, truth)
+    if deferred is not None:
+        wrong = wrong & ~check_mask(deferred, "deferred", len(truth))
+    return wrong.astype(np.float64)
+
+
+def _codes(values: Labels, labels: Labels, name: str) -> Ints:
+    check_same_kind(values, name, labels, "labels")
+    return positions(values, labels, name, f"labels not among {labels.tolist()}")

@@ -1,0 +1,508 @@
+"""Intervals of counted rates, and the probability that limits hold on new rows.
+
+Both are about the counted rule, on new rows of the same distribution. They need its confusion counts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Mask
+from tailboost.core.subgroups import unit_name
+from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
+from tailboost.rates import Terms as RateTerms
+from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.selection.program import Program
+from tailboost.selection.selecting import Selection
+
+# 95 % of a normal distribution lie within this many standard deviations.
+SPREAD = 1.959963984540054
+# Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
+# of the range of the rate. On 33 tables (benchmarks/selection.py) .94 of the class errors on test rows were
+# inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of them were above.
+REFIT = 0.015
+# Rates of fewer effective rows have no interval: at 10 rows it is .6 of the range wide.
+LEAST_ROWS = 10
+# Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
+# .25 the selection on them. On 98 problems limits said to hold with .48 in the mean held in .53; tightened
+# for .9, said .71, in .72, and where .9 was reached, said .94, in .93.
+OVERDISPERSION = 1.25
+# Draws of the confusion counts: the standard error of a probability is at most .011.
+DRAWS = 2_000
+# Normal numbers drawn at once.
+BLOCK = 2_000_000
+# Subgroups that a sentence names.
+FEW = 4
+
+
+def effective_rows(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
+    """Return the effective number of rows that each rate counts among, ``(Σ w)² / Σ w²``, shape (m,)."""
+    n_strata = len(strata.mass)
+    among = (terms.bottom[:, :n_strata] * tally[:n_strata]).sum(axis=2)
+    squares = (among * _row_weight(strata)).sum(axis=1)
+    there = squares > 0
+    return np.where(there, among.sum(axis=1) ** 2 / np.where(there, squares, 1.0), 0.0)
+
+
+def _row_weight(strata: Strata) -> Floats:
+    """Return the mass of one effective row of each stratum, shape (S,); 0 of a stratum without rows."""
+    there = (strata.size > 0) & (strata.mass > 0)
+    return np.where(there, strata.mass / np.where(there, strata.size, 1.0), 0.0)
+
+
+def refit_spread(rate: Rate, strata: Strata, spread: float = REFIT) -> float:
+    """Return the standard deviation of a rate under a refit, ``spread`` as a share of its range.
+
+    With no more than the usual spread, the overall error and the overall cost do not vary.
+    """
+    if rate.by is None and rate.kind in ("error", "cost") and spread <= REFIT:
+        return 0.0
+    least, most = rate.range(strata)
+    return spread * (most - least)
+
+
+def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
+    """Return the standard deviation of rates under a refit, from the confusion counts of each fold.
+
+    Between models of F folds the rates of a subgroup have a variance σ² beyond the binomial one. It is
+    estimated by moments over all subgroups and rules; the rate of one more model differs from their mean with
+    the variance σ² (1 + 1/F). At least `REFIT`.
+
+    Parameters
+    ----------
+    rate : Rate
+        The family.
+    strata : Strata
+        The strata of the rows.
+    folds : sequence of ndarray of shape (F, S, A)
+        For each rule the confusion counts by the models of each fold, on the rows that they did not learn.
+    """
+    terms, n_strata, weight = rate.terms(strata), len(strata.mass), _row_weight(strata)
+    top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
+    beyond = slope = 0.0
+    for counts in folds:
+        among = np.einsum("msa,fsa->fms", bottom, counts)
+        mass, squares = among.sum(axis=2), among @ weight
+        n = np.where(squares > 0, mass**2 / np.where(squares > 0, squares, 1.0), 0.0)
+        values = np.einsum("msa,fsa->fm", top, counts) / np.where(mass > 0, mass, 1.0)
+        total = n.sum(axis=0)
+        mean = (n * values).sum(axis=0) / np.where(total > 0, total, 1.0)
+        binomial = np.maximum((n > 0).sum(axis=0) - 1, 0) * mean * (1.0 - mean)
+        beyond += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
+        slope += float((total - (n**2).sum(axis=0) / np.where(total > 0, total, 1.0)).sum())
+    variance = max(0.0, beyond / slope) if slope > 0 else 0.0
+    return max(REFIT, float(np.sqrt(variance * (1.0 + 1.0 / len(folds[0]))))) if len(folds) else REFIT
+
+
+def binomial_arms(
+    share: Floats, rows: Floats, spread: float = 0.0, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the ends of Clopper–Pearson intervals of shares, with arms lengthened in quadrature.
+
+    Parameters
+    ----------
+    share : ndarray of shape (m,)
+        Counted shares in [0, 1], without NaN.
+    rows : ndarray of shape (m,)
+        Effective numbers of rows.
+    spread : float
+        Further standard deviation of each share.
+    confidence : float
+        Of each interval by itself.
+
+    Returns
+    -------
+    low, high : ndarray of shape (m,)
+    """
+    share = np.clip(share, 0.0, 1.0)
+    low, high = clopper_pearson_interval(share, rows, confidence)
+    more = SPREAD * spread
+    return (
+        np.maximum(share - np.hypot(share - low, more), 0.0),
+        np.minimum(share + np.hypot(high - share, more), 1.0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRate:
+    """A family of rates as counted for one rule, with 95 % intervals for new rows."""
+
+    terms: RateTerms
+    values: Floats  # shape (m,): the rates; NaN without rows
+    rows: Floats  # shape (m,): effective rows that each counts among
+    # Shape (m,): rows of a binomial rate with the variance of this one; other than `rows` for costs alone.
+    binomial_rows: Floats
+    range: tuple[float, float]  # of the values
+    spread: float  # standard deviation under a refit, as a share of the range
+    reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
+
+    @classmethod
+    def of(cls, rate: Rate, strata: Strata, tally: Floats, refit: bool, spread: float = REFIT) -> CountedRate:
+        """Return the rates of a rule.
+
+        Parameters
+        ----------
+        rate : Rate
+            The family.
+        strata : Strata
+            The strata of the rows.
+        tally : ndarray of shape (W, A)
+            The confusion counts of the rule.
+        refit : bool
+            Whether refits answer instead of the counted models.
+        spread : float
+            Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+        """
+        terms, (least, most) = rate.terms(strata), rate.range(strata)
+        values, rows = terms.values(tally), effective_rows(terms, strata, tally)
+        width, binomial_rows = max(most - least, 1e-300), rows
+        if rate.matrix is not None:
+            p = (np.nan_to_num(values, nan=least) - least) / width
+            squares, largest = _second_moments(rate, strata, terms, tally, least) / width**2, p * (1.0 - p)
+            # One further row has the largest variance there is: costs that vary little here may elsewhere.
+            variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
+            there = variance > 0
+            binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
+        reasons = {
+            "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
+            "refits answer, and one held-out part does not show how they differ": np.full(
+                len(values), refit and np.isnan(spread)
+            ),
+            f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
+            "the rule gives an answer to all rows or to none, which decides the rate": _decided(
+                terms, strata, tally
+            ),
+        }
+        return cls(
+            terms,
+            values,
+            rows,
+            binomial_rows,
+            (least, most),
+            refit_spread(rate, strata, spread) / width if refit else 0.0,
+            reasons,
+        )
+
+    @property
+    def known(self) -> Mask:
+        """Which subgroups have an interval, shape (m,)."""
+        found: Mask = ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
+        return found
+
+    def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of the intervals, shape (m,) each; NaN where there is none."""
+        (least, most), known = self.range, self.known
+        ends = np.full((2, len(known)), np.nan)
+        if known.any():
+            p = (self.values[known] - least) / max(most - least, 1e-300)
+            arms = binomial_arms(p, self.binomial_rows[known], self.spread, confidence)
+            ends[:, known] = least + (most - least) * np.array(arms)
+        return ends[0], ends[1]
+
+    def compared(self, limit: Limit) -> tuple[float, float]:
+        """Return the interval of a gap or ratio over all pairs of subgroups; NaN where one has no interval.
+
+        The arms of two rates are joined in quadrature, of a ratio on logarithms [1]_. The upper end of a gap
+        is the highest of all pairs: the pair of the true gap is among them. The lower end is the highest of
+        all pairs at the level of Bonferroni, because all of them have to hold.
+
+        References
+        ----------
+        .. [1] G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
+           approach", Statistics in Medicine 27, 2008.
+        """
+        counted = ~np.isnan(self.values)
+        m = int(counted.sum())
+        if m < 2 or (counted & ~self.known).any():
+            return float("nan"), float("nan")
+        pairs = 1.0 - 0.05 / (m * (m - 1) / 2)
+        ends = (self.values, *self.ends(), *self.ends(pairs))
+        rate, low, high, lowest, highest = (np.maximum(of[counted], 1e-300) for of in ends)
+        if limit.form == GAP:
+            rate, low, high, lowest, highest = (of[counted] for of in ends)
+        else:
+            rate, low, high, lowest, highest = (np.log(of) for of in (rate, low, high, lowest, highest))
+        apart = rate[:, None] - rate
+        more = np.hypot((high - rate)[:, None], rate - low)
+        less = np.hypot((rate - lowest)[:, None], highest - rate)
+        least = max(0.0, float((apart - less).max()))
+        most = float((apart + more)[~np.eye(m, dtype=bool)].max())
+        if limit.form == GAP:
+            return least, min(most, self.range[1] - self.range[0])
+        return float(np.exp(-most)), float(np.exp(-least))
+
+    def lacking(self, rate: Rate) -> list[str]:
+        """Say why subgroups have no interval, a sentence for each reason."""
+        found = []
+        for reason, of in self.reasons.items():
+            if not (of & ~np.isnan(self.values)).any():
+                continue
+            names = [self.terms.names[i] for i in np.flatnonzero(of & ~np.isnan(self.values))]
+            some = ", ".join(unit_name(name) for name in names[:FEW] if name is not None)
+            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+            found.append(f"no interval for {rate}{f' of {some}{more}' if some else ''}: {reason}")
+        return found
+
+
+def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, tally: Floats, least: float) -> Floats:
+    """Return the mean square of what is counted beyond ``least``, for a matrix of costs, shape (m,)."""
+    n_strata = len(strata.mass)
+    squares = (rate.tables(strata)[0][strata.y] - least) ** 2
+    among = terms.bottom[:, :n_strata] * tally[:n_strata]
+    total = among.sum(axis=(1, 2))
+    return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
+
+
+def _decided(terms: RateTerms, strata: Strata, tally: Floats) -> Mask:
+    """Return which rates are the same whatever rows come, because no row gets some of the actions."""
+    n_strata = len(strata.mass)
+    used = (tally[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    inside = (terms.bottom[:, :n_strata] > 0) & used
+    top = terms.top[:, :n_strata]
+    largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
+    found: Mask = inside.any(axis=(1, 2)) & (largest == np.where(inside, top, np.inf).min(axis=(1, 2)))
+    return found
+
+
+# -- the probability that limits hold --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LimitsOutlook:
+    """How likely all limits hold on new rows, and which limits hold with a stated confidence.
+
+    Parameters
+    ----------
+    probability : float
+        Share of the draws of confusion counts in which all limits hold.
+    confidence : float
+        The confidence that ``wider`` is for.
+    wider : tuple of (Limit, float)
+        By how much each limit has to be wider to hold with this confidence, together with the others; limits
+        that need not be wider are left out.
+    fewest : tuple of (str, float) or None
+        The subgroup with the fewest effective rows that a limit is about, and these rows.
+    """
+
+    probability: float
+    confidence: float
+    wider: tuple[tuple[Limit, float], ...]
+    fewest: tuple[str, float] | None
+
+    @property
+    def sentence(self) -> str:
+        """Say how likely the limits hold, without a full stop."""
+        p = self.probability
+        said = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
+        return (
+            f"on new rows all limits hold together with probability {said}, by simulation about the "
+            "confusion counts of this rule"
+        )
+
+    @property
+    def shortfall(self) -> str:
+        """Say by how much limits have to be wider to hold with the confidence; empty if they do hold."""
+        if not self.wider:
+            return ""
+        each = "; ".join(_widened(limit, by) for limit, by in self.wider)
+        few = "" if self.fewest is None else f". Fewest rows: {self.fewest[0]}, {self.fewest[1]:,.0f}"
+        return f"limits that hold together with {self.confidence:g}: {each}{few}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return {
+            "probability": self.probability,
+            "confidence": self.confidence,
+            "wider": [{"limit": str(limit), "by": by} for limit, by in self.wider],
+            "fewest": None if self.fewest is None else list(self.fewest),
+        }
+
+
+def _widened(limit: Limit, by: float) -> str:
+    """Return a limit that is wider by a number, in words."""
+    moved = by if limit.from_above else -by
+    if isinstance(limit.bound, tuple):
+        return f"{limit}, each moved by {moved:+.2g}"
+    least, most = (0.0, 1.0) if limit.rate.kind != "cost" else (-np.inf, np.inf)
+    bound = float(np.clip(limit.bound + moved, least, most))
+    return f"{replace(limit, bound=round(bound, 3))} (asked: {limit.bound:g})"
+
+
+def outlook(
+    limits: Sequence[Limit],
+    strata: Strata,
+    tally: Floats,
+    refit: bool,
+    confidence: float = 0.9,
+    spread: float = REFIT,
+) -> LimitsOutlook | None:
+    """Return how likely all limits hold on new rows of the same distribution, by simulation.
+
+    Each draw has the rule's confusion counts with normal noise of 1.25 Poisson variances in each stratum and
+    action, so that limits on the same rows hold or break together. If refits answer, each single rate of a
+    subgroup has the noise of a refit; a shift common to the subgroups leaves gaps and ratios as they are.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        The limits.
+    strata : Strata
+        The strata of the rows.
+    tally : ndarray of shape (W, A)
+        The confusion counts of the rule.
+    refit : bool
+        Whether refits answer instead of the counted models.
+    confidence : float in (0, 1)
+        For ``wider``.
+    spread : float
+        Standard deviation of a rate under a refit, as a share of its range.
+
+    Returns
+    -------
+    LimitsOutlook or None
+        None without limits, and if the counts do not tell how rates vary: of costs of rows, and under a
+        refit of unknown spread.
+    """
+    if not limits or any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread)):
+        return None
+    excess = np.stack(_excesses(limits, strata, tally, spread if refit else 0.0), axis=1)
+    holds = (excess <= ROUNDING).all(axis=1)
+    scale = excess.std(axis=0)
+    steps = np.where(scale > 0, excess / np.where(scale > 0, scale, 1.0), 0.0).max(axis=1)
+    wider = max(0.0, float(np.quantile(steps, confidence, method="higher"))) * scale
+    wider = np.where(scale > 0, wider, np.maximum(excess.max(axis=0), 0.0))
+    needed, sizes = [], []
+    for limit, more in zip(limits, wider.tolist(), strict=True):
+        terms = limit.rate.terms(strata)
+        rows = effective_rows(terms, strata, tally)
+        bounded = np.ones(len(rows), bool) if limit.compares else ~np.isnan(limit.bounds(terms.names))
+        names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
+        sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
+        if more > ROUNDING:
+            needed.append((limit, float(more)))
+    fewest = min(sizes, default=None)
+    return LimitsOutlook(
+        float(holds.mean()),
+        confidence,
+        tuple(needed),
+        None if fewest is None else (fewest[1], float(fewest[0])),
+    )
+
+
+def _excesses(limits: Sequence[Limit], strata: Strata, tally: Floats, spread: float) -> list[Floats]:
+    """Return by how much each limit is broken in each draw, negative where it has room, shape (DRAWS,)."""
+    n_strata = len(strata.mass)
+    used = (tally[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    cells = np.flatnonzero(used)
+    flat = tally[:n_strata].ravel()[cells]
+    # A cell without a count is as uncertain as one with a pseudo-count; those of a stratum sum to one.
+    pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
+    weight = np.repeat(_row_weight(strata), tally.shape[1])[cells]
+    deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
+    families = [(limit, limit.rate.terms(strata)) for limit in limits]
+    found: list[list[Floats]] = [[] for _ in limits]
+    random = np.random.default_rng(0)
+    step = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
+    for first in range(0, DRAWS, step):
+        size = min(step, DRAWS - first)
+        drawn = flat + deviation * random.standard_normal((size, len(cells)))
+        for place, (limit, terms) in zip(found, families, strict=True):
+            top, bottom = (
+                drawn @ of[:, :n_strata].reshape(len(terms.names), -1)[:, cells].T
+                for of in (terms.top, terms.bottom)
+            )
+            values = np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), np.nan)
+            if spread > REFIT or (spread > 0 and not limit.compares):
+                noise = random.standard_normal(values.shape)
+                values = values + refit_spread(limit.rate, strata, spread) * noise
+            place.append(limit.distance(terms.names, values))
+    return [np.concatenate(of) for of in found]
+
+
+# -- limits that hold with a stated confidence -----------------------------------------------------------
+
+
+# Standard errors by which limits are tightened at most, and selections with tightened limits.
+MOST_ERRORS, SELECTIONS = 3.0, 5
+# A rule that gives one action to a larger share of the rows is not selected for the sake of confidence.
+MOST_ALIKE = 0.95
+
+
+def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
+    """Return a limit that is tighter by a number of standard errors of its rates, pair by pair.
+
+    The standard errors are those that `outlook` simulates: of 1.25 binomial variances and, for single rates,
+    of a refit.
+    """
+    found = CountedRate.of(limit.rate, strata, counts, refit)
+    least, most = found.range
+    n, width = np.maximum(found.binomial_rows, 1e-9), most - least
+    p = (n * (np.nan_to_num(found.values, nan=least) - least) / width + 1.0) / (n + 2.0)
+    variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
+    variance = np.where(np.isnan(found.values) | _decided(found.terms, strata, counts), 0.0, variance)
+    if limit.compares:
+        times = 1.0 if limit.form == GAP else limit.bound
+        return limit.with_margins(by * np.sqrt(times**2 * variance[:, None] + variance))
+    errors = by * np.sqrt(variance + (width * found.spread) ** 2)
+    return limit.tightened(dict(zip(found.terms.names, errors.tolist(), strict=True)))
+
+
+def confident(
+    program: Program,
+    found: Selection,
+    limits: Sequence[Limit],
+    confidence: float,
+    refit: bool,
+    again: Callable[[Program], Selection],
+) -> Selection:
+    """Return the selection of least objective whose limits hold on new rows with a stated probability.
+
+    All limits are tightened by the same number of standard errors, which is bisected. If no selection has the
+    probability, the one with the highest is returned. A rule that gives nearly all rows one action is left
+    out unless the limits as they are lead to one.
+
+    Parameters
+    ----------
+    program : Program
+        The objective with all limits.
+    found : Selection
+        The selection within them.
+    limits : sequence of Limit
+        The limits that have to hold on new rows; the first ones of the program.
+    confidence : float in (0, 1)
+        The probability.
+    refit : bool
+        Whether refits answer instead of the counted models.
+    again : callable
+        ``again(program)`` selects within other limits.
+    """
+    strata, others = program.strata, program.limits[len(limits) :]
+
+    def probability(counts: Floats) -> float:
+        likely = outlook(limits, strata, counts, refit, confidence)
+        return 1.0 if likely is None else likely.probability
+
+    def alike(counts: Floats) -> float:
+        return float(counts[: len(strata.mass)].sum(axis=0).max())
+
+    tried = [(probability(found.counts), found)]
+    if tried[0][0] >= confidence:
+        return found
+    most_alike, low, high, last = max(MOST_ALIKE, alike(found.counts)), 0.0, MOST_ERRORS, found
+    for _ in range(SELECTIONS):
+        by = (low + high) / 2
+        tighter = [tightened(limit, strata, last.counts, refit, by) for limit in limits]
+        new = again(program.within((*tighter, *others)))
+        if alike(new.counts) > most_alike + ROUNDING:
+            high = by
+            continue
+        last, likely = new, probability(new.counts)
+        tried.append((likely, new))
+        low, high = (low, by) if likely >= confidence else (by, high)
+    reached = [selection for likely, selection in tried if likely >= confidence]
+    best = min(reached, key=lambda x: x.value) if reached else max(tried, key=lambda pair: pair[0])[1]
+    return replace(best, excesses=program.excesses(best.counts))

@@ -1,0 +1,323 @@
+"""The trade-off of two rates: a Pareto front on the selection data, and the classifier of each point."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.html import html_table, text_table
+from tailboost.core.subgroups import can_defer, told
+from tailboost.core.torch_data import unpack
+from tailboost.rates import Objective, Spread, measure
+from tailboost.solvers.tradeoff import undominated
+
+# Points of a printed table.
+SHOWN = 12
+# More than the rounding error of confusion counts.
+SLACK = 1e-9
+
+
+class Points(NamedTuple):
+    """Two rates along a trade-off, on some rows.
+
+    Attributes
+    ----------
+    limited : ndarray of shape (B,)
+        The rate that is limited, at each point of the curve.
+    value : ndarray of shape (B,)
+        The rate that is made small.
+    """
+
+    limited: Floats
+    value: Floats
+
+
+class Measured(Protocol):
+    """A number of a rule: a rate, the largest of a family, a gap, a ratio, or a CVaR."""
+
+    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
+        """Return the number of answers to rows, as `tailboost.rates.measure` takes them."""
+
+
+@dataclass(frozen=True)
+class RateOf:
+    """An objective, a gap or a ratio, measured on answers."""
+
+    stated: Objective | Spread
+
+    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
+        """Return it of answers to rows, as `tailboost.rates.measure` takes them."""
+        values = measure(self.stated.rate, y, answers, labels=labels, **more).values()
+        return self.stated.value(np.array([*values], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One point of a trade-off, on the selection data.
+
+    Parameters
+    ----------
+    limited : float
+        The rate that is limited.
+    value : float
+        The rate that is made small.
+    classifier : classifier
+        The one that reaches both.
+    """
+
+    limited: float
+    value: float
+    classifier: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class LookedAt:
+    """Rows on which the points of a curve were measured: a point picked afterwards may depend on them.
+
+    Attributes
+    ----------
+    points : list of classifiers
+        Points that a curve already holds; they record further rows at once.
+    sketches : list of Fingerprint
+        Fingerprints of the rows.
+    """
+
+    points: list[Any] = field(default_factory=list)
+    sketches: list[Fingerprint] = field(default_factory=list)
+
+    def add(self, sketch: Fingerprint) -> None:
+        """Record the fingerprints of rows."""
+        self.sketches.append(sketch)
+        for point in self.points:
+            point.chosen_rows_ = (*point.chosen_rows_, sketch)
+
+    def told_to(self, point: Any) -> Any:
+        """Return a point; its ``chosen_rows_`` include the recorded rows."""
+        if not self.sketches:
+            return point
+        known = {id(sketch) for sketch in point.chosen_rows_}
+        new = [sketch for sketch in self.sketches if id(sketch) not in known]
+        point.chosen_rows_ = (*point.chosen_rows_, *new)
+        return point
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The trade-off of two rates: no point has both rates larger than another one. Made by ``tradeoff()``.
+
+    It is exact on the selection data. `predicted` gives both rates on other rows.
+
+    Attributes
+    ----------
+    points : tuple of CurvePoint
+        Each with the classifier that reaches it, from the tightest limit to the loosest.
+    limited : Objective or Spread
+        What is limited.
+    objective : Objective or CVaR
+        What is made small.
+    judged_on : str
+        The selection data, in words.
+    gap : float
+        No mixture of the candidates lies below the lines between the points by more than this; infinite if
+        that is not known.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> import tailboost as tb
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = tb.tune(GaussianNB().fit(X[::3], y[::3]), X[1::3], y[1::3])
+    >>> curve = clf.tradeoff()
+    >>> cheapest = curve.at(curve[0].limited)
+    >>> overall, worst = curve.predicted(X[2::3], y[2::3])
+    """
+
+    points: tuple[CurvePoint, ...]
+    limited: Any
+    objective: Any
+    judged_on: str
+    _measures: tuple[Measured, Measured] = field(repr=False)  # of both on answers
+    # ``at(level, point)`` returns the classifier within a limit: that of a point, or where none keeps it
+    # another one, or raises.
+    _at: Callable[[float, Any], Any] = field(repr=False)
+    # ``along(classifiers, X, groups)`` returns the answers of several classifiers, and which rows they defer.
+    _along: Callable[[Sequence[Any], Any, Any], list[tuple[Any, Any]]] = field(repr=False)
+    # ``sketch(X)`` returns the fingerprints of rows; None of rows without features.
+    _sketch: Callable[[Any], Fingerprint | None] = field(repr=False)
+    gap: float = float("inf")
+    # Shared by curves of one call, from any of which a point may be picked.
+    _looked_at: LookedAt = field(default_factory=lambda: LookedAt(), repr=False)
+
+    def __post_init__(self) -> None:
+        self._looked_at.points.extend(point.classifier for point in self.points)
+
+    def __iter__(self) -> Iterator[CurvePoint]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, place: int) -> CurvePoint:
+        return self.points[place]
+
+    @property
+    def values(self) -> Points:
+        """Both rates of each point on the selection data, arrays of shape (B,)."""
+        return Points(np.array([p.limited for p in self]), np.array([p.value for p in self]))
+
+    def at(self, level: float) -> Any:
+        """Return the classifier that makes the objective smallest where the other rate is within ``level``.
+
+        Parameters
+        ----------
+        level : float
+            The limit, as a number of the rate that is limited.
+
+        Returns
+        -------
+        classifier
+            With the same models; nothing is trained.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If no rule keeps the limit.
+
+        Notes
+        -----
+        Rows that were given to `predicted` before took part in the choice of a point: the classifier knows
+        them (``chosen_rows_``), and `tailboost.certify` refuses them.
+        """
+        keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
+        point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
+        return self._looked_at.told_to(copy.copy(point))  # rows looked at later have no part in it
+
+    def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
+        """Return both rates of `predict` at every point, on other rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows that took no part in the fit; of a classifier `from_probabilities`, probabilities by model.
+        y : array-like of shape (n,)
+            Their labels.
+        groups : array-like of shape (n,), dict or data frame, optional
+            Their groups, if rates are about groups.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        Points
+            A named pair of arrays, ``limited`` and ``value``. Rows that a point defers count as deferred.
+        """
+        X, y = unpack(X, y)
+        if (sketch := self._sketch(X)) is not None:
+            self._looked_at.add(sketch)
+        found = []
+        classifiers = [p.classifier for p in self.points]
+        for classifier, (answers, deferred) in zip(
+            classifiers, self._along(classifiers, X, groups), strict=True
+        ):
+            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
+            found.append(self._measured(classifier.classes_, y, answers, more))
+        return Points(*np.array(found).reshape(-1, 2).T)
+
+    def measured(
+        self, others: Mapping[str, Any], X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
+    ) -> dict[str, tuple[float, float]]:
+        """Measure the `predict` of other classifiers by the same two rates.
+
+        Parameters
+        ----------
+        others : mapping of name to fitted classifier
+            They answer the labels of ``y``.
+        X, y, groups, sample_weight
+            As in `predicted`.
+
+        Returns
+        -------
+        dict of name to (limited, value)
+        """
+        found, classes = {}, self.points[0].classifier.classes_
+        for name, other in others.items():
+            deferred = other.defers(X, **told(other, groups)) if can_defer(other) else None
+            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
+            limited, value = self._measured(classes, y, other.predict(X, **told(other, groups)), more)
+            found[name] = limited, value
+        return found
+
+    def _measured(self, classes: Any, y: Any, answers: Any, more: dict[str, Any]) -> list[float]:
+        return [of.of_answers(y, answers, labels=classes, **more) for of in self._measures]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        limited, value = self.values
+        return {
+            "limited": str(self.limited),
+            "objective": str(self.objective),
+            "judged_on": self.judged_on,
+            "curve": {"limited": limited.tolist(), "objective": value.tolist()},
+        }
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the points on the selection data; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on.
+        **kwargs
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        TradeOffDisplay
+        """
+        from tailboost import plotting  # by its public name: the wing of plots is above this one
+
+        limited, value = self.values
+        names: dict[str, Any] = {"limited_name": str(self.limited), "objective": str(self.objective)}
+        return plotting.TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))
+        rows = [[f"{self[i].limited:.4f}", f"{self[i].value:.4f}"] for i in shown]
+        return [str(self.limited), str(self.objective)], rows
+
+    def _words(self) -> str:
+        few = "" if len(self) <= SHOWN else f" {SHOWN} of {len(self)} points are shown."
+        return f"On {self.judged_on}; fresh rows differ, see predicted(X, y).{few}"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._cells(), left=())}\n{self._words()}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells(), self._words())
+
+
+def _within(limited: Any, reached: float, level: float) -> bool:
+    return bool(limited.within(level).keeps(reached, level))
+
+
+def front(limited: Any, reached: Floats, value: Floats) -> list[int]:
+    """Return which of some rules no other dominates, from the tightest limit to the loosest.
+
+    Parameters
+    ----------
+    limited : Objective or Spread
+        What is limited; a ratio is limited from below.
+    reached, value : ndarray of shape (T,)
+        What each rule reaches, and its objective.
+    """
+    sign = 1.0 if limited.within(limited.most).from_above else -1.0
+    known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
+    order = undominated(value[known].round(12), (sign * reached[known]).round(12))
+    return known[order].tolist()

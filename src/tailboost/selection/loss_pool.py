@@ -1,0 +1,210 @@
+"""The hypotheses of a fit, with their losses and answers on the rows that decide the combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.boosting.candidate_losses import CandidateLosses
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.boosting.game import Response
+from tailboost.boosting.training_set import Rows
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.learners.mean import Ranked, ranked
+from tailboost.learners.session import constant, predict_members
+from tailboost.solvers import BitLosses
+
+# The likeliest class and so many of the next ones are answers of the first round where its models know
+# probabilities: a mixture may answer with the second likeliest class, where it now answers with any.
+RUNNERS_UP = 7
+
+
+@dataclass
+class LossPool:
+    """Boosted hypotheses in order, then the extras (plain ERM, constants, runners-up), with their losses."""
+
+    ledger: CandidateLosses  # losses on the judged rows
+    extras: list[Any]  # members that were not boosted
+    boosted: list[Any] = field(default_factory=list)  # the hypotheses so far
+    # Class numbers that the boosted hypotheses answered on the judged rows; None for two classes, of which
+    # losses tell the answers.
+    said: list[NDArray[Any]] | None = None
+    extras_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the extras
+    # Whether the second, third … likeliest class by the first round's models join the extras.
+    runners_up: bool = False
+    # Class probabilities of the judged rows after the last two rounds, summed over the rounds, by the number
+    # of the round; of the last one where it may be dropped.
+    probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    # Only more rounds of the same fit need them, and they are larger than most models.
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"probabilities": {}}
+
+    @classmethod
+    def open(
+        cls,
+        rows: Rows,
+        n_classes: int,
+        *,
+        extras: Iterable[Response] = (),
+        constants: bool = False,
+        outlier_fraction: float = 0.0,
+        runners_up: bool = False,
+    ) -> LossPool:
+        """Open the pool of a new game.
+
+        Parameters
+        ----------
+        rows : Rows
+            The judged rows.
+        n_classes : int
+            K.
+        extras : iterable of Response
+            Members that join the pool unboosted: plain ERM first.
+        constants : bool
+            Whether the K constants join.
+        outlier_fraction : float
+            Mass of the rows with the highest cumulative loss that the CVaR leaves out.
+        runners_up : bool
+            Whether the next likely classes join.
+        """
+        members, answers = [], []
+        for response in extras:
+            members.append(response.member)
+            answers.append(response.answers)
+        if constants:
+            members += [constant(k, n_classes) for k in range(n_classes)]
+            answers += [np.full(len(rows.y), k) for k in range(n_classes)]
+        ledger = CandidateLosses.new(rows, map(rows.wrong, answers), outlier_fraction)
+        if n_classes == 2:
+            return cls(ledger, members, runners_up=runners_up)
+        extras_said = [_compact(k) for k in answers]
+        return cls(ledger, members, said=[], extras_said=extras_said, runners_up=runners_up)
+
+    @property
+    def members(self) -> list[Any]:
+        """All members: the boosted ones first."""
+        return [*self.boosted, *self.extras]
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosted hypotheses."""
+        return len(self.boosted)
+
+    @property
+    def answers(self) -> list[NDArray[Any]] | None:
+        """Class numbers that all members answer to the judged rows; None for members that draw."""
+        if self.said is None and not isinstance(self.ledger.boosted, BitLosses):
+            return None
+        return [self.answer(member) for member in range(len(self.boosted) + len(self.extras))]
+
+    def answer(self, member: int) -> NDArray[Any]:
+        """Return the class numbers that a member answers to the judged rows, shape (n,)."""
+        t = self.n_rounds
+        if self.said is not None:
+            return self.said[member] if member < t else self.extras_said[member - t]
+        y, ledger = self.ledger.rows.y, self.ledger
+        wrong = ledger.boosted.row(member) if member < t else ledger.extras.row(member - t)
+        return np.where(wrong, 1 - y, y).astype(np.uint8)
+
+    def shares(self, ensemble: MixtureEnsemble) -> Floats:
+        """Return the label distribution of an ensemble of the members on the judged rows, shape (n, K)."""
+        used = np.flatnonzero(ensemble.weights > 0).tolist()
+        n = len(self.ledger.rows.y)
+        return ensemble.mix(map(self.answer, used), n, lambda m, rows: self.answer(m)[rows])
+
+    def together(self, response: Response) -> Response:
+        """Return the response of a round with the models of all rounds so far answering together.
+
+        Where the learner knows no probabilities, a response stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If the probabilities of the rounds before were not kept.
+        """
+        P = response.probabilities
+        if P is None:
+            return response
+        table = response.member.table_
+        if self.boosted:
+            P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
+        answers = P.argmax(axis=1)
+        wrong = self.ledger.rows.wrong(answers)
+        return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+
+    def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
+        """Return class probabilities of some judged rows with those of the rounds before added."""
+        if self.n_rounds not in self.probabilities:
+            raise ValueError(
+                "rounds can be added to a fit only in the process that made it, or from its checkpoint_dir: "
+                "a copy or file of a model does not hold the class probabilities of its training rows"
+            )
+        return self.probabilities[self.n_rounds][rows] + P
+
+    def take(self, response: Response) -> None:
+        """Add the newest hypothesis, and with the first the next likely classes."""
+        t, P, rows = self.n_rounds, response.probabilities, self.ledger.rows
+        if P is not None:
+            self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
+        if P is not None and t == 0 and self.runners_up:
+            ranks = range(1, min(RUNNERS_UP + 1, P.shape[1]))
+            answers = [ranked(P, rank) for rank in ranks]
+            self.ledger = self.ledger.with_extras(map(rows.wrong, answers))
+            self.extras = [*self.extras, *(Ranked(response.member.table_, rank) for rank in ranks)]
+            if self.said is not None:
+                self.extras_said = [*self.extras_said, *(_compact(k) for k in answers)]
+        self.ledger = self.ledger.append(rows.wrong(response.answers))
+        if self.said is not None:
+            self.said.append(_compact(response.answers))
+        self.boosted.append(response.member)
+
+    def first(self, n_rounds: int) -> None:
+        """Drop all but the first hypotheses: an interrupt may have left `take` unfinished."""
+        del self.boosted[n_rounds:]
+        if self.said is not None:
+            del self.said[n_rounds:]
+        if self.ledger.boosted.shape[0] > n_rounds:
+            self.ledger = self.ledger.first(n_rounds)
+
+    def judged_on(self, X: Any, rows: Rows) -> LossPool:
+        """Return a pool of the same members, judged on other rows."""
+        kept: list[NDArray[Any]] = []
+
+        def wrong_of(answers: Ints) -> Mask:
+            if self.said is not None:
+                kept.append(_compact(answers))
+            return rows.wrong(answers)
+
+        wrong = map(wrong_of, predict_members(self.members, X))
+        boosted = [next(wrong) for _ in self.boosted]
+        ledger = CandidateLosses.new(rows, wrong, self.ledger.outlier_fraction)
+        for w in boosted:
+            ledger = ledger.append(w)
+        t = self.n_rounds
+        said, extras_said = (None, []) if self.said is None else (kept[:t], kept[t:])
+        return replace(self, ledger=ledger, boosted=list(self.boosted), said=said, extras_said=extras_said)
+
+    def regrouped(self, groups: Ints) -> LossPool:
+        """Return a pool of the same members with other groups of the judged rows."""
+        return replace(self.snapshot(), ledger=self.ledger.regrouped(groups))
+
+    def part(self, chosen: Mask) -> LossPool:
+        """Return a pool of the same members, judged on some of the rows."""
+        said = None if self.said is None else [k[chosen] for k in self.said]
+        extras_said = [k[chosen] for k in self.extras_said]
+        return replace(self.snapshot(), ledger=self.ledger.part(chosen), said=said, extras_said=extras_said)
+
+    def snapshot(self) -> LossPool:
+        """Return a copy that further rounds leave as it is."""
+        said = None if self.said is None else list(self.said)
+        return replace(self, boosted=list(self.boosted), said=said)
+
+
+def _compact(answers: Ints) -> NDArray[Any]:
+    """Return class numbers in as few bytes as they need."""
+    return answers.astype(np.min_scalar_type(int(answers.max(initial=0))))

@@ -1,0 +1,426 @@
+"""The table of rates: each rate of a rule in each unit, with an interval for new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.html import html_table, text_table
+from tailboost.core.subgroups import unit_name
+from tailboost.rates import ROUNDING as ROUNDING
+from tailboost.rates import Answered, Limit, Rate, Strata
+from tailboost.selection.confidence import FEW, REFIT, SPREAD, CountedRate, LimitsOutlook, effective_rows
+from tailboost.selection.program import Program
+
+# More units are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
+MOST_LINES = 30
+RULES = {"predict": "predict", "randomised": "randomised rule"}
+# How the numbers of a table are to be read.
+SELECTED = (
+    "the rule was selected on these rows: each estimate is its rate there, each interval is for its rate on "
+    "new rows of the same distribution; tailboost.certify gives a guarantee"
+)
+REFITTED = (
+    "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the group) were "
+    "counted, and models refitted on all rows answer"
+)
+
+
+@dataclass(frozen=True)
+class RateLine:
+    """One rate of one unit.
+
+    Parameters
+    ----------
+    rate : str
+        What is counted.
+    unit : object
+        The unit; None for all rows, "gap" or "ratio" for what a limit compares over units.
+    value : float
+        The rate of the rule on these rows; NaN where there is nothing to count among.
+    low, high : float
+        95 % interval for the rate of this rule on new rows; NaN where there is none, see `RateTable.notes`.
+    rows : float
+        How many rows of equal weight it is a mean over; NaN for a gap or a ratio.
+    limit : str
+        The limit, in words; empty for the objective.
+    bound : float
+        Its number for this unit; NaN without one.
+    met : bool or None
+        Whether the value keeps it; None without one, or where there is nothing to count among.
+    sense : {"≤", "≥", ""}
+        On which side of the number the rate has to be.
+    price : float
+        By how much the objective falls for each 1 by which the bound is loosened, as the models'
+        probabilities expect it; NaN where that is not known. Of a limit on rows passed on: the price of a
+        person's look at which no limit is needed.
+    rule : {"predict", "randomised"}
+        Of an error of a unit: by `predict`, or expected of the rule that draws a member for each answer.
+    """
+
+    rate: str
+    unit: Any
+    value: float
+    low: float
+    high: float
+    rows: float
+    limit: str
+    bound: float
+    met: bool | None
+    sense: str = ""
+    price: float = float("nan")
+    rule: str = "predict"
+
+
+@dataclass(frozen=True)
+class RateTable:
+    """Rates by unit: iterate over its lines, print it, or take `to_dicts` for a data frame.
+
+    Parameters
+    ----------
+    lines : tuple of RateLine
+        One for each rate of each unit.
+    words : str
+        What rows they are about.
+    notes : tuple of str
+        How to read it, and what else is to be said of the classifier.
+    kind : str
+        What units are whose errors it is about: "class", "group" or "cell"; empty for a table of other rates.
+    outlook : LimitsOutlook or None
+        How likely the rule keeps its limits on new rows; None without limits.
+    selected : bool
+        Whether the rule was selected on these rows.
+    """
+
+    lines: tuple[RateLine, ...]
+    words: str
+    notes: tuple[str, ...] = ()
+    kind: str = ""
+    outlook: LimitsOutlook | None = None
+    selected: bool = False
+
+    @classmethod
+    def counted(
+        cls,
+        stated: Iterable[tuple[Rate, Limit | None]],
+        strata: Strata,
+        counts: Floats,
+        words: str,
+        *,
+        kind: str = "",
+        worth: Sequence[Floats | None] | None = None,
+        selected: bool = True,
+        refit: bool = False,
+        refit_spread: float = REFIT,
+    ) -> RateTable:
+        """Return the table of the confusion counts of a rule.
+
+        Parameters
+        ----------
+        stated : iterable of (Rate, Limit or None)
+            The rates, each with the limit on it.
+        strata : Strata
+            The strata of the rows.
+        counts : ndarray of shape (W, A)
+            The confusion counts.
+        words : str
+            What rows these are.
+        kind : str
+            What the units are, of a table of errors.
+        worth : sequence of (ndarray or None), optional
+            For each of ``stated`` the price of the limit by unit, see `Program.worth`.
+        selected : bool
+            Whether the rule was selected on these rows.
+        refit : bool
+            Whether refits answer instead of the models that were counted.
+        refit_spread : float
+            Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+        """
+        stated = list(stated)
+        lines, lacking, spread = list[RateLine](), list[str](), False
+        for (rate, limit), prices in zip(stated, worth or [None] * len(stated), strict=True):
+            found = CountedRate.of(rate, strata, counts, refit, refit_spread)
+            lines += rate_lines(rate, limit, found, prices)
+            lacking += found.lacking(rate)
+            spread |= found.spread > 0
+        notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
+        return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        counts: Floats,
+        words: str,
+        worth: Sequence[Floats] | None = None,
+        *,
+        refit: bool = False,
+    ) -> RateTable:
+        """Return the table of a rule on the rows on which it was selected.
+
+        Parameters
+        ----------
+        program : Program
+            Its objective and limits.
+        counts : ndarray of shape (W, A)
+            The confusion counts of the rule.
+        words : str
+            What rows these are.
+        worth : sequence of ndarray, optional
+            What each limit is worth, by unit, see `Program.worth`.
+        refit : bool
+            Whether refits answer instead of the models that were counted.
+        """
+        stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
+        prices = None if worth is None else [None, *worth]
+        return cls.counted(stated, program.strata, counts, words, worth=prices, refit=refit)
+
+    def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
+        """Return the table with how likely the rule keeps its limits on new rows."""
+        if outlook is None:
+            return self
+        return replace(self, outlook=outlook, notes=(*self.notes, outlook.sentence))
+
+    @classmethod
+    def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
+        """Return the table of rates and limits on rows that were answered.
+
+        Parameters
+        ----------
+        stated : iterable of Rate or Limit
+            What to measure.
+        answered : Answered
+            The rows.
+        words : str
+            What rows these are.
+        """
+        pairs = [(one.rate, one.limit) for one in stated]
+        return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
+
+    def on_fitted_rows(self) -> RateTable:
+        """Return the table without intervals: members were fitted on its rows."""
+        lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
+        return replace(self, lines=lines, notes=("no intervals: members were fitted on these rows",))
+
+    def of_rule(self, rule: str) -> RateTable:
+        """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
+        lines = [line for line in self.lines if line.rule == rule]
+        draws = any(line.rule == "randomised" for line in self.lines)
+        return replace(self, lines=tuple(lines) if lines or draws else self.lines)
+
+    def column(self, name: str, rule: str = "predict") -> Floats | None:
+        """Return one number of all lines of a rule, shape (m,); None where it is known of none."""
+        values = np.array([getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64)
+        return None if np.isnan(values).all() else values
+
+    def intervals(self, rule: str = "predict") -> Floats | None:
+        """Return the intervals of a rule, shape (m, 2); None where there are none."""
+        low, high = self.column("low", rule), self.column("high", rule)
+        return None if low is None or high is None else np.column_stack([low, high])
+
+    @property
+    def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
+        """Name, error and interval of the unit with the largest error; None where no error is known.
+
+        Of `predict` rather than of the randomised rule.
+        """
+        for rule in RULES:
+            known = [line for line in self.lines if line.rule == rule and not np.isnan(line.value)]
+            if known:
+                line = max(known, key=lambda line: line.value)
+                return line.unit, line.value, None if np.isnan(line.low) else (line.low, line.high)
+        return None
+
+    def __iter__(self) -> Iterator[RateLine]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all limits are kept on these rows; None without limits."""
+        said = [line.met for line in self.lines if line.met is not None]
+        return all(said) if said else None
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the lines as dicts, for ``pandas.DataFrame``."""
+        return [asdict(line) for line in self.lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON, which has no NaN."""
+        lines = [{k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()]
+        likely = None if self.outlook is None else self.outlook.to_dict()
+        return asdict(replace(self, lines=(), outlook=None)) | {"lines": lines, "outlook": likely}
+
+    @property
+    def verdict(self) -> str:
+        """Whether limits are kept on these rows, and how likely on new ones, in a sentence."""
+        limited = [line for line in self.lines if line.met is not None]
+        if not limited:
+            return "There is no limit among these rates."
+        if broken := _named(line for line in limited if not line.met):
+            return f"Not kept on these rows: {broken}."
+        if self.outlook is None:
+            return "On these rows all limits are kept."
+        likely = self.outlook.sentence
+        return f"On these rows all limits are kept. {likely[:1].upper()}{likely[1:]}."
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return a heading and the lines as text."""
+        between = any(not np.isnan(line.low) for line in self.lines)
+        limited = any(line.limit for line in self.lines)
+        priced = any(line.price > 0 for line in self.lines)
+        drawn = bool(self.kind) and len({line.rule for line in self.lines}) > 1
+        digits, rows = (3, 2) if self.kind else (4, 4), []
+        for line in self._shown:
+            unit = "all" if line.unit is None else unit_name(line.unit)
+            value, low, high = (
+                "–" if np.isnan(x) else f"{x:.{n}f}"
+                for x, n in zip((line.value, line.low, line.high), (digits[0], *digits[1:] * 2), strict=True)
+            )
+            row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
+            row += [*[RULES[line.rule]] * drawn, value]
+            if between:
+                row.append("–" if np.isnan(line.low) else f"{low} to {high}")
+            if limited:
+                bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
+                row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
+            if priced:
+                row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
+            rows.append(row)
+        head = [self.kind, "rows"] if self.kind else ["rate", "unit"]
+        head += [*["error of"] * drawn, "estimate" if self.selected else "on these rows"]
+        head += ["95 % interval"] * between
+        return head + ["limit", "kept on these rows" if self.selected else "kept"] * limited + [
+            "price"
+        ] * priced, rows
+
+    @property
+    def _shown(self) -> Sequence[RateLine]:
+        """Of errors of very many units the lines that are the farthest beyond what is allowed."""
+        if not self.kind or len(self.lines) <= MOST_LINES:
+            return self.lines
+        beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
+        return [self.lines[i] for i in np.argsort(beyond, kind="stable")[: -MOST_LINES - 1 : -1]]
+
+    @property
+    def caption(self) -> str:
+        """What it is about, in words."""
+        more = len(self.lines) - len(self._shown)
+        hidden = f"; {more} more are in to_dict()" if more else ""
+        return (
+            f"error of each {self.kind}, measured on {self.words}{hidden}"
+            if self.kind
+            else f"On {self.words}"
+        )
+
+    @property
+    def text(self) -> str:
+        """The caption and the lines."""
+        head, rows = self.cells()
+        left = (0,) if self.kind else range(len(head))
+        return f"{self.caption}:\n{text_table(head, rows, left=left)}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
+
+
+def _named(lines: Iterable[RateLine]) -> str:
+    """Name lines, the first few of many."""
+    found = [
+        line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
+        for line in lines
+    ]
+    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+    return "; ".join(found[:FEW]) + more
+
+
+def rate_lines(
+    rate: Rate, limit: Limit | None, counted: CountedRate, prices: Floats | None = None
+) -> list[RateLine]:
+    """Return a line for each unit of a counted rate, and one for the gap or ratio that a limit is about.
+
+    ``prices`` are what the limit is worth: one number for each unit, or one for a gap or ratio.
+    """
+    names, values = list(counted.terms.names), counted.values
+    bounds = np.full(len(values), np.nan)
+    if limit is not None and not limit.compares:
+        bounds = limit.bounds(names)
+    numbers = np.column_stack([values, *counted.ends(), counted.rows, bounds])
+    if limit is not None and limit.compares:
+        ends = counted.compared(limit)
+        numbers = np.vstack([numbers, [limit.said_of(values), *ends, np.nan, limit.bound]])
+        names.append(limit.form)
+    paid = np.full(len(names), np.nan)
+    if prices is not None:
+        paid[-len(prices) :] = prices
+    lines = []
+    for name, (value, low, high, n, bound), price in zip(names, numbers.tolist(), paid.tolist(), strict=True):
+        met = None if limit is None else limit.keeps(value, bound)
+        said = "" if limit is None else str(limit)
+        sense = "" if limit is None else "≤" if limit.from_above else "≥"
+        lines.append(RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price))
+    return lines
+
+
+# A gap or ratio is called below its noise where it is so even if rates were as little noisy as these.
+CALM_GAP, CALM_RATIO = 0.1, 0.5
+
+
+def below_noise(limit: Limit, strata: Strata) -> str | None:
+    """Say why so few rows as there are cannot show that a limit is kept; None where they may.
+
+    That is before anything is answered: one unit, or the smallest two of a gap or ratio, are taken for as
+    easy to measure as they may be.
+    """
+    if limit.rate.is_ratio or limit.rate.kind == "cost":  # their rows depend on the answers, or their range
+        return None
+    terms, tally = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
+    tally[:, 0] = strata.mass
+    sizes = effective_rows(
+        terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally])
+    )
+    there = np.flatnonzero(sizes > 0)
+    order = there[np.argsort(sizes[there], kind="stable")]
+    absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
+    if limit.compares:
+        if len(order) < 2:
+            more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
+            return f"{limit}: there is one unit with rows, so that nothing is compared{more}"
+        small, other = order[0], order[1]
+        spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
+        if limit.form == "gap":
+            p, allowed = CALM_GAP, limit.bound
+            noise = spread * np.sqrt(p * (1 - p))
+        else:
+            p, allowed = CALM_RATIO, 1.0 - limit.bound
+            noise = spread * np.sqrt((1 - p) / p)
+        if noise <= allowed:
+            return None
+        names = [f"{unit_name(terms.names[i])} has {sizes[i]:,.0f} rows" for i in (small, other)]
+        return (
+            f"{limit}: {' and '.join(names)}, between which the {limit.form} is not known to better than "
+            f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
+        )
+    bounds = limit.bounds(terms.names)
+    if lacking := [unit_name(terms.names[i]) for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
+        return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+    for i in order:
+        room = bounds[i] if limit.from_above else 1.0 - bounds[i]
+        seen = 1.0 - 0.05 ** (1.0 / sizes[i])
+        if not np.isnan(room) and seen > room > 0:
+            reached = seen if limit.from_above else 1.0 - seen
+            return (
+                f"{limit}: {unit_name(terms.names[i]) if terms.names[i] is not None else 'the whole'} has "
+                f"{sizes[i]:,.0f} rows, of which even the best answers show no more than "
+                f"{'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
+            )
+    return None

@@ -1,0 +1,553 @@
+"""The rule of a mixture, taken out: what decides, as words, as plain types and as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import columns_by_name, label_column, positions
+from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, unit_name
+from tailboost.selection.probability_tables import (
+    LEAST_PROBABILITY,
+    SUM_TOLERANCE,
+    Models,
+    check_named,
+    logs_by_name,
+)
+
+FORMAT = 1
+# Largest excess of a share over 1 that is taken for rounding.
+SHARE_TOLERANCE = 1e-9
+# Numbers that are shown, of weights and groups.
+SHOWN = 12
+INFERRED = (
+    "this rule infers groups from the features by models of its own, beside the probabilities: it can be "
+    "read here, and answers by predict alone. A classifier with by_group=True is told the groups"
+)
+
+
+@dataclass(frozen=True)
+class RulePart:
+    """One member with a share: thresholds on an average of log-probabilities, or a draw from it.
+
+    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` a member charges the action
+    a ``Σ_k exp(z_k) · prices[g][k][a]``, where g is the row's group if groups are told, and takes the
+    cheapest, of equal ones the first. The actions are the classes in their order, and where there is one
+    more, to pass the row on to a person. A draw has no prices: its shares are proportional to ``exp(power ·
+    z_k)``.
+
+    Attributes
+    ----------
+    share : float
+        λ, in (0, 1].
+    weights : dict
+        Weight of the logarithm of each model's probabilities; none of a constant answer.
+    offsets : list of float
+        One for each class.
+    prices : list of lists, shape (groups or 1, K, actions), or None
+        What an action is charged in a class; None for a draw.
+    power : float or None
+        Of a draw.
+    inferred : bool
+        Whether groups are inferred from the features: ``prices`` are then by group, and each group's is
+        weighted by its probability.
+    """
+
+    share: float
+    weights: dict[str, float]
+    offsets: list[float]
+    prices: list[list[list[float]]] | None = None
+    power: float | None = None
+    inferred: bool = False
+
+    def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
+        """Return z, shape (n, K), from the logarithms of the models' probabilities."""
+        z = np.zeros((n, len(self.offsets))) + self.offsets
+        for name, weight in self.weights.items():
+            z = z + weight * logs[name]
+        return z
+
+    @property
+    def plain(self) -> RulePart:
+        """The same answers by the probabilities of the model itself, of one model of two classes.
+
+        Its learned weight w and offsets change the order of no rows: they go into the prices. The second
+        label is answered where ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0`` with what a right answer saves, s.
+        """
+        if len(self.weights) != 1 or self.prices is None or self.inferred or len(self.prices[0][0]) != 2:
+            return self
+        ((name, weight),) = self.weights.items()
+        costs = np.array(self.prices)
+        saved = np.stack([costs[:, 0, 1] - costs[:, 0, 0], costs[:, 1, 0] - costs[:, 1, 1]], axis=1)
+        saved = saved * np.exp(self.offsets)
+        if weight <= 0 or (saved <= 0).any():
+            return self
+        saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
+        prices = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
+        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], prices=prices)
+
+
+def log_weights(models: Models, model: int | None = None) -> tuple[dict[str, float], list[float]]:
+    """Return the weights of the models' logarithms in one of them, or in the average; and the offsets."""
+    average, names = models.average, models.names
+    if model is not None:
+        return {names[model]: 1.0}, [0.0] * models.n_classes
+    if average is None:
+        return dict.fromkeys(names, 1.0 / len(names)), [0.0] * models.n_classes
+    return {names[i]: float(average.weights[i]) for i in average.asked.tolist()}, average.offset.tolist()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What decides in a fitted mixture: models, the weights of their probabilities, and prices.
+
+    Attributes
+    ----------
+    classes : list
+        The labels, in the order of the probabilities.
+    groups : list or None
+        The groups, where answers are told them.
+    parts : list of RulePart
+        The members with a share.
+    least_probability : float
+        Smaller probabilities count as this one.
+    """
+
+    classes: list[Any]
+    groups: list[Any] | None
+    parts: list[RulePart]
+    least_probability: float = LEAST_PROBABILITY
+
+    @classmethod
+    def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
+        """Return the rule of members with a share, those first that settle ties first.
+
+        Parameters
+        ----------
+        ensemble : MixtureEnsemble
+            Of members that say what they do (``as_part``).
+        classes : ndarray of shape (K,)
+            The labels.
+        groups : sequence, optional
+            What the groups are called that answers are told.
+        """
+        share = ensemble.weights.tolist()
+        rest = [m for m in range(len(share)) if m not in ensemble.tie_order]
+        order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if share[m] > 0]
+        parts = [replace(ensemble.members[m].as_part(), share=share[m]) for m in order]
+        return cls(np.asarray(classes).tolist(), None if groups is None else list(groups), parts)
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models whose probabilities are read."""
+        return list(dict.fromkeys(name for part in self.parts for name in part.weights))
+
+    @property
+    def defers(self) -> bool:
+        """Whether rows may be passed on."""
+        return any(part.prices is not None and self._passing(part) for part in self.parts)
+
+    def _passing(self, part: RulePart) -> bool:
+        return part.prices is not None and len(part.prices[0][0]) > len(self.classes)
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def predict(self, probabilities: Mapping[str, Any], groups: Any = None) -> NDArray[Any]:
+        """Return the label of each row, from probabilities by model.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K) or data frame
+            Of each of `models`. The columns of an array are in the order of `classes`. Those of a data frame
+            are named by the labels.
+        groups : array-like of shape (n,), or table of one column, optional
+            Group of each row, if the rule is group-aware.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``predict_from`` of the mixture refuses the rows: probabilities are missing or no
+            probabilities, groups are missing, unknown or not wanted. Also if the rule infers groups from
+            features.
+        """
+        self._refuse_inferred()
+        check_named(probabilities)
+        if missing := [name for name in self.models if name not in probabilities]:
+            raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
+        K, classes = len(self.classes), np.asarray(self.classes)
+        logs = logs_by_name(probabilities, classes, least=self.least_probability)
+        n = len(next(iter(logs.values())))
+        number = self._numbers(groups, n)
+        shares = np.zeros((n, K))
+        for j, part in enumerate(self.parts):
+            z = part.logs(logs, n)
+            weight = part.share + tie_break(j)
+            if part.prices is None:
+                shares += weight * softmax((part.power or 1.0) * z, axis=1)
+            else:
+                charged = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.prices)[number])
+                shares[np.arange(n), charged[:, :K].argmin(axis=1)] += weight
+        return classes[shares.argmax(axis=1)]
+
+    def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
+        """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
+        if self.groups is None:
+            if groups is not None:
+                raise ValueError(GROUPS_UNUSED)
+            return np.zeros(n, dtype=np.intp)
+        if groups is None:
+            raise ValueError(GROUPS_NEEDED)
+        columns = columns_by_name(groups, "groups")
+        if len(columns) > 1:
+            raise ValueError(f"groups must be one column, got {list(columns)}")
+        of = label_column(next(iter(columns.values())), "groups")
+        if len(of) != n:
+            raise ValueError(f"groups has {len(of)} entries, the probabilities have {n} rows")
+        return positions(of, np.asarray(self.groups), "groups", "groups not seen in fit")
+
+    def _refuse_inferred(self) -> None:
+        if any(part.inferred for part in self.parts):
+            raise ValueError(INFERRED)
+
+    # -- plain types ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON: ``docs/rule.schema.json`` describes it."""
+        return {
+            "format": FORMAT,
+            "least_probability": self.least_probability,
+            "classes": self.classes,
+            "groups": self.groups,
+            "models": self.models,
+            "parts": [asdict(part) for part in self.parts],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the rule that `to_dict` described.
+
+        Raises
+        ------
+        ValueError
+            If it is none: a field is missing or unknown, or a number is none.
+        """
+        try:
+            if document["format"] != FORMAT:
+                raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
+            parts = [RulePart(**part) for part in document["parts"]]
+            found = cls(
+                list(document["classes"]),
+                None if document["groups"] is None else list(document["groups"]),
+                parts,
+                document.get("least_probability", LEAST_PROBABILITY),
+            )
+        except (KeyError, TypeError) as failure:
+            raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Raise unless every field has its type and shape; a document may come from anywhere."""
+        labels = [*self.classes, *(self.groups or [])]
+        K, G = len(self.classes), len(self.groups or [None])
+        _need(
+            all(isinstance(label, (str, int, float)) for label in labels),
+            "a label or group is no text or number",
+        )
+        _need(len(set(self.classes)) == K >= 2, "classes must be at least two different labels")
+        _need(self.groups is None or len(set(self.groups)) == G >= 1, "groups must be different")
+        _need(
+            _are_numbers(self.least_probability, ()) and 0 < self.least_probability < 1,
+            "least_probability must be in (0, 1)",
+        )
+        _need(len(self.parts) > 0, "it has no parts")
+        for part in self.parts:
+            _need(
+                _are_numbers(part.share, ()) and 0 < part.share <= 1 + SHARE_TOLERANCE,
+                "a share must be in (0, 1]",
+            )
+            _need(
+                isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights),
+                "weights must be by model",
+            )
+            _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
+            _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
+            _need(isinstance(part.inferred, bool), "inferred must be true or false")
+            _need((part.prices is None) != (part.power is None), "a part has either prices or a power")
+            _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
+            if part.prices is not None:
+                first = len(part.prices) if part.inferred and isinstance(part.prices, list) else G
+                shapes = [(first, K, K), (first, K, K + 1)]
+                _need(
+                    any(_are_numbers(part.prices, shape) for shape in shapes),
+                    f"prices must be numbers of shape {shapes[0]} or {shapes[1]}",
+                )
+
+    # -- SQL -----------------------------------------------------------------------------------------
+
+    def to_sql(
+        self,
+        columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None = None,
+        *,
+        group: str | None = None,
+        what: Literal["label", "deferred"] = "label",
+        table: str = "t",
+    ) -> str:
+        """Return the decision as an SQL expression over columns of probabilities.
+
+        If one model decides by class weights, the expression has arithmetic and CASE alone. Averages of
+        several models need ``ln`` and ``exp``, which SQLite has if it was built with its mathematical
+        functions. The answer is NULL for a row that `predict` refuses: a probability is NULL or outside [0,
+        1], the probabilities of a model do not sum to 1, or the group is unknown.
+
+        Parameters
+        ----------
+        columns : dict of str to list of str, or callable, optional
+            Names of the columns with a model's probabilities, in the order of `classes`; or a function that
+            names the column of a model and a label. By default ``model_label``.
+        group : str, optional
+            Name of the column of groups, if the rule is group-aware.
+        what : {"label", "deferred"}, default="label"
+            The label, or whether the row is deferred (1 or 0).
+        table : str, default="t"
+            Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
+            because SQLite reads a quoted name that no table has as text.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, one column is named for two probabilities, or the rule infers groups from
+            the features.
+        """
+        self._refuse_inferred()
+        if self.groups is not None and group is None:
+            raise ValueError("group is needed: what this rule answers to a row depends on the row's group")
+        name = columns if callable(columns) else _named(columns, self.classes)
+        names = {(model, label): name(model, label) for model in self.models for label in self.classes}
+        _refuse_shared(names)
+        probability = {
+            (model, k): f"{_identifier(table)}.{_identifier(names[model, label])}"
+            for model in self.models
+            for k, label in enumerate(self.classes)
+        }
+        if what == "deferred":
+            if not self.defers:
+                raise ValueError("no row is passed on: there is no limit on rates.deferred()")
+            if len(self.parts) > 1:
+                raise ValueError("several members share: which rows are passed on is in `defers` alone")
+        if self.groups is None:
+            found = self._of_group(0, probability, what)
+        else:
+            cases = [
+                f"WHEN {_literal(value)} THEN {self._of_group(g, probability, what)}"
+                for g, value in enumerate(self.groups)
+            ]
+            found = f"CASE {_identifier(table)}.{_identifier(str(group))} {' '.join(cases)} END"
+        known = [
+            _are_probabilities([probability[model, k] for k in range(len(self.classes))])
+            for model in self.models
+        ]
+        return f"CASE WHEN {' AND '.join(known)} THEN {found} END" if known else found
+
+    def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
+        """Return the expression for one group."""
+        K, labels = len(self.classes), [_literal(label) for label in self.classes]
+        if len(self.parts) == 1 and self.parts[0].prices is not None:
+            charged = self._charged(self.parts[0], g, probability)
+            if what == "deferred":
+                others = " AND ".join(f"{charged[K]} < {each}" for each in charged[:K])
+                return f"CASE WHEN {others} THEN 1 ELSE 0 END"
+            return _least(charged[:K], labels)
+        shares: list[list[str]] = [[] for _ in range(K)]
+        for j, part in enumerate(self.parts):
+            weight = repr(part.share + tie_break(j))
+            if part.prices is None:
+                powers = [f"exp({part.power!r} * ({self._log(part, k, probability)}))" for k in range(K)]
+                for k in range(K):
+                    shares[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
+            else:
+                answer = _least(self._charged(part, g, probability)[:K], [str(k) for k in range(K)])
+                for k in range(K):
+                    shares[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
+        return _least([f"-({' + '.join(each)})" for each in shares], labels)
+
+    def _clipped(self, column: str) -> str:
+        least = repr(self.least_probability)
+        return f"CASE WHEN {column} > {least} THEN {column} ELSE {least} END"
+
+    def _log(self, part: RulePart, k: int, probability: Mapping[tuple[str, int], str]) -> str:
+        terms = [f"{w!r} * ln({self._clipped(probability[model, k])})" for model, w in part.weights.items()]
+        return " + ".join([*terms, repr(part.offsets[k])])
+
+    def _charged(self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
+        """Return the charge of each action as an expression; terms with price 0 are left out."""
+        assert part.prices is not None
+        prices = np.asarray(part.prices[g])
+        plain = list(part.weights.values()) == [1.0]
+        if not part.weights:
+            return [repr(price) for price in prices[0].tolist()]
+        mass = []
+        for k in range(len(prices)):
+            if plain:
+                scale = float(np.exp(part.offsets[k]))
+                column = f"({self._clipped(probability[next(iter(part.weights)), k])})"
+                mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
+            else:
+                mass.append(f"exp({self._log(part, k, probability)})")
+        found = []
+        for a in range(prices.shape[1]):
+            used = [f"{price!r} * {mass[k]}" for k, price in enumerate(prices[:, a].tolist()) if price != 0.0]
+            found.append(f"({' + '.join(used)})" if used else "0.0")
+        return found
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        said = [f"Models: {', '.join(self.models) or 'none'}"]
+        for part in self.parts:
+            lead = "" if len(self.parts) == 1 else f"Share {part.share:.4g}: "
+            said += [f"{lead}{line}" if j == 0 else f"  {line}" for j, line in enumerate(self._words(part))]
+        return "\n".join(said)
+
+    def _words(self, part: RulePart) -> list[str]:
+        K = len(self.classes)
+        if part.prices is None:
+            return [f"draws a label from P^{part.power:g}, {_average(part)}"]
+        if not part.weights:
+            fixed = [self.classes[int(np.argmin(prices[0][:K]))] for prices in part.prices]
+            if self.groups is None:
+                return [f"answers {fixed[0]!r} to every row"]
+            return [f"{unit_name(g)}: {label!r}" for g, label in zip(self.groups, fixed, strict=True)]
+        said = [_average(part)]
+        if part.inferred:
+            return [*said, f"prices in {len(part.prices) * K} strata of class and group, groups inferred"]
+        groups = [None] if self.groups is None else self.groups[:SHOWN]
+        for prices, group in zip(part.prices, groups, strict=False):
+            lead = "" if group is None else f"{unit_name(group)}: "
+            said += [f"{lead}{line}" for line in self._decides(np.asarray(prices))]
+        if self.groups is not None and len(self.groups) > SHOWN:
+            said.append(f"… and {len(self.groups) - SHOWN} more groups")
+        return said
+
+    def _decides(self, prices: Floats) -> list[str]:
+        """Say what the prices of one group come to."""
+        K = len(self.classes)
+        labels = [str(label) for label in self.classes]
+        if prices.shape[1] == K == 2:
+            d = prices[:, 1] - prices[:, 0]
+            if d[0] <= 0 or d[1] >= 0:
+                return [f"answers {self.classes[0 if d.sum() >= 0 else 1]!r} to every row"]
+            return [f"answers {self.classes[1]!r} where P({labels[1]}) > {d[0] / (d[0] - d[1]):.4g}"]
+        alike = prices[:, :K] + np.diag(prices[:, :K].max(axis=1) - np.diag(prices[:, :K]))
+        weight = prices[:, :K].max(axis=1) - np.diag(prices[:, :K])
+        if prices.shape[1] == K and np.allclose(alike, prices.max(axis=1)[:, None]) and (weight > 0).all():
+            ratio = ", ".join(
+                f"{label} {w:.4g}" for label, w in zip(labels[:SHOWN], weight / weight.min(), strict=False)
+            )
+            return [f"answers the class with the largest weight · P; weights: {ratio}"]
+        names = [*labels, "pass on"][: prices.shape[1]]
+        charged = [
+            f"  in class {label}: " + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
+            for label, row in zip(labels[:SHOWN], prices.tolist(), strict=False)
+        ]
+        return ["takes the action that is charged least by P; charges", *charged]
+
+
+def _average(part: RulePart) -> str:
+    if len(part.weights) == 1 and not any(part.offsets) and next(iter(part.weights.values())) == 1.0:
+        return f"P of {next(iter(part.weights))}"
+    terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
+    offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
+    return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
+
+
+def tie_break(place: int) -> float:
+    """Return what settles ties of shares: the first members of the rule have the last word."""
+    return 2.0**-34 / 2.0**place
+
+
+# -- SQL ---------------------------------------------------------------------------------------------------
+
+
+def _named(columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]) -> Callable[[str, Any], str]:
+    if columns is None:
+        return lambda model, label: f"{model}_{label}"
+
+    def name(model: str, label: Any) -> str:
+        if model not in columns or len(columns[model]) != len(classes):
+            raise ValueError(
+                f"columns: model {model!r} needs {len(classes)} names, one for each of {list(classes)}"
+            )
+        return columns[model][classes.index(label)]
+
+    return name
+
+
+def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
+    """Raise if one column is named for two probabilities."""
+    by_column: dict[str, tuple[str, Any]] = {}
+    for (model, label), column in names.items():
+        other = by_column.setdefault(column, (model, label))
+        if other != (model, label):
+            raise ValueError(
+                f"columns: {column!r} is named for {other[1]!r} of model {other[0]!r} and for {label!r} of "
+                f"model {model!r}; each needs a column of its own, as by the pattern {{model}}_{{label}}"
+            )
+
+
+def _are_probabilities(columns: Sequence[str]) -> str:
+    """Return a condition that is true for probabilities, and false or NULL for anything else."""
+    ends = [f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns]
+    total = f"{' + '.join(columns)} BETWEEN {1 - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
+    return " AND ".join([*ends, total])
+
+
+def _need(holds: bool, words: str) -> None:
+    if not holds:
+        raise ValueError(f"this is no rule: {words}")
+
+
+def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
+    """Whether a value, or each one of a nested list of a shape, is a finite number, not text or a boolean."""
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return False
+    if found.size == 0 and shape is None:
+        return True
+    fits = shape is None or found.shape == shape
+    return fits and found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return repr(value) if isinstance(value, (int, float)) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _least(values: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the label of the least value, of equal ones the first."""
+    cases = []
+    for k in range(len(values) - 1):
+        wins = " AND ".join(f"{values[k]} <= {other}" for other in values[k + 1 :])
+        cases.append(f"WHEN {wins} THEN {labels[k]}")
+    return f"CASE {' '.join(cases)} ELSE {labels[-1]} END" if cases else labels[0]

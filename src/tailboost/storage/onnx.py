@@ -1,0 +1,382 @@
+"""Mixtures as ONNX files: their models' trees, the averages of these, and the thresholds, in one graph.
+
+It needs the extra ``onnx``. Trees of the default models, of scikit-learn's forests, XGBoost and LightGBM are
+written as they are, in float64; other models of scikit-learn by its converter, where that is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.core.output import write_output
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.forest import TableForest
+from tailboost.learners.linear import FURTHEST, TableLinear
+from tailboost.learners.mean import ClassProbabilities
+from tailboost.selection.probability_tables import LEAST_PROBABILITY
+from tailboost.selection.rule import RulePart, tie_break
+
+__all__ = ["export_onnx"]
+
+OPSET, TREES_OPSET = 17, 3
+INPUT, TREES = "X", "ai.onnx.ml"
+
+
+def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted mixture as an ONNX file, which answers as `predict` does.
+
+    The graph takes ``X``, float32 of shape (n, d), the columns of the fit in their order, NaN where a value
+    is missing. It returns ``label``, shape (n,), and ``shares``, shape (n, K), how often each label is drawn.
+    Of two labels whose charges differ in the seventh digit it may take the other one than `predict`.
+
+    Parameters
+    ----------
+    clf : RobustMixtureClassifier
+        Fitted on columns of numbers; of models that are the default ones, forests of scikit-learn,
+        classifiers of XGBoost or LightGBM, or what ``skl2onnx`` converts.
+    path : path
+        The file to write.
+
+    Raises
+    ------
+    TypeError
+        If it is no such classifier.
+    ValueError
+        If the rule needs groups, a column holds categories, or a model cannot be converted.
+    """
+    if not isinstance(clf, RobustMixtureClassifier):
+        raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
+    rule = clf.rule_
+    if rule.groups is not None or any(part.inferred for part in rule.parts):
+        raise ValueError("clf answers by groups, told or inferred, which a graph of X alone cannot know")
+    if clf.n_features_in_ is None:
+        raise ValueError("clf knows no columns")
+    graph = _Graph(len(rule.classes))
+    graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
+    logs: dict[str, str] = {}
+    for name in rule.models:
+        P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
+        logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
+    total = graph.constant(np.zeros((1, len(rule.classes))))
+    for j, part in enumerate(rule.parts):
+        total = graph.op("Add", total, graph.shares(part, tie_break(j), logs))
+    number = graph.op("ArgMax", total, axis=1, keepdims=0)
+    labels = np.asarray(rule.classes)
+    texts = labels.dtype.kind not in "iub"
+    known = [str(each).encode() for each in rule.classes] if texts else labels.astype(np.int64)
+    kind = TensorProto.STRING if texts else TensorProto.INT64
+    graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], known))
+    graph.node("Gather", ["classes", number], "label", axis=0)
+    graph.node("Cast", [total], "shares", to=TensorProto.FLOAT)
+    model = graph.model(clf.n_features_in_, kind)
+    onnx.checker.check_model(model)
+    write_output(Path(path), model.SerializeToString())
+
+
+class _Graph:
+    """Nodes in the making: each has one output, whose name is its number."""
+
+    def __init__(self, n_classes: int) -> None:
+        self.K, self.nodes, self.inits = n_classes, [], []  # type: int, list[Any], list[Any]
+
+    def node(self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node; return its output."""
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node whose output has a name of its own."""
+        return self.node(kind, inputs, f"v{len(self.nodes)}", **attributes)
+
+    def constant(self, value: Any, kind: Any = np.float64) -> str:
+        """Add numbers; return their name."""
+        name = f"c{len(self.inits)}"
+        self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
+        return name
+
+    def model(self, n_columns: int, kind: int) -> Any:
+        """Return the whole."""
+        X = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, n_columns])
+        outputs = [
+            helper.make_tensor_value_info("label", kind, [None]),
+            helper.make_tensor_value_info("shares", TensorProto.FLOAT, [None, self.K]),
+        ]
+        graph = helper.make_graph(self.nodes, "tailboost", [X], outputs, self.inits)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="tailboost")
+
+    # -- the rule ------------------------------------------------------------------------------------
+
+    def shares(self, part: RulePart, more: float, logs: Mapping[str, str]) -> str:
+        """Return the share of each label by one member, and a little more that settles ties, (n, K)."""
+        z = self.constant([part.offsets])
+        for name, weight in part.weights.items():
+            z = self.op("Add", z, self.op("Mul", logs[name], self.constant(weight)))
+        if not part.weights:  # a constant: as many rows as X has
+            column = self.op("Slice", "X64", *(self.constant([v], np.int64) for v in (0, 1, 1)))
+            missing = self.op("Cast", self.op("IsNaN", column), to=TensorProto.DOUBLE)
+            z = self.op("Add", z, self.op("Mul", missing, self.constant(0.0)))
+        if part.prices is None:
+            drawn = self.op("Softmax", self.op("Mul", z, self.constant(part.power)), axis=1)
+            return self.op("Mul", drawn, self.constant(part.share + more))
+        prices = np.asarray(part.prices[0])[:, : self.K]
+        charged = self.op("MatMul", self.op("Exp", z), self.constant(prices))
+        least = self.op("ArgMin", charged, axis=1, keepdims=1)
+        chosen = self.op("Equal", least, self.constant(np.arange(self.K)[None], np.int64))
+        return self.op(
+            "Mul", self.op("Cast", chosen, to=TensorProto.DOUBLE), self.constant(part.share + more)
+        )
+
+    # -- the models ----------------------------------------------------------------------------------
+
+    def probabilities(self, model: Any, prefix: str, name: str) -> str:
+        """Return the class probabilities of one model, (n, K) of float64."""
+        if isinstance(model, ClassProbabilities):
+            total, share = self.constant(0.0), np.asarray(model.share)
+            for each, own in zip(model.models, share / share.sum(axis=0), strict=True):
+                P = self.probabilities(each, prefix, name)
+                logs = self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
+                total = self.op("Add", total, self.op("Mul", logs, self.constant(own[None])))
+            return self.op("Softmax", total, axis=1)
+        if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
+            _refuse_categories(model.table_, name)
+            return self._boosted(model.booster_, model.n_features_in_, name)
+        if isinstance(model, TableForest):
+            _refuse_categories(model.table_, name)
+            P = self._forest(model.batches_)
+            if not model.prior:
+                return P
+            kept = self.op("Mul", P, self.constant(1.0 - model.prior))
+            return self.op("Add", kept, self.constant(model.prior * np.asarray(model.shares_)[None]))
+        if isinstance(model, TableLinear) and len(model.classes_) == self.K:
+            _refuse_categories(model.table_, name)
+            return self._linear(model)
+        if len(model.classes_) != self.K:
+            raise ValueError(
+                f"{name!r} knows {len(model.classes_)} of {self.K} classes, which is not written"
+            )
+        if isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)):
+            return self._forest([model])
+        inner = getattr(model, "estimator", model)  # of a frozen one
+        project = type(inner).__module__.partition(".")[0]
+        if project == "xgboost":
+            booster = inner.get_booster()
+            last = booster.attr("best_iteration")  # where it stopped early, what came later does not answer
+            return self._boosted(
+                booster if last is None else booster[: int(last) + 1], inner.n_features_in_, name
+            )
+        if project == "lightgbm":
+            return self._leaf_wise(inner.booster_.dump_model(), name)
+        return self._converted(inner, prefix, name)
+
+    def _trees(self, trees: Any, n_targets: int) -> str:
+        """Add an ensemble of trees; return the sums of its leaves, (n, n_targets) of float64."""
+        found = self.node(
+            "TreeEnsembleRegressor", ["X64"], f"v{len(self.nodes)}", TREES, **_attributes(trees, n_targets)
+        )
+        return self.op("Cast", found, to=TensorProto.DOUBLE)
+
+    def _boosted(self, booster: Any, n_columns: int, name: str) -> str:
+        """Return the probabilities of a booster of XGBoost."""
+        learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+        kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
+        if kind != "gbtree" or objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
+            raise ValueError(
+                f"{name!r} is a booster {kind!r} with objective {objective!r}, which is not written"
+            )
+        found = learner["gradient_booster"]["model"]
+        n_targets = max(found["tree_info"]) + 1
+        trees = []
+        for tree, target in zip(found["trees"], found["tree_info"], strict=True):
+            if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+                raise ValueError(f"{name!r} has trees with a leaf for all classes: set vector_leaves=False")
+            if any(tree.get("split_type", ())):
+                raise ValueError(f"{name!r} has trees that split by categories, as no tree of ONNX does")
+            left, value = np.array(tree["left_children"]), np.array(tree["split_conditions"], np.float32)
+            leaf = [{target: float(v)} if child < 0 else None for child, v in zip(left, value, strict=True)]
+            trees.append(
+                _Tree("BRANCH_LT", left, np.array(tree["right_children"]), np.array(tree["split_indices"]),
+                      value.astype(float), np.array(tree["default_left"]), leaf)
+            )  # fmt: skip
+        # What every row begins with is not in the trees: it is what the margin of a row is beside them.
+        row = np.full((1, n_columns), np.nan, dtype=np.float32)
+        margins = booster.inplace_predict(row, predict_type="margin", missing=np.nan, validate_features=False)
+        begin = np.ravel(margins).astype(np.float64)
+        for tree in trees:
+            for target, own in tree.missing_leaf().items():
+                begin[target] -= own
+        return self._softmax(
+            self.op("Add", self._trees(trees, n_targets), self.constant(begin[None])), n_targets
+        )
+
+    def _softmax(self, margin: str, n_targets: int) -> str:
+        if n_targets == 1:
+            half = self.op("Div", margin, self.constant(2.0))
+            margin = self.op("Concat", self.op("Neg", half), half, axis=1)
+        return self.op("Softmax", margin, axis=1)
+
+    def _leaf_wise(self, found: Mapping[str, Any], name: str) -> str:
+        """Return the probabilities of a booster of LightGBM, as its ``dump_model`` says it."""
+        objective, n_targets = found["objective"], found["num_tree_per_iteration"]
+        if objective.split(" ")[0] not in ("binary", "multiclass") or found.get("average_output"):
+            raise ValueError(f"{name!r} is a LightGBM of objective {objective!r}, which is not written")
+        slope = float(objective.partition("sigmoid:")[2] or 1.0) if n_targets == 1 else 1.0
+        trees = []
+        for number, each in enumerate(found["tree_info"]):
+            nodes, place = [each["tree_structure"]], 0
+            while place < len(nodes):  # parents before children
+                nodes += [
+                    nodes[place][side] for side in ("left_child", "right_child") if side in nodes[place]
+                ]
+                place += 1
+            at = {id(node): i for i, node in enumerate(nodes)}
+            rows: list[tuple[Any, ...]] = []  # children, column, threshold, whether missing values go left
+            for node in nodes:
+                if "split_feature" not in node:
+                    rows.append((-1, -1, -1, 0.0, False))
+                    continue
+                kind, threshold = node["missing_type"], node["threshold"]
+                if node["decision_type"] != "<=" or kind == "Zero":
+                    raise ValueError(f"{name!r} splits by categories, or takes 0 for missing: not written")
+                # Where a column had no missing value in fit, one is taken for 0.
+                missing = node["default_left"] if kind == "NaN" else threshold >= 0
+                children = at[id(node["left_child"])], at[id(node["right_child"])]
+                rows.append((*children, node["split_feature"], threshold, missing))
+            leaf = [
+                None if "split_feature" in node else {number % n_targets: slope * node["leaf_value"]}
+                for node in nodes
+            ]
+            left, right, column, value, missing_left = zip(*rows, strict=True)
+            trees.append(_Tree("BRANCH_LEQ", left, right, column, value, missing_left, leaf))
+        return self._softmax(self._trees(trees, n_targets), n_targets)
+
+    def _forest(self, batches: Sequence[Any]) -> str:
+        """Return the mean of the leaves of forests, of each class over the trees that know it."""
+        trees, seen = [], np.zeros(self.K)
+        for batch in batches:
+            own = np.asarray(batch.classes_)  # class numbers; of a frozen forest all labels, in their order
+            known = list(range(self.K)) if len(own) == self.K else own.astype(int).tolist()
+            seen[known] += len(batch.estimators_)
+            for each in batch.estimators_:
+                tree = each.tree_
+                shares = tree.value[:, 0, :]
+                leaf = [
+                    dict(zip(known, share.tolist(), strict=True)) if child < 0 else None
+                    for child, share in zip(tree.children_left.tolist(), shares, strict=True)
+                ]
+                trees.append(
+                    _Tree("BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature, tree.threshold,
+                          tree.missing_go_to_left, leaf)
+                )  # fmt: skip
+        P = self.op("Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None]))
+        if seen.min() == seen.max():
+            return P
+        return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
+
+    def _linear(self, model: TableLinear) -> str:
+        """Return the probabilities of a logistic regression: a missing value counts as the mean."""
+        values = self.op(
+            "Div", self.op("Sub", "X64", self.constant(model.mean_)), self.constant(model.scale_)
+        )
+        known = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
+        clipped = self.op("Clip", known, self.constant(-FURTHEST), self.constant(FURTHEST))
+        z = self.op("MatMul", clipped, self.constant(model.coef_.T))
+        return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
+
+    def _converted(self, model: Any, prefix: str, name: str) -> str:
+        """Take in what scikit-learn's converter writes."""
+        try:
+            import skl2onnx
+
+            X = skl2onnx.common.data_types.FloatTensorType([None, model.n_features_in_])
+            found = skl2onnx.to_onnx(
+                model,
+                initial_types=[(INPUT, X)],
+                options={id(model): {"zipmap": False}},
+                target_opset={"": OPSET, TREES: TREES_OPSET},
+            )
+        except ImportError as failure:
+            raise ValueError(
+                f"{name!r} is a {type(model).__name__}, and its converter is not there: {failure}"
+            ) from None
+        except Exception as failure:  # what a converter raises is its own
+            raise ValueError(
+                f"{name!r} cannot be converted: {type(failure).__name__}: {str(failure)[:200]}"
+            ) from failure
+        own = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
+        for node in own.node:
+            node.input[:] = [INPUT if each == f"{prefix}_{INPUT}" else each for each in node.input]
+        self.nodes += list(own.node)
+        self.inits += list(own.initializer)
+        return self.op("Cast", own.output[1].name, to=TensorProto.DOUBLE)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Arrays of one tree by node: children, columns and thresholds of splits, values of leaves by target."""
+
+    mode: str
+    left: Any
+    right: Any
+    column: Any
+    threshold: Any
+    missing_left: Any
+    leaf: list[dict[int, float] | None]
+
+    def split(self, i: int) -> list[Any]:
+        """Return the column, the comparison and the children of a split, and whether missing go left."""
+        children = int(self.left[i]), int(self.right[i])
+        return [int(self.column[i]), self.mode, *children, int(self.missing_left[i])]
+
+    def missing_leaf(self) -> dict[int, float]:
+        """Return the leaf of a row without any value."""
+        node = 0
+        while (found := self.leaf[node]) is None:
+            node = int(self.left[node] if self.missing_left[node] else self.right[node])
+        return found
+
+
+def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
+    """Return the trees as an ONNX node has them."""
+    names = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
+    nodes: dict[str, list[Any]] = {name: [] for name in (*names, "missing_value_tracks_true")}
+    values: list[float] = []
+    targets: list[tuple[int, int, int, float]] = []
+    for t, tree in enumerate(trees):
+        for i, leaf in enumerate(tree.leaf):
+            row: list[Any] = [t, i, *([0, "LEAF", 0, 0, 0] if leaf is not None else tree.split(i))]
+            for name, value in zip(nodes, row, strict=True):
+                nodes[name].append(value)
+            values.append(float(tree.threshold[i]) if leaf is None else 0.0)
+            targets += [(t, i, target, value) for target, value in (leaf or {}).items()]
+    ids, places, of, weights = zip(*targets, strict=True)
+    return {
+        **{f"nodes_{name}": column for name, column in nodes.items()},
+        "nodes_values_as_tensor": numpy_helper.from_array(np.array(values), "nodes_values_as_tensor"),
+        "target_treeids": ids,
+        "target_nodeids": places,
+        "target_ids": of,
+        "target_weights_as_tensor": numpy_helper.from_array(np.array(weights), "target_weights_as_tensor"),
+        "n_targets": n_targets,
+        "aggregate_function": "SUM",
+        "post_transform": "NONE",
+    }
+
+
+def _refuse_categories(reader: Any, name: str) -> None:
+    if "c" in reader.feature_types:
+        place = reader.feature_types.index("c")
+        raise ValueError(
+            f"{name!r} reads column {place} (from 0) as categories, which no tree of ONNX splits by"
+        )

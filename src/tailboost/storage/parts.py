@@ -1,0 +1,370 @@
+"""A model as plain data: a list of parts, which refer only to earlier ones, and one block of arrays.
+
+Nothing is called that a file names. A part is a plain value, a container, an array, or an object of a class
+on the list of `_reviewed`; objects are given their fields, their constructors do not run. There are no
+functions and no types among the values but for the few that a reviewed class has in a stated field. So
+whatever a file holds, no object in it has anything of the file's choice to call.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+
+from tailboost.core.files import digest
+from tailboost.storage.constructors import MADE, Refused
+from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
+from tailboost.storage.trees import TREE, built_trees, packed_trees
+
+# Kinds of arrays that hold their values themselves; objects and records of objects are none of them.
+KINDS = frozenset("biufcSUmM")
+SPARSE = {
+    f"{kind}_{form}": getattr(sp, f"{kind}_{form}") for kind in ("csr", "csc") for form in ("matrix", "array")
+}
+# Ways to reach a part that are followed, where parts are shared: a model that visits its parts would not end
+# in time if a few kilobytes of nested pairs stood for 2⁴⁰ of them.
+MOST_VISITS = 5_000_000
+ALIGNED = 8
+
+
+class Damaged(Exception):
+    """Parts that no model was written as."""
+
+
+def name_of(thing: Any) -> str:
+    """Return the full name of a class or function."""
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def found(name: str) -> Any:
+    """Return the class or function of a full name, which is on a list or was given by the caller."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Takes a model apart.
+
+    Parameters
+    ----------
+    trusted : collection of str
+        Full names of classes and functions that the caller allows beside the list.
+    """
+
+    def __init__(self, trusted: Collection[str] = ()) -> None:
+        self.trusted = frozenset(trusted)
+        self.classes: list[str] = []
+        self.parts: list[list[Any]] = []
+        self.trees: list[Any] = []  # of scikit-learn: they are packed together at the end
+        self.arrays = bytearray()
+        self._kept: dict[str, int] = {}  # by digest: where a content lies in the block
+        # By the address of a thing: the thing, kept so that no other gets its address, and its part's number.
+        self._known: dict[int, tuple[Any, int]] = {}
+        self._begun: set[int] = set()
+
+    def value(self, thing: Any) -> Any:
+        """Return a plain value as it is, or a reference [number of its part] to anything else."""
+        if thing is None or type(thing) in (bool, int, str, float):
+            return thing
+        if id(thing) in self._known:
+            return [self._known[id(thing)][1]]
+        if id(thing) in self._begun:
+            raise Refused(f"a {type(thing).__name__} that contains itself")
+        self._begun.add(id(thing))
+        part = self._part(thing)
+        self.parts.append(part)
+        self._known[id(thing)] = thing, len(self.parts) - 1
+        return [len(self.parts) - 1]
+
+    def _part(self, thing: Any) -> list[Any]:
+        cls = type(thing)
+        if cls in (list, tuple, set, frozenset):
+            values = sorted(thing, key=repr) if cls in (set, frozenset) else thing
+            return [cls.__name__, [self.value(value) for value in values]]
+        if cls in (dict, Bunch):
+            return [cls.__name__, [[self.value(k), self.value(v)] for k, v in thing.items()]]
+        if cls in (bytes, bytearray):
+            return ["bytes", self._placed(bytes(thing)), len(thing)]
+        if cls is slice:
+            return ["slice", self.value(thing.start), self.value(thing.stop), self.value(thing.step)]
+        if isinstance(thing, np.dtype):
+            return ["dtype", _dtype_text(thing)]
+        if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
+            return ["scalar", *self._array(np.asarray(thing))]
+        if cls is np.ndarray:
+            if thing.dtype == object:
+                return ["objects", list(thing.shape), [self.value(value) for value in thing.ravel().tolist()]]
+            if thing.dtype.kind not in KINDS:
+                raise Refused(f"an array of {thing.dtype}")
+            return ["array", *self._array(thing)]
+        if cls in SPARSE.values():
+            fields = (thing.data, thing.indices, thing.indptr)
+            return ["sparse", cls.__name__, list(map(int, thing.shape)), *map(self.value, fields)]
+        return self._object(thing, cls)
+
+    def _array(self, array: NDArray[Any]) -> list[Any]:
+        """Return dtype, shape, memory order and place of an array; sums may depend on the order."""
+        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        place = self._placed(array.tobytes(order))  # type: ignore[arg-type]
+        return [_dtype_text(array.dtype), list(array.shape), order, place]
+
+    def _placed(self, content: bytes) -> int:
+        key = digest(content)
+        if key not in self._kept:
+            self.arrays += bytes(-len(self.arrays) % ALIGNED)
+            self._kept[key] = len(self.arrays)
+            self.arrays += content
+        return self._kept[key]
+
+    # -- objects ---------------------------------------------------------------------------------------
+
+    def _object(self, thing: Any, cls: type) -> list[Any]:
+        name = name_of(cls)
+        if name == TREE:
+            self.trees.append(thing)
+            return ["tree", len(self.trees) - 1]
+        if name in MADE:
+            return ["made", self._class(name), self.value(MADE[name].taken_apart(thing))]
+        spec = reviewed().get(name)
+        if spec is None and name not in self.trusted:
+            if "__reduce__" in vars(cls):
+                thing.__reduce__()  # what is never to be stored says why
+            raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
+        state = thing.__getstate__() or {}
+        if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
+            raise Refused(f"{name} with a state that has no names")
+        spec = spec or Reviewed()
+        written = {}
+        for field, value in state.items():
+            if field in spec.left_out or field == "_sklearn_version":
+                continue
+            if field in spec.held_at and not _is(value, spec.held_at[field]):
+                if spec.held_at[field] is not None:
+                    raise Refused(f"{name} with {field}={str(value)[:50]!r}")
+                value = None  # a folder belongs to the machine of the fit
+            written[field] = self._named(field, value, spec)
+        return ["object", self._class(name), [[k, v] for k, v in written.items()]]
+
+    def _named(self, field: str, value: Any, spec: Reviewed) -> Any:
+        """Return `value` of a field, or the name of a type or function where the field may hold one."""
+        if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
+            return {"type": value.__name__}
+        for name in spec.functions.get(field, ()):
+            if isinstance(value, partial) and name in PARTIALS and _same(value, PARTIALS[name]):
+                return {"function": name}
+        if callable(value) and _function_name(value) in (*spec.functions.get(field, ()), *self.trusted):
+            return {"function": _function_name(value)}
+        if _is_function(value, field, spec, self.trusted):
+            allowed = spec.functions.get(field)
+            known = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
+            raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{known}")
+        return self.value(value)
+
+    def _class(self, name: str) -> int:
+        if name not in self.classes:
+            self.classes.append(name)
+        return self.classes.index(name)
+
+    def finished(self, root: Any) -> dict[str, Any]:
+        """Return the structure of what was written, for JSON; the arrays are in ``arrays``."""
+        trees = packed_trees(self.trees, self._array)
+        return {"classes": self.classes, "trees": trees, "parts": self.parts, "root": root}
+
+
+def _is(value: Any, only: str | None) -> bool:
+    return type(value) is type(only) and bool(value == only)
+
+
+def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
+    """Whether the value of a field is a function, or an object that could be called as one.
+
+    Losses of scikit-learn can be called, too; they may be anywhere but where a function is expected.
+    """
+    if not callable(value) or isinstance(value, type):
+        return False
+    name = name_of(type(value))
+    return name not in trusted and (name not in MADE or field in spec.functions)
+
+
+def _function_name(function: Any) -> str:
+    """Return the name of a function or class; ufuncs know no module. Empty for other things."""
+    if isinstance(function, np.ufunc):
+        return f"numpy.{function.__name__}"
+    return name_of(function) if hasattr(function, "__module__") and hasattr(function, "__qualname__") else ""
+
+
+def _same(function: partial[Any], other: partial[Any]) -> bool:
+    return (function.func, function.args, function.keywords) == (other.func, other.args, other.keywords)
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    if dtype.kind not in KINDS and not dtype.hasobject:
+        raise Refused(f"an array of {dtype}")
+    return dtype.str
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Builds a model from its parts, which may be forged.
+
+    All arrays together may have ``max_bytes`` bytes and entries. ``trusted`` are full names of classes and
+    functions that the caller allows beside the list.
+    """
+
+    def __init__(
+        self, structure: dict[str, Any], arrays: bytes, max_bytes: int, trusted: Collection[str] = ()
+    ) -> None:
+        self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
+        self.structure, self.built, self.visits = structure, list[Any](), list[int]()
+        names = structure["classes"]
+        known = {*reviewed(), *MADE, *self.trusted}
+        if refused := [name for name in names if not (isinstance(name, str) and name in known)]:
+            raise Refused(", ".join(sorted(map(str, refused))))
+        self.classes = [(name, found(name)) for name in names]
+        self.trees = built_trees(structure["trees"], self._array)
+
+    def model(self) -> Any:
+        """Return the model."""
+        for part in self.structure["parts"]:
+            self.visits.append(1)
+            kind, *content = part
+            self.built.append(self._kinds[kind](self, *content))
+        return self.value(self.structure["root"])
+
+    def value(self, written: Any) -> Any:
+        """Return a plain value, or the object of a part that was built before."""
+        if written is None or isinstance(written, (bool, int, float, str)):
+            return written
+        (number,) = written
+        if type(number) is not int or not 0 <= number < len(self.built):
+            raise Damaged("a reference to a part that is not there yet")
+        if len(self.visits) > len(self.built):  # a part is being built
+            self.visits[-1] += self.visits[number]
+            if self.visits[-1] > MOST_VISITS:
+                raise Damaged(f"refers to its parts more than {MOST_VISITS:,} times")
+        return self.built[number]
+
+    def _array(self, dtype: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
+        kind = np.dtype(str(dtype))
+        if kind.kind not in KINDS or kind.hasobject or order not in ("C", "F"):
+            raise Damaged("an array of a kind that is not stored")
+        if type(place) is not int or place < 0 or any(type(n) is not int or n < 0 for n in shape):
+            raise Damaged("an array without a place")
+        entries = math.prod(shape)
+        size = entries * kind.itemsize
+        self._take(max(size, entries))
+        if place + size > len(self.block):
+            raise Damaged(f"an array of shape {str(shape)[:50]} is not as long as it says")
+        flat = (
+            np.frombuffer(self.block[place : place + size], dtype=kind) if size else np.zeros(entries, kind)
+        )
+        return flat.reshape(shape, order=order).copy(order=order)
+
+    def _take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise Damaged("its arrays become larger than max_bytes")
+
+    # -- kinds of parts --------------------------------------------------------------------------------
+
+    def _values(self, written: Any) -> list[Any]:
+        return [self.value(value) for value in written]
+
+    def _pairs(self, written: Any) -> dict[Any, Any]:
+        return {self.value(key): self.value(value) for key, value in written}
+
+    def _objects(self, shape: Any, written: Any) -> NDArray[Any]:
+        array = np.empty(len(written), dtype=object)
+        for i, value in enumerate(written):
+            array[i] = self.value(value)
+        return array.reshape(shape)
+
+    def _sparse(self, form: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+        fields = self._values([data, indices, indptr])
+        if not all(isinstance(field, np.ndarray) and field.ndim == 1 for field in fields):
+            raise Damaged("a sparse matrix without arrays")
+        matrix = SPARSE[form](tuple(fields), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _bytes(self, place: Any, size: Any) -> bytes:
+        return self._array("|u1", [size], "C", place).tobytes()
+
+    def _made(self, number: Any, value: Any) -> Any:
+        return MADE[self.classes[number][0]].made(self.value(value))
+
+    def _tree(self, number: Any) -> Any:
+        if type(number) is not int or number < 0:
+            raise Damaged("a tree that is not there")
+        return self.trees[number]
+
+    def _object(self, number: Any, written: Any) -> Any:
+        name, cls = self.classes[number]
+        if not isinstance(cls, type) or name in MADE:
+            raise Damaged(f"{name} is no class of objects with fields")
+        spec = reviewed().get(name, Reviewed())
+        state = {field: self._field(name, cls, field, value, spec) for field, value in written}
+        for field, only in spec.held_at.items():
+            if field in state and not _is(state[field], only):
+                raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
+        thing: Any = object.__new__(cls)
+        if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
+            vars(thing).update(state)  # no property is set: that would run its code
+        else:
+            if issubclass(cls, BaseEstimator):
+                state["_sklearn_version"] = sklearn.__version__  # the probe rows see to versions
+            thing.__setstate__(state)
+        if spec.finish is not None:
+            spec.finish(thing)
+        return thing
+
+    def _field(self, name: str, cls: type, field: Any, written: Any, spec: Reviewed) -> Any:
+        if not isinstance(field, str) or field.startswith("__") or field in spec.left_out:
+            raise Damaged(f"{name} has no field {str(field)[:50]!r}")
+        if not isinstance(written, dict):
+            if callable(getattr(cls, field, None)):
+                raise Damaged(f"{name} has a method {field!r}, which is no field")
+            value = self.value(written)
+            if _is_function(value, field, spec, self.trusted):
+                raise Refused(f"{name} with {field}={name_of(type(value))}, which can be called")
+            return value
+        ((kind, what),) = written.items()
+        if kind == "type" and field in DTYPE_FIELDS and what in TYPES:
+            return TYPES[what]
+        if kind == "function" and (what in spec.functions.get(field, ()) or what in self.trusted):
+            return PARTIALS[what] if what in PARTIALS else found(what)
+        raise Refused(f"{name} with {field}={str(what)[:50]}")
+
+    _kinds: ClassVar[dict[str, Callable[..., Any]]] = {
+        "list": _values,
+        "tuple": lambda self, written: tuple(self._values(written)),
+        "set": lambda self, written: set(self._values(written)),
+        "frozenset": lambda self, written: frozenset(self._values(written)),
+        "dict": _pairs,
+        "Bunch": lambda self, written: Bunch(**self._pairs(written)),
+        "bytes": _bytes,
+        "slice": lambda self, *ends: slice(*self._values(ends)),
+        "dtype": lambda self, text: np.dtype(str(text)),
+        "scalar": lambda self, *array: self._array(*array)[()],
+        "array": _array,
+        "objects": _objects,
+        "sparse": _sparse,
+        "tree": _tree,
+        "made": _made,
+        "object": _object,
+    }

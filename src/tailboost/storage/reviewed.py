@@ -1,0 +1,311 @@
+"""The classes that may be in a model file, each looked at: what it calls, opens and writes.
+
+The rule for a class to be here: with any values in its fields that a file can hold (plain data, arrays, other
+objects of this list) its methods to predict and transform call nothing but its own code, its library's, and
+methods of the same kind of objects of this list; and they open no file. What a field could be beyond that,
+such as a folder or a function, is refused where the list says so. Classifiers and rules are on the list as
+kinds; a test looks at what the modules of the rules have at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache, partial
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A class that may be in a file."""
+
+    # Mapping of str to value: fields that have this value in a file. None: what the fit had there is not
+    # stored.
+    held_at: Mapping[str, str | None] = field(default_factory=dict)
+    # Frozenset of str: fields that no file has: caches, and what only a fit needs.
+    left_out: frozenset[str] = frozenset()
+    # Fields that may be a function, and which ones.
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Called with an object that has its fields, to make what is left out.
+    finish: Callable[[Any], None] | None = None
+
+
+# Functions of one array that compute another: all that a transformer of functions may hold. `save_model` and
+# SECURITY.md list them.
+_UFUNCS = tuple(
+    f"numpy.{name}"
+    for name in (
+        "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "cbrt", "square", "absolute", "sign",
+    )
+)  # fmt: skip
+# By it scikit-learn's boosting prepares numbers beside categories.
+_NUMBERS = "check_array of float64"
+# Functions with arguments, by the names that files have for them; others have their own.
+PARTIALS: dict[str, Any] = {_NUMBERS: partial(check_array, dtype=[np.float64], ensure_all_finite=False)}
+_SCORES = {
+    "score_func": (
+        "sklearn.feature_selection._univariate_selection.chi2",
+        "sklearn.feature_selection._univariate_selection.f_classif",
+        "sklearn.feature_selection._mutual_info.mutual_info_classif",
+    )
+}
+
+# Fields whose value may be a type, and the types.
+DTYPE_FIELDS = frozenset({"dtype", "dtype_", "dtype_include", "dtype_exclude"})
+TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        bool, int, float, str, object, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
+        np.uint32, np.uint64, np.float16, np.float32, np.float64, np.number,
+    )
+}  # fmt: skip
+
+
+def _with_neighbours(model: Any) -> None:
+    """Index the rows of a nearest-neighbours model again: the index is a function of them."""
+    from sklearn.neighbors import BallTree, KDTree
+
+    model._tree = None
+    kinds = {"kd_tree": KDTree, "ball_tree": BallTree}
+    if model._fit_method in kinds:
+        params = dict(model.effective_metric_params_)
+        if not isinstance(model.effective_metric_, str) or "func" in params:
+            raise ValueError("neighbours by a metric without a name")
+        model._tree = kinds[model._fit_method](
+            model._fit_X, model.leaf_size, metric=model.effective_metric_, **params
+        )
+
+
+def _asked_for_answers(model: Any) -> None:
+    """Refuse a stack that asks its models by another method than those that answer: it calls them by name."""
+    if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
+        raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
+
+
+def _boosted_bytes(model: Any) -> None:
+    """Refuse a booster that is not in XGBoost's own format; it is read when it is first asked."""
+    if vars(model).get("backend_") == "xgboost" and not (
+        isinstance(model.model_, bytes) and model.model_.startswith(b"{")
+    ):
+        raise ValueError("a booster in another format than its project's own")
+
+
+def _names(module: str, *names: str, **spec: Any) -> dict[str, Reviewed]:
+    return {f"{module}.{name}": Reviewed(**spec) for name in names}
+
+
+# Text is read from the rows themselves, never from files that rows name.
+_FROM_ROWS = {"input": "content"}
+_FIT_ONLY = {"checkpoint_dir": None}
+
+SKLEARN: dict[str, Reviewed] = {
+    **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
+    **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
+    **_names("sklearn.frozen._frozen", "FrozenEstimator"),
+    # Parameters that say how rows are split; nothing that is loaded splits rows.
+    **_names(
+        "sklearn.model_selection._split",
+        "GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "PredefinedSplit", "ShuffleSplit",
+        "StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit", "TimeSeriesSplit",
+    ),
+    **_names("sklearn.dummy", "DummyClassifier"),
+    **_names(
+        "sklearn.preprocessing._data",
+        "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "PowerTransformer",
+        "QuantileTransformer", "RobustScaler", "StandardScaler",
+    ),
+    **_names("sklearn.preprocessing._encoders", "OneHotEncoder", "OrdinalEncoder"),
+    **_names("sklearn.preprocessing._target_encoder", "TargetEncoder"),
+    **_names("sklearn.preprocessing._label", "LabelBinarizer", "LabelEncoder"),
+    **_names("sklearn.preprocessing._discretization", "KBinsDiscretizer"),
+    **_names("sklearn.preprocessing._polynomial", "PolynomialFeatures"),
+    "sklearn.preprocessing._function_transformer.FunctionTransformer": Reviewed(
+        functions={
+            "func": (*_UFUNCS, _NUMBERS),
+            "inverse_func": _UFUNCS,
+        }
+    ),
+    **_names("sklearn.impute._base", "MissingIndicator", "SimpleImputer"),
+    **_names("sklearn.impute._knn", "KNNImputer"),
+    **_names("sklearn.decomposition._pca", "PCA"),
+    **_names("sklearn.decomposition._truncated_svd", "TruncatedSVD"),
+    **_names("sklearn.feature_selection._variance_threshold", "VarianceThreshold"),
+    **_names("sklearn.feature_selection._from_model", "SelectFromModel"),
+    **_names(
+        "sklearn.feature_selection._univariate_selection",
+        "SelectFdr", "SelectFpr", "SelectKBest", "SelectPercentile",
+        functions=_SCORES,
+    ),
+    **_names(
+        "sklearn.feature_extraction.text",
+        "CountVectorizer", "HashingVectorizer", "TfidfVectorizer",
+        held_at=_FROM_ROWS,
+    ),
+    **_names("sklearn.feature_extraction.text", "TfidfTransformer"),
+    **_names("sklearn.feature_extraction._hash", "FeatureHasher"),
+    **_names("sklearn.linear_model._logistic", "LogisticRegression"),
+    **_names("sklearn.linear_model._ridge", "RidgeClassifier"),
+    **_names(
+        "sklearn.linear_model._stochastic_gradient", "SGDClassifier", left_out=frozenset({"_loss_function_"})
+    ),
+    **_names(
+        "sklearn.naive_bayes", "BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"
+    ),
+    **_names("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
+    **_names(
+        "sklearn.neighbors._classification",
+        "KNeighborsClassifier",
+        left_out=frozenset({"_tree"}),
+        finish=_with_neighbours,
+    ),
+    **_names("sklearn.svm._classes", "LinearSVC", "SVC"),
+    **_names(
+        "sklearn.neural_network._multilayer_perceptron",
+        "MLPClassifier",
+        held_at={"_optimizer": None},
+        left_out=frozenset({"_random_state"}),
+    ),
+    **_names(
+        "sklearn.tree._classes",
+        "DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor",
+    ),
+    **_names(
+        "sklearn.ensemble._forest",
+        "ExtraTreesClassifier", "ExtraTreesRegressor", "RandomForestClassifier", "RandomForestRegressor",
+    ),
+    **_names("sklearn.ensemble._gb", "GradientBoostingClassifier", left_out=frozenset({"_rng"})),
+    **_names(
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting",
+        "HistGradientBoostingClassifier",
+        held_at={"_scorer": None},
+        left_out=frozenset({"_feature_subsample_rng"}),
+    ),
+    **_names("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper"),
+    **_names("sklearn.ensemble._weight_boosting", "AdaBoostClassifier"),
+    **_names("sklearn.ensemble._bagging", "BaggingClassifier"),
+    **_names("sklearn.ensemble._voting", "VotingClassifier"),
+    **_names("sklearn.ensemble._stacking", "StackingClassifier", finish=_asked_for_answers),
+    **_names("sklearn.calibration", "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
+    **_names("sklearn.isotonic", "IsotonicRegression"),
+    **_names("sklearn.multiclass", "OneVsRestClassifier", "_ConstantPredictor"),
+}  # fmt: skip
+
+
+def _with_weights(net: Any) -> None:
+    """Refuse a net whose weights are not bytes."""
+    if not isinstance(net.weights, bytes):
+        raise ValueError("a net without weights")
+
+
+_NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
+
+OURS: dict[str, Reviewed] = {
+    **_names("tailboost.core.probe", "ProbeFrame", "ProbeMatrix"),
+    **_names("tailboost.core.fingerprints", "Fingerprint"),
+    **_names("tailboost.core.subgroups", "GroupUse"),
+    **_names("tailboost.app.table_encoder", "TableEncoder"),
+    **_names("tailboost.core.schema", "TableSchema"),
+    **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
+    **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
+    **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools"),
+    **_names("tailboost.solvers.bits", "DenseLosses"),
+    # -- learners
+    **_names("tailboost.learners.forest", "TableForest"),
+    **_names("tailboost.learners.linear", "TableLinear"),
+    **_names("tailboost.learners.hist",
+        "HistBoostClassifier",
+        "HistTreeClassifier",
+        left_out=frozenset({"_booster"}),
+        finish=_boosted_bytes,
+    ),
+    **_names("tailboost.learners.mean", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.foreign", "_OnPresentClasses"),
+    **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
+    **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
+    # -- nets
+    **_names("tailboost.learners.torch.net_data", "Feed"),
+    **_names("tailboost.learners.torch.net_learner",
+        "TorchClassifier",
+        functions={"module": _NETS},
+    ),
+    **_names("tailboost.learners.torch.net_members",
+        "Architecture",
+        left_out=frozenset({"_pattern"}),
+        functions={"module": _NETS},
+    ),
+    **_names("tailboost.learners.torch.net_members", "TorchMember", finish=_with_weights),
+    # -- rates
+    **_names("tailboost.rates.kinds", "Kind"),
+    **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
+    **_names("tailboost.rates.rate", "Limit", "Rate"),
+    **_names("tailboost.rates.strata", "Strata"),
+    **_names(
+        "tailboost.selection.stratum_probabilities", "StratumProbabilities", "Calibration", "GroupModel"
+    ),
+    **_names("tailboost.selection.candidates", "Candidate", "Pool"),
+    **_names("tailboost.selection.selecting", "Selection"),
+    **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
+    **_names("tailboost.selection.confidence", "LimitsOutlook"),
+    **_names("tailboost.selection.growth", "Growth"),
+    **_names("tailboost.selection.program", "Program", "Solved"),
+    **_names("tailboost.selection.counts", "Table"),
+    # -- classifiers
+    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
+    # -- what a fit found
+    **_names("tailboost.guarantees.certificates", "Certificate"),
+    **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
+    **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
+    **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
+    **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
+    **_names("tailboost.guarantees.fit_summary", "Bound", "Budget", "Summary"),
+    **_names("tailboost.boosting.candidate_losses", "CandidateLosses"),
+    **_names("tailboost.selection.loss_mixture", "Mixture"),
+    **_names("tailboost.selection.loss_objective", "CVaR", "WorstRow"),
+    **_names("tailboost.selection.loss_pool", "LossPool"),
+    **_names("tailboost.selection.subgroup_mixture", "Grouping", "SubgroupMixture"),
+    **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
+    # -- mixtures of other models
+    **_names("tailboost.selection.average", "Average"),
+    **_names("tailboost.classifiers.rated", "Priced", "RateChoice", "Rated", "Stated"),
+    **_names("tailboost.classifiers.tail", "TailChoice"),
+    **_names("tailboost.selection.cvar_candidates", "Tempered"),
+    **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
+    **_names("tailboost.selection.probability_tables", "Judged", "Models"),
+    # -- baselines
+    **_names("tailboost.app.baselines.recipes", "RandomGuess"),
+    **_names("tailboost.app.baselines.thresholds", "TunedThresholdClassifier"),
+    **_names("tailboost.app.baselines.weights", "CellWeightedClassifier"),
+}  # fmt: skip
+
+
+@cache
+def reviewed() -> dict[str, Reviewed]:
+    """Return all of them by full name; classifiers and rules are found in their packages.
+
+    A rule and its state are frozen dataclasses that compute, and answers never ask them.
+    """
+    package = import_module("tailboost")
+    ours = [getattr(package, name) for name in package.__all__ if name.endswith("Classifier")]
+    rules = import_module("tailboost.boosting.players")
+    modules = [import_module(f"{rules.__name__}.{module.name}") for module in iter_modules(rules.__path__)]
+    players = [
+        cls
+        for module in modules
+        for cls in vars(module).values()
+        if isinstance(cls, type)
+        and is_dataclass(cls)
+        and cls.__module__ == module.__name__
+        and not isabstract(cls)
+    ]
+    return (
+        SKLEARN
+        | OURS
+        | {f"{cls.__module__}.{cls.__name__}": Reviewed(held_at=_FIT_ONLY) for cls in ours}
+        | {f"{cls.__module__}.{cls.__name__}": Reviewed() for cls in players}
+    )

@@ -1,0 +1,107 @@
+"""Model cards list measured numbers and tests that were not made."""
+
+import re
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("jinja2")
+testing = pytest.importorskip("typer.testing")
+
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+import tailboost as tb
+from tailboost.app import cli
+from tailboost.rates.bounds import clopper_pearson_interval
+
+X, Y = make_classification(1600, weights=[0.7], flip_y=0.2, random_state=0)
+LABELS = np.array(["a|b", "<i>"])[Y]
+GROUPS = np.random.default_rng(0).choice(["x", "y"], 1600)
+
+
+@pytest.fixture(scope="module")
+def mix():
+    return tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X[:600], LABELS[:600])
+
+
+def test_every_number_is_measured(mix):
+    rest = slice(600, None)
+    card = tb.ModelCard.of(
+        mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9, purpose="To *try*."
+    )
+    cert = tb.certify(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9)
+    errors = next(section for section in card.sections if section.title == "Errors on new rows")
+    shown = {row[0]: row for row in errors.rows}
+    for b in cert.bounds:
+        if b.kind == "worst":
+            continue
+        low, high = clopper_pearson_interval(b.estimate, b.n)
+        _, n, error, interval, upper, *_ = shown[b.name][1:]
+        assert (n, error) == (f"{b.n:,}", f"{b.estimate:.4f}")
+        assert interval == f"{float(low):.4f} – {float(high):.4f}"
+        assert b.upper <= float(upper) <= b.upper + 1e-3
+    assert set(shown) == {b.name for b in cert.bounds if b.kind != "worst"}
+    text = card.to_markdown()
+    assert "To \\*try\\*." in text
+    assert "a\\|b" in text
+    assert "&lt;i&gt;" in text
+    assert str(mix.rule_) in text
+    widths = {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| ")}
+    assert len(widths) <= 2  # each table has rows of one length
+    page = card.to_html()
+    assert "<i>" not in page
+    assert "<script" not in page
+    assert "Growth of errors under a shift" in page
+
+
+def test_missing_measurements_are_listed(mix):
+    seen = tb.ModelCard.of(mix, X[:600], LABELS[:600])
+    assert "Nothing is certified" in seen.to_markdown()
+    assert not re.search(r"\| class", seen.to_markdown())
+    alone = tb.ModelCard.of(mix, X[600:], LABELS[600:]).to_markdown()
+    assert "no column of groups was given" in alone
+    assert "no purpose was stated" in alone
+    few = np.flatnonzero(Y[600:] == 0)[:40] + 600
+    rare = tb.ModelCard.of(mix, X[few], LABELS[few]).to_markdown()
+    assert "No row of class" in rare
+    assert "No rows, and therefore no estimate" in rare
+    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
+    assert "| clusters |" in persons
+
+
+def test_rates_of_the_fit_are_measured():
+    limits = [tb.rates.error(by="class") <= 0.6]
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)
+    mix.fit(X[:600], LABELS[:600])
+    card = tb.ModelCard.of(mix, X[600:], LABELS[600:])
+    titles = [section.title for section in card.sections]
+    assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
+    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
+    assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
+    shown = card.sections[titles.index("Rates on new rows")].rows
+    known = tb.certify(mix, X[600:], LABELS[600:]).rates
+    assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]
+    assert all(row[4] == "" and float(row[5]) >= b.upper for row, b in zip(shown, known, strict=True))
+    assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
+
+
+def test_command(tmp_path):
+    table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(city=GROUPS, outcome=LABELS)
+    for name, part in (("train", table[:600]), ("new", table[600:])):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    model = tmp_path / "m.model"
+    options = ("--target", "outcome", "--method", "adaboost", "--set", "n_estimators=3", "--model", model)
+    assert call("fit", tmp_path / "train.csv", *options).exit_code == 0
+    out = [tmp_path / "card.md", tmp_path / "card.html"]
+    done = call("card", model, tmp_path / "new.csv", "--group", "city", "--out", out[0], "--out", out[1])
+    assert done.exit_code == 0, done.output
+    assert "group city / x" in out[0].read_text()
+    assert "600 rows of train.csv" in out[1].read_text()
+    assert "# Model card" in call("card", model, tmp_path / "new.csv").stdout
+    assert call("card", model, tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2

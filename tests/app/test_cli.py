@@ -1,0 +1,881 @@
+"""The command line: every command, every exit code, every bad input with its one line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from io import StringIO
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+for needed in ("typer", "rich", "jinja2"):
+    pytest.importorskip(needed)
+
+from sklearn.base import BaseEstimator
+from typer.testing import CliRunner
+
+import tailboost
+from tailboost import __version__, datasets
+from tailboost.app import cli
+from tailboost.app.cli.compare import WITH_GROUPS, WITHOUT_GROUPS
+from tailboost.app.cli.fit import literal, name_labels
+from tailboost.app.registry import METHODS
+from tailboost.core.pipelines import label_shares
+from tailboost.storage import load_model, save_model
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    n = 150
+    age = rng.integers(18, 80, n)
+    city = rng.choice(["Rome", "Oslo", "Bern"], n)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "income": rng.normal(3, 1, n).round(2),
+            "city": city,
+            "member": rng.choice([True, False], n),
+            "outcome": np.where(age + 12 * rng.normal(size=n) > 45, "good", "bad"),
+        }
+    )
+    frame.loc[::7, ["income", "city"]] = None
+    return frame
+
+
+@pytest.fixture
+def csv(table, tmp_path):
+    table.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def fit_forest(data, model, *more, target="outcome"):
+    return call("fit", data, "--target", target, "--method", "forest", "--model", model, *more)
+
+
+def refused(*arguments):
+    """The one line of a refusal; nothing else may be printed."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert "Traceback" not in result.stderr
+    return lines[0]
+
+
+class TestFitAndPredict:
+    def test_mixed_table_round_trip(self, csv, table, tmp_path):
+        model, preds = tmp_path / "m.model", tmp_path / "p.csv"
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
+            "--set", "n_estimators=1", "--set", "alpha=0.7", "--set", "eta=theory", "--set", "validation=0.3",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        fitted = load_model(model)
+        assert fitted[-1].get_params()["alpha"] == 0.7
+        assert fitted[-1].get_params()["eta"] == "theory"
+        assert result.stdout.splitlines()[-1] == fitted[-1].summary_.headline
+
+        result = call("predict", model, csv, "--out", preds)
+        assert result.exit_code == 0, result.output
+        answers = pd.read_csv(preds)
+        words = [f"{word}_{label}" for word in ("probability", "share") for label in ("bad", "good")]
+        assert list(answers) == ["row", "prediction", *words]
+        assert answers["row"].tolist() == list(range(len(table)))
+        features = pd.read_csv(csv)
+        np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
+        np.testing.assert_allclose(
+            answers[["share_bad", "share_good"]], label_shares(fitted, features), atol=1e-9
+        )
+        P = fitted.predict_proba(features)
+        np.testing.assert_allclose(answers[["probability_bad", "probability_good"]], P, atol=1e-9)
+        assert (answers["prediction"] == table["outcome"]).mean() > 0.6
+
+    def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):
+        model = tmp_path / "m.model"
+        assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
+        new.loc[0, "city"] = "Paris"  # never seen
+        new.to_csv(tmp_path / "new.csv", index=False)
+        result = call("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+        answers = pd.read_csv(tmp_path / "p.csv")
+        assert list(answers) == ["row", "prediction", "probability_bad", "probability_good"]
+
+    def test_parquet(self, table, tmp_path):
+        pytest.importorskip("pyarrow")
+        table.to_parquet(tmp_path / "people.parquet")
+        model = tmp_path / "m.model"
+        data = tmp_path / "people.parquet"
+        assert call("fit", data, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert call("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
+
+    def test_groups(self, csv, tmp_path):
+        result = call(
+            "fit", csv, "--target", "outcome", "--group", "city", "--group", "member",
+            "--method", "groupdroboost", "--model", tmp_path / "m.model", "--set", "n_estimators=1",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+
+    @pytest.mark.parametrize("name", list(METHODS))
+    @pytest.mark.thinned(10)
+    def test_every_method_can_be_stored(self, csv, tmp_path, name):
+        pytest.importorskip("xgboost")
+        model = tmp_path / "m.model"
+        given = METHODS[name].make().get_params(deep=False)
+        few = ["--set", "n_estimators=1"] if METHODS[name].ours and "n_estimators" in given else []
+        result = call("fit", csv, "--target", "outcome", "--method", name, "--model", model, *few)
+        assert result.exit_code == 0, result.output
+        result = call("predict", model, csv, "--out", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+        result = call("inspect", model)
+        assert result.exit_code == 0, result.output
+        assert "150 rows of people.csv" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("0.1", 0.1),
+            ("None", None),
+            ("null", None),
+            ("true", True),
+            ("(1, 2)", (1, 2)),
+            ('{"a": 1}', {"a": 1}),
+            ("theory", "theory"),
+            ("'cv'", "cv"),
+            ("", ""),
+        ],
+    )
+    def test_values_of_set(self, text, value):
+        assert literal(text) == value  # private: from outside each value costs a fit
+
+
+class TestRefusedFit:
+    def fit(self, csv, *more, target="outcome", method="forest", model="m.model"):
+        return refused(
+            "fit", csv, "--target", target, "--method", method, "--model", csv.parent / model, *more
+        )
+
+    def test_no_file(self, tmp_path):
+        assert "nowhere.csv" in self.fit(tmp_path / "nowhere.csv")
+
+    def test_no_target(self, csv):
+        assert "'outcom'" in self.fit(csv, target="outcom")
+        assert "'outcome'" in self.fit(csv, target="outcom")
+
+    def test_no_group_column(self, csv):
+        assert "'town'" in self.fit(csv, "--group", "town", method="groupdroboost")
+
+    def test_single_class(self, csv, table):
+        table.assign(outcome="good").to_csv(csv, index=False)
+        assert "'outcome'" in self.fit(csv)
+        assert "single class" in self.fit(csv)
+
+    def test_broken_csv(self, csv):
+        csv.write_text(csv.read_text() + "1,2,3\n")
+        assert "line 152" in self.fit(csv)
+
+    def test_empty_file(self, csv):
+        csv.write_text("")
+        assert "people.csv" in self.fit(csv)
+
+    def test_no_rows(self, csv, table):
+        table.iloc[:0].to_csv(csv, index=False)
+        assert "no rows" in self.fit(csv)
+
+    def test_dates(self, csv, table):
+        table.assign(born="1990-05-17").to_csv(csv, index=False)
+        line = self.fit(csv)
+        assert "'born'" in line
+        assert "dates" in line
+
+    def test_unknown_method(self, csv):
+        line = self.fit(csv, method="adalpbost")
+        assert "--method" in line
+        assert "adalpboost" in line
+
+    def test_unknown_parameter(self, csv):
+        line = self.fit(csv, "--set", "alhpa=0.1", method="adalpboost")
+        assert "--set" in line
+        assert "did you mean 'alpha'?" in line
+        assert "n_estimators" in line
+
+    @pytest.mark.parametrize(
+        ("setting", "says"),
+        [
+            ("alpha=1.5", "'alpha'"),
+            ("alpha=0", "'alpha'"),
+            ("alpha=high", "'alpha'"),
+            ("n_estimators=-1", "'n_estimators'"),
+        ],
+    )
+    def test_parameter_out_of_range_before_the_data_are_read(self, tmp_path, setting, says):
+        line = self.fit(tmp_path / "nowhere.csv", "--set", setting, method="adalpboost")
+        assert "--set" in line
+        assert says in line
+
+    def test_set_without_value(self, csv):
+        assert "NAME=VALUE, got 'alpha'" in self.fit(csv, "--set", "alpha", method="adalpboost")
+
+    def test_groups_for_a_method_without(self, csv):
+        line = self.fit(csv, "--group", "city", method="adalpboost")
+        assert "--group" in line
+        assert "groupdroboost" in line
+
+    def test_model_in_no_folder(self, csv):
+        assert "--model" in self.fit(csv, model="no/such/m.model")
+
+
+class TestRefusedPredict:
+    @pytest.fixture
+    def model(self, csv, tmp_path):
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"
+        )
+        assert result.exit_code == 0, result.output
+        return tmp_path / "m.model"
+
+    def predict(self, model, data):
+        out = data.parent / "p.csv"
+        line = refused("predict", model, data, "--out", out)
+        assert not out.exists()
+        return line
+
+    def test_no_model(self, csv, tmp_path):
+        assert "none.model" in self.predict(tmp_path / "none.model", csv)
+
+    def test_file_that_is_no_model(self, csv):
+        assert "not a model file" in self.predict(csv, csv)
+
+    def test_model_of_strangers(self, csv, tmp_path):
+        from sklearn.preprocessing import FunctionTransformer
+
+        path = tmp_path / "x.model"
+        save_model(FunctionTransformer(func=json.dumps), path, trusted=["json.dumps"])
+        assert "json.dumps" in self.predict(path, csv)
+
+    def test_without_a_file_answers_are_printed(self, model, csv):
+        call("predict", model, csv, "--out", csv.parent / "p.csv")
+        printed = call("predict", model, csv)
+        assert printed.exit_code == 0
+        assert printed.stdout.splitlines() == (csv.parent / "p.csv").read_text().splitlines()
+
+    def test_object_that_cannot_predict(self, csv, tmp_path):
+        save_model([1, 2], tmp_path / "x.model")
+        assert "holds a list, which cannot predict" in self.predict(tmp_path / "x.model", csv)
+
+    def test_missing_column(self, model, csv, table):
+        table.drop(columns=["age"]).to_csv(csv, index=False)
+        assert "missing column 'age'" in self.predict(model, csv)
+
+    def test_text_where_numbers_were(self, model, csv, table):
+        table.astype({"age": object}).assign(age=["old"] + ["30"] * 149).to_csv(csv, index=False)
+        result = call("predict", model, csv, "--out", csv.parent / "p.csv")
+        assert result.exit_code == 0, result.output
+        lines = result.stderr.strip().splitlines()
+        assert len(lines) == 1  # once, though labels and shares are asked for
+        assert "column 'age': 1 of 150 values are no numbers and count as missing (row 0" in lines[0]
+        assert "'old'" in lines[0]
+
+    def test_no_rows(self, model, csv, table):
+        table.iloc[:0].to_csv(csv, index=False)
+        assert "no rows" in self.predict(model, csv)
+
+    def test_broken_csv(self, model, csv):
+        csv.write_text(csv.read_text() + "1,2,3\n")
+        assert "line 152" in self.predict(model, csv)
+
+    def test_out_in_no_folder(self, model, csv, tmp_path):
+        assert "--out" in refused("predict", model, csv, "--out", tmp_path / "no" / "p.csv")
+
+
+class TestCompare:
+    def test_all_of_it(self, csv, tmp_path):
+        out = tmp_path / "made" / "here"
+        result = call(
+            "compare", csv, "--target", "outcome", "--group", "city", "--methods", "averageboost,forest",
+            "--alpha", "0.2,0.8", "--repeats", "2", "--out", out, "--seed", "3",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        document = json.loads((out / "results.json").read_text())
+        assert document["status"] == "complete"
+        assert [m["name"] for m in document["methods"]] == ["averageboost", "forest"]
+        assert document["settings"]["alphas"] == [0.2, 0.8]
+        assert document["settings"]["random_state"] == 3
+        assert document["data"]["name"] == "people.csv"
+        assert set(document["data"]["groups"]) == {"city"}
+        assert document["data"]["groups"]["city"]["missing"] == 22
+        for word in (
+            "compare",
+            "--target outcome",
+            "--group city",
+            "--seed 3",
+            "--methods averageboost,forest",
+        ):
+            assert word in document["command"]
+        page = (out / "report.html").read_text()
+        for method in document["methods"]:
+            assert method["title"] in page
+            assert method["title"] in result.stdout
+        for path in (out / "results.json", out / "report.html"):
+            assert str(path) in result.stdout  # whole, whatever its length
+
+    @pytest.mark.parametrize("option", ["--drop", "--id"])
+    def test_both_ways_out_of_an_id_that_the_alert_names(self, table, tmp_path, option):
+        csv = tmp_path / "numbered.csv"
+        table.assign(person=np.random.default_rng(0).permutation(len(table))).to_csv(csv, index=False)
+        common = ("compare", csv, "--target", "outcome", "--methods", "erm", "--repeats", "1")
+        assert "'person' looks like an id" in call(*common, "--out", tmp_path / "as it is").stderr
+        result = call(*common, option, "person", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+        assert "person" not in result.stderr
+        document = json.loads((tmp_path / "out" / "results.json").read_text())
+        assert f"{option} person" in document["command"]
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            (["--methods", "forest,adalpbost"], ["--methods", "adalpboost"]),
+            (["--alpha", "0.1,2"], ["--alpha", "2"]),
+            (["--alpha", "0.1,x"], ["--alpha", "x"]),
+            (["--alpha", ","], ["--alpha"]),
+            (["--group", "town"], ["'town'"]),
+        ],
+    )
+    def test_refused(self, csv, tmp_path, more, says):
+        line = refused("compare", csv, "--target", "outcome", "--out", tmp_path / "out", *more)
+        assert all(word in line for word in says)
+        assert not (tmp_path / "out").exists()
+
+    def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("tailboost.learners.named.XGBClassifier", None)
+        line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
+        assert "--methods" in line
+        assert "tailboost[xgboost]" in line
+
+    def test_class_too_small_to_split(self, csv, table, tmp_path):
+        table.loc[0, "outcome"] = "odd"
+        table.to_csv(csv, index=False)
+        line = refused("compare", csv, "--target", "outcome", "--out", tmp_path, "--methods", "forest")
+        assert "class odd has one row" in line
+
+    def test_out_is_a_file(self, csv):
+        assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)
+
+    def test_failing_method(self, csv, tmp_path, monkeypatch):
+        def broken(*args, **kwargs):
+            raise RuntimeError("out of luck")
+
+        monkeypatch.setattr(METHODS["erm"].factory, "fit", broken)
+        result = call("compare", csv, "--target", "outcome", "--methods", "erm", "--out", tmp_path / "out")
+        assert result.exit_code == 1
+        assert "out of luck" in result.stdout
+        assert "failed" in result.stderr
+
+    @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
+    def test_interrupt_keeps_finished_fits(self, csv, tmp_path, monkeypatch):
+        from sklearn.ensemble import RandomForestClassifier
+
+        fit, fits = RandomForestClassifier.fit, []
+
+        def interrupted(self, *args, **kwargs):
+            fits.append(1)
+            if len(fits) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            return fit(self, *args, **kwargs)
+
+        monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
+        out = tmp_path / "out"
+        result = call("compare", csv, "--target", "outcome", "--methods", "forest", "--out", out)
+        assert result.exit_code == 130
+        assert "Ctrl-C" in result.stderr
+        document = json.loads((out / "results.json").read_text())
+        assert document["status"] == "interrupted"
+        assert [len(m["repeats"]) for m in document["methods"]] == [1]
+        assert (out / "report.html").exists()
+
+
+class TestFilesAreKept:
+    """What is read is never written over, and what is written is whole."""
+
+    @pytest.fixture
+    def model(self, csv, tmp_path):
+        assert fit_forest(csv, tmp_path / "m.model").exit_code == 0
+        return tmp_path / "m.model"
+
+    @pytest.fixture(params=["same", "dotted", "symlink", "hardlink"])
+    def other_name(self, request, tmp_path):
+        def named(path):
+            if request.param == "same":
+                return path
+            if request.param == "dotted":
+                (tmp_path / "sub").mkdir(exist_ok=True)
+                return tmp_path / "sub" / ".." / path.name
+            link = tmp_path / f"link{path.suffix}"
+            link.symlink_to(path) if request.param == "symlink" else link.hardlink_to(path)
+            return link
+
+        return named
+
+    def test_fit_onto_its_data(self, csv, other_name):
+        before = csv.read_bytes()
+        line = refused("fit", csv, "--target", "outcome", "--method", "forest", "--model", other_name(csv))
+        assert "--model" in line
+        assert csv.read_bytes() == before
+
+    def test_predict_onto_its_data(self, csv, model, other_name):
+        before = csv.read_bytes()
+        assert "--out" in refused("predict", model, csv, "--out", other_name(csv))
+        assert csv.read_bytes() == before
+
+    def test_predict_onto_its_model(self, csv, model, other_name):
+        before = model.read_bytes()
+        assert "--out" in refused("predict", model, csv, "--out", other_name(model))
+        assert model.read_bytes() == before
+
+    def test_predict_into_a_circle_of_links(self, model, csv):
+        """The link stays, and nothing is written: it names no file."""
+        out = csv.parent / "circle.csv"
+        out.symlink_to(out)
+        assert "circle.csv" in refused("predict", model, csv, "--out", out)
+        assert out.is_symlink()
+        assert os.readlink(out) == str(out)
+
+    def test_compare_onto_its_data(self, csv, tmp_path):
+        before = csv.read_bytes()
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "report.html").symlink_to(csv)
+        line = refused(
+            "compare", csv, "--target", "outcome", "--methods", "forest", "--out", tmp_path / "out"
+        )
+        assert "--out" in line
+        assert csv.read_bytes() == before
+
+    def test_reproduce_into_its_data(self, tmp_path):
+        line = refused(
+            "reproduce", "credit-default", "--data", tmp_path, "--out", tmp_path / ".." / tmp_path.name
+        )
+        assert "--out" in line
+
+    def test_outside_of_a_checkout_there_are_no_experiments(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            tailboost, "__file__", str(tmp_path / "site-packages" / "tailboost" / "__init__.py")
+        )
+        monkeypatch.delitem(sys.modules, "experiments", raising=False)
+        line = refused("reproduce", "trials")
+        assert "do not come with the installed package: get a checkout" in line
+        listed = call("list")
+        assert listed.exit_code == 0
+        assert "load_credit_default" in listed.stdout
+        assert "reproduce" not in listed.stdout
+
+    @pytest.mark.parametrize("what", ["predictions", "results", "report"])
+    def test_a_disk_that_is_full_leaves_the_old_file(self, csv, model, tmp_path, monkeypatch, what):
+        out = tmp_path / "out"
+        out.mkdir()
+        file = {
+            "predictions": tmp_path / "p.csv",
+            "results": out / "results.json",
+            "report": out / "report.html",
+        }
+        old = file[what]
+        old.write_text("old")
+
+        def full(handle):
+            if os.readlink(f"/proc/self/fd/{handle}").startswith(str(old)):
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        if what == "predictions":
+            result = call("predict", model, csv, "--out", old)
+        else:
+            result = call(
+                "compare", csv, "--target", "outcome", "--methods", "forest", "--repeats", "1", "--out", out
+            )
+        assert result.exit_code != 0
+        assert "No space left" in result.stderr
+        assert old.read_text() == "old"
+        assert not list(tmp_path.rglob("*.part"))
+
+    def test_a_device_is_written_to_not_replaced(self, csv, model, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+        result = call("predict", model, csv, "--out", tmp_path / "pipe")
+        assert result.exit_code == 0, result.output
+        assert reader.communicate(timeout=60)[0].startswith("row,prediction,")
+
+
+class TestLaterTables:
+    """A later file is read as the one that was fitted on."""
+
+    @pytest.fixture
+    def zips(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"zip": rng.choice(["01234", "04567", "98765", "A1B"], 160)})
+        return frame.assign(x=rng.normal(size=160).round(3), y=np.where(frame["zip"] == "01234", "p", "q"))
+
+    def predicted(self, model, frame, path):
+        frame.to_csv(path, index=False)
+        result = call("predict", model, path, "--out", path.with_suffix(".out.csv"))
+        assert result.exit_code == 0, result.output
+        return pd.read_csv(path.with_suffix(".out.csv"), dtype=str).drop(columns="row"), result.stderr
+
+    def test_codes_that_look_like_numbers_alone(self, zips, tmp_path):
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.model"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        whole, _ = self.predicted(model, zips, tmp_path / "whole.csv")
+        digits = zips["zip"] != "A1B"
+        part, said = self.predicted(model, zips[digits], tmp_path / "part.csv")
+        pd.testing.assert_frame_equal(part, whole[digits].reset_index(drop=True))
+        assert said == ""
+        alone, _ = self.predicted(model, zips.iloc[[5]], tmp_path / "alone.csv")
+        pd.testing.assert_frame_equal(alone, whole.iloc[[5]].reset_index(drop=True))
+
+    def test_what_differs_is_said_once(self, zips, tmp_path):
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.model"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
+        _, said = self.predicted(model, later, tmp_path / "later.csv")
+        assert said.count("warning:") == 1
+        for words in ("2 of 3 values are categories", "1 of 3 values are no numbers", "1 new column ignored"):
+            assert words in said
+
+    @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
+    def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
+        zips["y"] = zips["y"].map(dict(zip("pq", labels, strict=True)))
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.model"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        answers, _ = self.predicted(model, zips, tmp_path / "later.csv")
+        assert set(answers["prediction"]) == set(labels)
+        assert set(answers) == {"prediction", *(f"probability_{label}" for label in labels)}
+
+    def test_parameters_by_label(self, zips, tmp_path):
+        zips.assign(y=(zips["y"] == "p").astype(int)).to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.model"
+        result = fit_forest(tmp_path / "d.csv", model, "--set", "class_weight={0: 1, 1: 5}", target="y")
+        assert result.exit_code == 0, result.output
+        weights = load_model(model)[-1].class_weight  # text where scikit-learn takes text labels as they are
+        assert {int(label): weight for label, weight in weights.items()} == {0: 1, 1: 5}
+
+    def test_parameters_by_label_name_them_as_the_file_does(self):
+        class Aiming(BaseEstimator):
+            def __init__(self, aims=None):
+                self.aims = aims
+
+        aiming = Aiming({0: 0.2, "1": 0.3, None: 0.4})
+        name_labels(aiming, np.array(["0", "1", "01"]))  # private: seen from outside only by long fits
+        assert aiming.aims == {"0": 0.2, "1": 0.3, None: 0.4}
+
+    def test_formulas(self, zips, tmp_path):
+        zips["y"] = zips["y"].map({"p": "=cmd|'/c calc'!A1", "q": "-1"})  # a number is no formula
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model, out = tmp_path / "m.model", tmp_path / "p.csv"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        for more, first in [((), "="), (("--escape-formulas",), "'=")]:
+            assert call("predict", model, tmp_path / "d.csv", "--out", out, *more).exit_code == 0
+            marked = set(pd.read_csv(out)["prediction"]) - {"-1"}
+            assert len(marked) == 1
+            assert marked.pop().startswith(first)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
+class TestInterruptedWork:
+    @pytest.mark.parametrize("swallowed", [False, True])
+    def test_fit_leaves_no_model(self, csv, tmp_path, monkeypatch, swallowed):
+        from sklearn.ensemble import RandomForestClassifier
+
+        fit = RandomForestClassifier.fit
+
+        def interrupted(self, *args, **kwargs):
+            fit(self, *args, **kwargs)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            except KeyboardInterrupt:
+                if not swallowed:
+                    raise
+            return self
+
+        monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
+        result = fit_forest(csv, tmp_path / "m.model")
+        assert result.exit_code == 130
+        assert result.stderr.strip() == "tailboost: stopped by Ctrl-C"
+        assert not (tmp_path / "m.model").exists()
+
+    def test_reproduce_ends_at_once(self, tmp_path, monkeypatch):
+        went_on = []
+
+        def run(settings):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            except KeyboardInterrupt:  # as a game does, which then settles for the rounds it has
+                went_on.append(1)
+            return "tables"
+
+        known = {"needs_data": False, "has_jobs": False, "repeats": 1}
+        experiment = type("Stub", (), {**known, "run": staticmethod(run)})
+        monkeypatch.setattr("experiments.get_experiment", lambda name: experiment)
+        result = call("reproduce", "stub", "--out", tmp_path)
+        assert result.exit_code == 130
+        assert not went_on
+        assert "tables" not in result.stdout
+
+
+class TestMessages:
+    def test_lines_are_short_and_name_the_file(self, csv, table):
+        wide = table.assign(**{f"column number {i} {'x' * 50}": 1 for i in range(60)})
+        wide.to_csv(csv, index=False)
+        line = refused(
+            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m.model"
+        )
+        assert len(line) <= 300
+        assert "people.csv" in line
+
+    def test_names_that_are_no_utf8(self, csv, tmp_path):
+        strange = tmp_path / os.fsdecode(b"caf\xe9.csv")
+        strange.write_bytes(csv.read_bytes())
+        model = tmp_path / os.fsdecode(b"m\xe9.model")
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+        command = [sys.executable, "-c", "from tailboost.app.cli import main; main()"]
+        for arguments in (
+            ["fit", strange, "--target", "outcome", "--method", "forest", "--model", model],
+            [
+                "compare",
+                strange,
+                "--target",
+                "outcome",
+                "--methods",
+                "forest",
+                "--repeats",
+                "1",
+                "--out",
+                tmp_path,
+            ],
+        ):
+            done = subprocess.run(
+                [*command, *arguments], capture_output=True, text=True, env=environment, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert "Traceback" not in done.stderr
+        assert model.exists()
+        assert "caf" in json.loads((tmp_path / "results.json").read_text())["data"]["name"]
+
+    @pytest.mark.parametrize(("command", "option"), [("fit", "--model"), ("predict", "--out")])
+    def test_an_output_longer_than_the_system_takes(self, command, option, csv):
+        given = {
+            "fit": ("fit", csv, "--target", "outcome", "--method", "erm"),
+            "predict": ("predict", csv.parent / "m.model", csv),
+        }
+        assert option in refused(*given[command], option, "x" * 300 + ".model")
+
+    def test_damaged_parquet_is_bad_input(self, table, tmp_path, monkeypatch):
+        pytest.importorskip("pyarrow")
+        data = tmp_path / "people.parquet"
+        table.to_parquet(data)
+
+        def damaged(*args, **kwargs):  # what a flipped bit in the schema's metadata was seen to raise
+            raise KeyError("field_name")
+
+        monkeypatch.setattr(pd, "read_parquet", damaged)
+        line = refused("fit", data, "--target", "outcome", "--method", "erm", "--model", tmp_path / "m.model")
+        assert "people.parquet" in line
+        assert "cannot be read" in line
+
+    def test_a_guarantee_that_cannot_be_described_does_not_cost_the_model(self, csv, tmp_path, monkeypatch):
+        from tailboost import AdaLPBoostClassifier
+
+        def broken(self):
+            raise ZeroDivisionError("division by zero")
+
+        monkeypatch.setattr(AdaLPBoostClassifier, "summary_", property(broken))
+        model = tmp_path / "m.model"
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
+            "--set", "n_estimators=1", "--set", "validation=train",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "no guarantee can be given (ZeroDivisionError" in result.stderr
+        assert call("predict", model, csv, "--out", tmp_path / "p.csv").exit_code == 0
+
+
+class TestDemo:
+    def test_small(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tailboost.app.cli.compare.WITHOUT_GROUPS", ("erm",))
+        monkeypatch.setattr("tailboost.app.cli.compare.WITH_GROUPS", ("erm",))
+        result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        assert "300 of 6,497 rows" in result.stdout
+        assert "300 of 30,000 rows" in result.stdout
+        wine, credit = (
+            json.loads((tmp_path / name / "results.json").read_text()) for name in ("wine", "credit")
+        )
+        assert len(wine["data"]["classes"]) == 5
+        assert not wine["data"]["groups"]
+        assert set(credit["data"]["groups"]) == {"sex", "age_band", "education"}
+        for name, document in (("wine", wine), ("credit", credit)):
+            assert document["data"]["n_rows"] == 300
+            assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
+        page = (tmp_path / "index.html").read_text()
+        assert "wine/report.html" in page
+        assert "credit/report.html" in page
+        assert str(tmp_path / "index.html") in result.stdout
+
+    @pytest.mark.slow
+    def test_as_shipped(self, tmp_path):
+        result = call("demo", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        for name, methods in (("wine", WITHOUT_GROUPS), ("credit", WITH_GROUPS)):
+            document = json.loads((tmp_path / name / "results.json").read_text())
+            assert [m["name"] for m in document["methods"]] == [*methods]
+            assert not any(m["failures"] for m in document["methods"])
+
+
+class TestShell:
+    def test_list(self):
+        result = call("list")
+        assert result.exit_code == 0
+        for name in METHODS:
+            assert name in result.stdout
+        assert "load_credit_default" in result.stdout
+        assert "]_" not in result.stdout  # no mark-up of the docstrings
+
+    def test_version_and_help(self):
+        from tailboost import __version__
+
+        assert call("--version").stdout.startswith(f"tailboost {__version__}\npython ")
+        for command in ("demo", "compare", "fit", "predict", "list"):
+            assert command in call().stdout
+            assert call(command, "--help").exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            (["fit", "x.csv"], "--target"),
+            (["compare", "x.csv", "--target", "y", "--repeats", "0"], "--repeats"),
+            (["compare", "x.csv", "--target", "y", "--reapets", "3"], "--reapets"),
+            (["demo", "--jobs", "0"], "--jobs"),
+            (["nonsense"], "nonsense"),
+            (["predict"], "MODEL"),
+        ],
+    )
+    def test_wrong_usage_is_one_line(self, capsys, arguments, says):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        assert end.value.code == 2
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) == 1
+        assert says in lines[0]
+
+    def test_exit_codes_of_the_process(self, capsys, csv):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["list"])
+        assert end.value.code == 0
+        with pytest.raises(SystemExit) as end:
+            cli.main(["fit", str(csv), "--target", "no", "--method", "forest", "--model", "m.model"])
+        assert end.value.code == 2
+
+    def test_errors_of_ours_are_1_and_traceback_on_demand(self, csv, tmp_path, monkeypatch):
+        def bug(*args, **kwargs):
+            raise KeyError("inner")
+
+        monkeypatch.setattr(datasets, "load_table", bug)
+        command = ["fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"]
+        result = call(*command)
+        assert result.exit_code == 1
+        assert "KeyError" in result.stderr
+        assert "Traceback" not in result.stderr
+        assert "Traceback" in call(*command, "--verbose").stderr
+
+    def test_without_the_extra(self):
+        code = "import sys; sys.modules['typer'] = None; from tailboost.app.cli import main; main()"
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert result.returncode == 1
+        assert result.stderr.strip() == (
+            'The command line of tailboost needs typer: pip install "tailboost[app]"'
+        )
+
+
+def test_runs_as_a_module_with_the_same_codes():
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "tailboost", *arguments], capture_output=True, text=True, check=False
+        )
+
+    told = run("--version")
+    assert told.returncode == 0
+    assert __version__ in told.stdout
+    refusal = run("fit", "nowhere.csv", "--target", "y", "--model", "m.model")
+    assert refusal.returncode == 2
+    assert "nowhere.csv" in refusal.stderr
+    assert "Traceback" not in refusal.stderr
+
+
+def test_help_and_a_mistyped_command_load_nothing_heavy():
+    """They take a tenth of a second instead of two."""
+    shown = (
+        "import sys\nfrom tailboost.app.cli import main\n"
+        "try:\n    main([{!r}])\nexcept SystemExit:\n    pass\n"
+        "print('heavy', {{'numpy', 'sklearn', 'pandas'}} & set(sys.modules))"
+    )
+    for word in ("-h", "prdict"):
+        run = subprocess.run([sys.executable, "-c", shown.format(word)], capture_output=True, text=True)
+        assert run.stdout.endswith("heavy set()\n")
+
+
+def test_a_command_looked_for_under_another_name_is_shown():
+    result = call("recheck", "m.model", "new.csv")
+    assert result.exit_code == 2
+    assert "there is no 'recheck': `tailboost watch MODEL DATA`" in result.output
+
+
+def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
+    from tailboost.app.cli.shared import plain_table
+
+    for given, escape in (
+        ({"FORCE_COLOR": "1", "TERM": "xterm"}, True),
+        ({"NO_COLOR": "1", "TERM": "dumb"}, False),
+    ):
+        with monkeypatch.context() as patched, StringIO() as written:
+            for name in ("FORCE_COLOR", "NO_COLOR"):
+                patched.delenv(name, raising=False)
+            for name, value in given.items():
+                patched.setenv(name, value)
+            patched.setattr("sys.stdout", written)
+            plain_table(["name", "limit", "kept"], [["misses", "≤ 0.4", "NO"], ["no", "1", "met"]])
+            said = written.getvalue()
+        assert bool(re.search("\x1b\\[1;31m *NO", said)) is escape
+        assert "NO" in said
+        assert ("\x1b[" in said) is escape
+
+
+def test_example_writes_three_files_of_different_clients(tmp_path):
+    from tailboost.app.datasets import load_credit_default
+
+    assert call("example", tmp_path / "new").exit_code == 0
+    tables = {file.stem: pd.read_csv(file) for file in (tmp_path / "new").iterdir()}
+    assert {name: len(table) for name, table in tables.items()} == {
+        "train": 15_000,
+        "tune": 7_500,
+        "test": 7_500,
+    }
+    whole, data = pd.concat(tables.values()), load_credit_default()
+    assert whole["default"].value_counts().to_dict() == {"no": 23_364, "yes": 6_636}
+    assert set(whole["SEX"]) == {"male", "female"}
+    assert whole["BILL_AMT1"].sum() == data.data["BILL_AMT1"].sum()
+    again = call("example", tmp_path / "new")
+    assert again.exit_code == 2
+    assert "is there already" in again.output

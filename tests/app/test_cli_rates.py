@@ -1,0 +1,224 @@
+"""Rates on the command line: --objective, --limit, --costs, --rate, --limited."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+for needed in ("typer", "rich", "jinja2"):
+    pytest.importorskip(needed)
+
+from typer.testing import CliRunner
+
+from tailboost import RobustMixtureClassifier, rates
+from tailboost.app import cli
+from tailboost.core.table_files import read_raw
+from tailboost.storage import load_model
+
+LIMIT = "gap(selected(yes, by=sex)) <= 12%"
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def done(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    return result.stderr.strip()
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    x, sex = rng.normal(size=(n, 2)), rng.choice(["f", "m"], n)
+    repaid = x[:, 0] + 0.3 * (sex == "m") + 0.7 * rng.normal(size=n) > -0.4
+    return pd.DataFrame(
+        {
+            "x": x[:, 0].round(3),
+            "z": x[:, 1].round(3),
+            "amount": rng.integers(1, 9, n),
+            "sex": sex,
+            "band": rng.integers(1, 3, n),
+            "repaid": np.where(repaid, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rates")
+    table(600, 0).to_csv(folder / "train.csv", index=False)
+    table(400, 1).to_csv(folder / "fresh.csv", index=False)
+    (folder / "matrix.csv").write_text("truth,yes,no\nyes,0,1\nno,5,0\n")
+    (folder / "amounts.csv").write_text("truth,no,yes\nno,0,5*amount\nyes,amount,0\n")
+    return folder
+
+
+def fit(files, *arguments, model="m.model", quick=True):
+    few = ["--set", 'estimators=[("one", "tree")]'] if quick else []
+    path = files / model
+    return done("fit", files / "train.csv", "--target", "repaid", "--model", path, *few, *arguments)
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    said = fit(files, "--group", "sex", "--drop", "sex", "--limit", LIMIT, "--limit", "miss(no) <= .5").stdout
+    assert re.search(r"share answered 'yes' by sex +gap", said)
+    assert "≤ 0.12" in said
+    assert "estimate" in said.split("95 % interval")[0]
+    return files / "m.model"
+
+
+def test_limits_are_those_of_the_fit(model):
+    fitted = load_model(model)[-1]
+    assert fitted.limits == [rates.parse(LIMIT), rates.miss("no") <= 0.5]
+    assert fitted.limits_met_
+
+
+def test_inspect_and_evaluate_show_rates(files, model):
+    assert "Rates of predict on" in done("inspect", model).stdout
+    kept = json.loads(done("inspect", model, "--json").stdout)["rates"]["lines"]
+    assert [line["rate"] for line in kept][:2] == ["error", "share answered 'yes' by sex"]
+    about = json.loads(done("evaluate", model, files / "fresh.csv", "--json").stdout)
+    fresh, fitted = pd.read_csv(files / "fresh.csv"), load_model(model)
+    answers = fitted.predict(fresh.drop(columns=["sex", "repaid"]))
+    counted = rates.measure(rates.selected("yes", by="sex"), fresh.repaid, answers, groups=fresh[["sex"]])
+    said = {
+        line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("share answered")
+    }
+    assert said["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
+    assert {unit: said[unit] for unit in "fm"} == pytest.approx(counted)
+    asked = done("evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--rate", LIMIT)
+    assert "among those answered so by sex" in asked.stdout
+    assert "miss" not in asked.stdout
+
+
+@pytest.mark.parametrize("file", ["matrix.csv", "amounts.csv"])
+def test_costs_of_a_file_are_those_of_python(files, file):
+    fit(files, "--costs", files / file, "--limit", "selected(yes) >= 40%", model="c.model")
+    fitted = load_model(files / "c.model")[-1]
+    train = pd.read_csv(files / "train.csv")
+    matrix = np.array([[0.0, 5.0], [1.0, 0.0]])
+    costs = matrix[(train.repaid == "yes").astype(int)]
+    if file == "amounts.csv":
+        costs = costs * train.amount.to_numpy()[:, None]
+    given = {} if file == "matrix.csv" else {"costs": costs}
+    objective = rates.cost(pd.DataFrame(matrix, ["no", "yes"], ["no", "yes"])) if not given else rates.cost()
+    assert fitted.objective == objective
+    mix = RobustMixtureClassifier(
+        fitted.estimators, objective=objective, limits=fitted.limits, random_state=0
+    )
+    rows = load_model(files / "c.model")[:-1].transform(read_raw(files / "train.csv"))
+    mix.fit(rows, train.repaid, **given)
+    assert fitted.rates_.lines[0].value == pytest.approx(mix.rates_.lines[0].value)
+    answers = load_model(files / "c.model").predict(train)
+    met = costs[np.arange(len(train)), (answers == "yes").astype(int)].mean()
+    told = done("evaluate", files / "c.model", files / "train.csv", "--costs", files / file, "--json").stdout
+    assert json.loads(told)["rates"][0]["value"] == pytest.approx(met)
+
+
+def test_costs_by_row_need_a_row_for_each(files):
+    (files / "each.csv").write_text("yes,no\n" + "0,1\n" * 600)
+    fit(files, "--costs", files / "each.csv", model="e.model")
+    (files / "few.csv").write_text("yes,no\n0,1\n")
+    args = ["fit", files / "train.csv", "--target", "repaid", "--model", files / "x.model", "--costs"]
+    assert "1 rows, but train.csv has 600" in refused(*args, files / "few.csv")
+    (files / "wrong.csv").write_text("truth,no,yes\nno,0,5*amont\nyes,1,0\n")
+    assert "did you mean 'amount'" in refused(*args, files / "wrong.csv")
+    (files / "wrong.csv").write_text("truth,no,yes\nno,0,5\nnein,1,0\n")
+    assert "name each true label once" in refused(*args, files / "wrong.csv")
+    assert "names cost()" in refused(*args, files / "matrix.csv", "--objective", "error")
+
+
+def test_names_are_those_of_the_table(files):
+    limits = ["--limit", "error(by=band) <= {1: .6, 2: .7}", "--limit", "error(by=cell) <= {(yes, 1): .9}"]
+    fit(files, "--group", "band", *limits, model="b.model")
+    first, second = load_model(files / "b.model")[-1].limits
+    assert dict(first.bound) == {"1": 0.6, "2": 0.7}
+    assert dict(second.bound) == {("yes", "1"): 0.9}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--limit", "gap(slected(yes)) <= .1"],
+            "--limit: .*at 'slected', character 5.*did you mean 'selected'",
+        ),
+        (["--limit", "error()"], "compared with nothing"),
+        (["--limit", "gap(error(by=sex)) <= .1"], "add --group sex"),
+        (["--limit", "error(by=group) <= .1"], "name their column: --group"),
+        (["--limit", "miss(ja) <= .1"], "no class is called 'ja'"),
+        (["--objective", "error() <= .1"], "is a limit; give it as --limit"),
+        (["--objective", "worst_clas"], "worst_class"),
+        (
+            ["--method", "forest", "--limit", "error() <= .1"],
+            "--limit: forest has no limits; take robustmixture",
+        ),
+        (["--limit", "error() <= .001"], "no mixture of decision rules keeps"),
+        (["--limit", "error() <= 30"], "a share lies between 0 and 1, got 30; write 0.3 for 30 %"),
+    ],
+)
+def test_what_cannot_be_is_refused(files, arguments, words):
+    args = ["fit", files / "train.csv", "--target", "repaid", "--model", files / "x.model", *arguments]
+    if "--method" not in arguments:
+        args += ["--set", 'estimators=[("one", "tree")]']
+    assert re.search(words, refused(*args))
+    assert not (files / "x.model").exists()
+
+
+def test_the_trade_off_of_two_rates(files, model):
+    args = ["tradeoff", model, "--limited", "gap(selected(yes, by=sex))"]
+    about = json.loads(done(*args, "--json").stdout)["curve"]
+    assert all(np.diff(about["limited"]) > 0)
+    assert all(np.diff(about["objective"]) < 0)
+    done(*args, "--out", files / "c.csv", "--pick", "5%", "--model", files / "p.model")
+    assert len((files / "c.csv").read_text().splitlines()) == len(about["limited"]) + 1
+    picked = load_model(files / "p.model")[-1]
+    assert any(limit == (rates.gap(rates.selected("yes", by="sex")) <= 0.05) for limit in picked.limits)
+    assert rates.parse(LIMIT) not in picked.limits
+    assert picked.limits_met_
+    assert "leave out the number" in refused("tradeoff", model, "--limited", LIMIT)
+    assert "only with --limited" in refused("tradeoff", model, "--objective", "error()")
+
+
+def test_the_trade_off_after_a_limit_needs_no_words(files, model):
+    """The rate of the first limit against the mean error, with what predict does on the rows of a file."""
+    args = ["tradeoff", model, files / "fresh.csv"]
+    found = json.loads(done(*args, "--json").stdout)
+    assert found["objective"] == "error"
+    assert found["limited"].endswith("gap")
+    clf, rows = load_model(model), pd.read_csv(files / "fresh.csv", dtype=str)
+    curve = clf[-1].tradeoff(rates.gap(rates.selected("yes", by="sex")))
+    answers = curve.points[0].classifier.predict(clf[:-1].transform(rows))
+    assert found["curve"]["predict_objective"][0] == pytest.approx(np.mean(answers != rows["repaid"]))
+    pytest.importorskip("matplotlib")
+    assert "predict: the same two rates" in done(*args, "--out", files / "c.png").stdout
+    assert (files / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_is_predicted_and_decided_on(files, model):
+    done("predict", model, files / "fresh.csv", "--out", files / "a.csv")
+    assert set(pd.read_csv(files / "a.csv").prediction) == {"yes", "no"}
+
+
+def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
+    said = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
+    own = done("certify", model, files / "fresh.csv").stdout
+    assert [line["target"] for line in said["rates"]] == [None, None, None, 0.12, 0.5]
+    assert "≤ 0.12" in own
+    asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
+    both = json.loads(
+        done("certify", model, files / "fresh.csv", *asked, "--cost-range", "0,40", "--json").stdout
+    )
+    assert [line["rate"] for line in both["rates"]] == ["precision('yes')", "cost()"]
+    assert "cost_range" in refused("certify", model, files / "fresh.csv", *asked)
+    assert "two numbers" in refused("certify", model, files / "fresh.csv", "--cost-range", "1")

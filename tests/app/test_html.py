@@ -1,0 +1,197 @@
+"""Pages of comparisons: content, escaping, security policy, and charts at the figures."""
+
+import base64
+import copy
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from made_up_comparisons import BASELINE, BROKEN, made_up, marked_up_results, small_data, tradeoffs
+
+from tailboost.app.report import Chapter, ComparisonTable, compare, render, render_overview
+from tailboost.app.report.charts import MOST_SHOWN, method_styles, tradeoff_chart
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; scripts and styles apart."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.source = source
+        self.tags, self.attributes, self.parts, self.scripts, self._inside = [], [], [], [], None
+        self.feed(source)
+        self.text = " ".join("".join(self.parts).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, k, v) for k, v in attrs]
+        self._inside = tag
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        (self.scripts if self._inside in ("script", "style") else self.parts).append(data)
+
+    def values(self, key):
+        return [v for _, k, v in self.attributes if k == key]
+
+    @property
+    def policy(self):
+        return next(v for v in self.values("content") if "default-src" in v)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Page(render(json.loads(json.dumps(marked_up_results().document))))
+
+
+def test_nothing_is_fetched(page):
+    assert "link" not in page.tags
+    assert not [a for a in page.attributes if a[1] in ("src", "href", "srcset", "action", "data")]
+    assert page.policy.startswith("default-src 'none'")
+    assert "http" not in page.policy
+    # The policy allows exactly the script of the page, by its hash.
+    [script] = re.findall(r"<script>(.*?)</script>", page.source, flags=re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert page.tags.count("script") == 1
+    assert f"; script-src 'sha256-{allowed}'; " in page.policy
+    assert not [a for a in page.attributes if a[1].startswith("on")]
+    styles = next(s for s in page.scripts if ":root" in s)
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_the_page_is_small_and_its_ids_are_unique(page):
+    assert len(page.source.encode()) < 200_000
+    assert len(page.values("id")) == len(set(page.values("id")))
+
+
+def test_the_sentence_comes_before_the_table(page):
+    sentence = ComparisonTable(marked_up_results()).sentence
+    assert page.text.index(sentence) < page.text.index("All methods")
+
+
+def test_every_method_and_figure_is_there(page):
+    document = marked_up_results().document
+    table = ComparisonTable(document)
+    for words in (*(m["title"] for m in document["methods"]), *table.columns, *table.problems()):
+        assert " ".join(words.split()) in page.text
+    for row in table.rows:
+        for cell in filter(None, row.cells):
+            assert cell.text in page.text
+
+
+def test_user_text_is_escaped(page):
+    outside = page.source
+    for script in page.scripts:
+        outside = outside.replace(script, "")
+    for markup in ("<script>alert", "<script>x.csv", "<i>best"):
+        assert markup not in outside
+    assert "&lt;i&gt;best" in outside
+
+
+def test_points_are_at_the_figures():
+    """Marks of the first chart, read back with its axes, are the errors of the document."""
+    table = ComparisonTable(marked_up_results())
+    wide = tradeoff_chart(table, method_styles(table)).split("<svg")[1]
+    labels = re.findall(
+        r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(middle|end)" class="tick">([\d.]+)</text>', wide
+    )
+    across = [(float(v), float(x)) for x, _, end, v in labels if end == "middle"]
+    up = [(float(v), float(y) - 4) for _, y, end, v in labels if end == "end"]
+    places = {
+        title.split(":")[0]: (float(x), float(y))
+        for title, x, y in re.findall(
+            r"<title>([^<]*:[^<]*)</title>.*?translate\(([\d.]+),([\d.]+)\)", wide, flags=re.DOTALL
+        )
+    }
+    [baseline] = [m for m in table.finished if m["name"] == "baseline"]
+    for place, ticks, key in zip(
+        places["Baseline"], (across, up), ("error", "worst_class_error"), strict=True
+    ):
+        value = np.polyval(np.polyfit([p for _, p in ticks], [v for v, _ in ticks], 1), place)
+        assert value == pytest.approx(baseline["figures"][key]["mean"], abs=2e-3)
+
+
+def test_a_tradeoff_is_drawn_as_a_curve():
+    source = render(tradeoffs())
+    assert source.count('class="curve"') == 2  # wide and narrow
+    assert "increasing error budgets" in source
+    assert 'class="curve"' not in render(marked_up_results())
+
+
+def test_every_method_looks_different():
+    methods = [(f"m{i}", [(0.1 + 0.001 * i, 0.2, None), (0.2, 0.3, None)], True) for i in range(30)]
+    styles = method_styles(ComparisonTable(made_up(*methods, repeats=2)))
+    assert len({(s["symbol"], s["light"]) for s in styles}) == len(styles) == 30
+    shown = [s for s in styles if s["shown"]]
+    assert len(shown) == MOST_SHOWN
+    assert {s["light"] for s in styles if not s["shown"]}.isdisjoint({s["light"] for s in shown})
+
+
+def test_a_method_looks_the_same_on_every_page():
+    flat = [(0.1, 0.1, None)] * 2
+    one = made_up(("robustmixture", flat, True), ("forest", [(0.2, 0.2, None)] * 2, False), repeats=2)
+    two = made_up(("forest", flat, False), ("robustmixture", [(0.3, 0.3, None)] * 2, True), repeats=2)
+    looks = [
+        {s["names"][0]: (s["light"], s["symbol"]) for s in method_styles(ComparisonTable(d))}
+        for d in (one, two)
+    ]
+    assert looks[0] == looks[1]
+
+
+def test_dark_mode_print_and_narrow_screens(page):
+    styles = next(s for s in page.scripts if ":root" in s)
+    for query in ("prefers-color-scheme: dark", "@media print", "max-width"):
+        assert query in styles
+
+
+def test_charts_have_descriptions(page):
+    pattern = r'<svg class="chart (?:wide|narrow)"[^>]* role="img" aria-label="([^"]+)"'
+    labels = re.findall(pattern, page.source)
+    # Trade-offs by class and group, CVaR, classes, two group columns: each wide and narrow.
+    assert len(labels) == 2 * (2 + 1 + 1 + 2)
+    assert all(label.strip().endswith(".") for label in labels)
+
+
+def test_nothing_finished():
+    X, y, _ = small_data()
+    results = compare(X, y, methods=[BROKEN], repeats=1, random_state=0)
+    source = render(results)
+    assert "No fit was finished." in source
+    assert "cannot do &lt;this&gt;" in source
+    overview = render_overview("One table", [Chapter(results, "report.html")])
+    assert "No fit was finished." in overview
+    assert 'href="report.html"' in overview
+
+
+def test_one_split_and_many_classes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 14, 400)
+    source = render(compare(X, y, methods=[BASELINE], repeats=1, random_state=0))
+    assert "the 10 classes that are hardest" in " ".join(source.split())
+    assert "±" not in source
+    assert "null" not in "".join(re.findall(r">[^<]*<", source))
+
+
+def test_an_overview_has_both_sentences_and_runs_nothing():
+    results = marked_up_results()
+    other = copy.deepcopy(results.document)
+    other["data"]["name"] = "<b>other</b>"
+    chapters = [Chapter(results, "one/report.html", "From <here>."), Chapter(other, "two/report.html")]
+    page = Page(render_overview("Two tables", chapters))
+    assert page.text.count(ComparisonTable(results).sentence) == 2
+    assert "From <here>." in page.text
+    assert "<b>other</b>" in page.text
+    assert not {"script", "link", "b>other<"} & set(page.tags)
+    assert page.values("href") == ["one/report.html", "two/report.html"]
+    assert not [a for a in page.attributes if a[1] == "src" or a[1].startswith("on")]
+    assert page.policy.startswith("default-src 'none'; script-src 'none'; ")
+    assert len(page.values("id")) == len(set(page.values("id")))
+    # The colours of each chapter are its own.
+    assert "#c1 .m0{color" in "".join(page.scripts)
+    assert "#c2 .m0{color" in "".join(page.scripts)

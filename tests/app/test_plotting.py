@@ -1,0 +1,429 @@
+"""Displays: what is drawn is what was computed, and scikit-learn's conventions hold."""
+
+import itertools
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.datasets import load_wine, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import zero_one_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import metrics, plotting
+from tailboost.app.plotting import (
+    ClassErrorDisplay,
+    CVaRCurveDisplay,
+    DeferralDisplay,
+    TradeOffDisplay,
+    WeightTrajectoryDisplay,
+    WorstCaseDisplay,
+)
+
+mpl = pytest.importorskip("matplotlib")
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+ALPHAS = np.array([0.02, 0.1, 0.4, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def case():
+    X, y = make_classification(300, n_classes=3, n_informative=5, flip_y=0.3, random_state=0)
+    names = np.array(["x", "y", "z"])[y]
+    return SimpleNamespace(
+        X=X,
+        y=names,
+        groups=np.where(X[:, 0] > 0, "right", "left"),
+        weight=np.linspace(0, 2, 300),
+        clf=LogisticRegression().fit(X, names),
+    )
+
+
+def trace(T=6, **parts):
+    """What a fit leaves behind, as far as the display reads it."""
+    common = {
+        "weighted_loss": np.linspace(0.2, 0.4, T),
+        "effective_size": np.linspace(1, 0.1, T),
+        "weights": None,
+    }
+    return SimpleNamespace(**(common | parts))
+
+
+def labels_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# --- CVaR curve --------------------------------------------------------------------------------------------
+
+
+def test_curve_holds_the_metric(case):
+    display = CVaRCurveDisplay.from_estimator(
+        case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight, show_predict=True
+    )
+    expected = metrics.cvar_curve(case.y, case.clf.predict_proba(case.X), ALPHAS, sample_weight=case.weight)
+    np.testing.assert_allclose(display.line_.get_xdata(), ALPHAS)
+    np.testing.assert_allclose(display.line_.get_ydata(), expected)
+    error = zero_one_loss(case.y, case.clf.predict(case.X), sample_weight=case.weight)
+    np.testing.assert_allclose(display.predict_line_.get_ydata(), np.minimum(1, error / ALPHAS))
+    np.testing.assert_allclose(display.coin_line_.get_ydata(), 2 / 3)
+    assert display.ax_.figure is display.figure_
+    assert labels_of(display.ax_) == ["LogisticRegression", "LogisticRegression predict", "coin flip (0.667)"]
+
+
+def test_one_fit_gives_the_curve_of_all_alphas():
+    """Figure 1 of Zhai et al. 2021: at each α the classifier that is re-weighted for it."""
+    X, y = load_wine(return_X_y=True)
+    clf = tb.AdaLPBoostClassifier("tree", n_estimators=6, random_state=0)
+    pipe = make_pipeline(StandardScaler(), clf).fit(X[::2], y[::2])
+    weight = np.arange(1.0, len(y[1::2]) + 1)
+    display = CVaRCurveDisplay.from_estimator(
+        pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight, reweight=True, show_predict=True
+    )
+    rows = pipe[0].transform(X[1::2])
+    expected = [
+        metrics.cvar_zero_one_loss(
+            y[1::2], pipe[1].reweight(alpha=a).predict_distribution(rows), a, sample_weight=weight
+        )
+        for a in ALPHAS
+    ]
+    np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
+    assert display.predict_line_ is not None
+    assert labels_of(display.ax_)[0] == "Pipeline"
+    fixed = CVaRCurveDisplay.from_estimator(pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight)
+    assert (fixed.values != display.values).any()
+    with pytest.raises(ValueError, match="alpha_path, got LogisticRegression"):
+        CVaRCurveDisplay.from_estimator(LogisticRegression().fit(X, y), X, y, reweight=True)
+
+
+def test_curve_from_predictions_is_the_same(case):
+    a = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y)
+    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_proba(case.X), name="again")
+    np.testing.assert_array_equal(a.values, b.values)
+    assert b.predict_line_ is None
+    assert labels_of(b.ax_)[0] == "again"
+
+
+def test_a_test_set_may_lack_a_class(case):
+    few = case.y != "z"
+    display = CVaRCurveDisplay.from_estimator(case.clf, case.X[few], case.y[few], alphas=ALPHAS)
+    assert display.n_classes == 3
+
+
+def test_shared_axes_have_one_coin_line_and_distinct_curves(case):
+    first = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="a")
+    second = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="b", ax=first.ax_)
+    assert second.coin_line_ is first.coin_line_
+    assert labels_of(first.ax_) == ["a", "coin flip (0.667)", "b"]
+    assert first.line_.get_color() != second.line_.get_color()
+    third = CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2).plot(ax=first.ax_)
+    assert third.coin_line_ is not first.coin_line_
+
+
+def test_band_and_keywords():
+    display = CVaRCurveDisplay(
+        ALPHAS, np.full(4, 0.4), n_classes=2, lower=np.full(4, 0.3), upper=np.full(4, 0.5)
+    )
+    assert display.plot(xscale="linear", color="k", lw=5, name="mine") is display
+    assert display.band_ is not None
+    assert display.line_.get_linewidth() == 5
+    assert display.line_.get_color() == "k"
+    assert display.ax_.get_xscale() == "linear"
+    assert display.plot().ax_.get_xscale() == "log"
+
+
+def test_many_curves_differ():
+    ax = plt.figure().gca()
+    looks = {
+        (d.line_.get_color(), d.line_.get_linestyle())
+        for d in (CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2).plot(ax=ax) for _ in range(12))
+    }
+    assert len(looks) == 12
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"n_classes": 1}, "n_classes"),
+        ({"values": ALPHAS[1:]}, "values has shape"),
+        ({"lower": ALPHAS}, "lower and upper"),
+        ({"lower": ALPHAS, "upper": ALPHAS[1:]}, "upper has shape"),
+    ],
+)
+def test_curve_refuses_what_does_not_fit(parts, message):
+    with pytest.raises(ValueError, match=message):
+        CVaRCurveDisplay(**({"alphas": ALPHAS, "values": ALPHAS, "n_classes": 2} | parts))
+
+
+# --- class and group errors --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("response_method", ["predict", "predict_distribution"])
+def test_bars_hold_the_metric(case, grouped, response_method):
+    # Of a plain classifier the shares are its probabilities, as if labels were drawn from them.
+    answer = case.clf.predict(case.X) if response_method == "predict" else case.clf.predict_proba(case.X)
+    groups = case.groups if grouped else None
+    display = ClassErrorDisplay.from_estimator(
+        case.clf, case.X, case.y, groups=groups, sample_weight=case.weight, response_method=response_method
+    )
+    prefix = "" if response_method == "predict" else "expected_"
+    metric = getattr(metrics, f"{prefix}{'group' if grouped else 'class'}_errors")
+    args = (case.groups,) if grouped else ()
+    assert display.errors == metric(case.y, answer, *args, sample_weight=case.weight)
+    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
+    worst = int(np.argmax(list(display.errors.values())))
+    colours = [bar.get_facecolor() for bar in display.bars_]
+    assert colours.count(colours[worst]) == 1
+    mean = np.average(
+        answer != case.y
+        if response_method == "predict"
+        else 1 - answer[np.arange(300), np.searchsorted(case.clf.classes_, case.y)],
+        weights=case.weight,
+    )
+    np.testing.assert_allclose(display.mean_line_.get_xdata(), mean)
+    assert display.ax_.get_ylabel() == ("group" if grouped else "class")
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == [str(k) for k in display.errors]
+
+
+def test_a_class_without_rows_is_named(case):
+    few = case.y != "z"
+    display = ClassErrorDisplay.from_estimator(case.clf, case.X[few], case.y[few], name="two of three")
+    assert np.isnan(display.errors["z"])
+    assert "no rows" in [text.get_text() for text in display.ax_.texts]
+    assert display.ax_.get_title() == "two of three"
+
+
+def test_cells_are_named_on_bars():
+    cells = [("yes", "young"), ("no", "old")]
+    bars = ClassErrorDisplay(dict.fromkeys(cells, 0.2), kind="group").plot()
+    assert [text.get_text() for text in bars.ax_.get_yticklabels()] == ["yes / young", "no / old"]
+
+
+def test_perfect_and_many_classes():
+    perfect = ClassErrorDisplay.from_predictions([0, 1], [0, 1])
+    assert len({bar.get_facecolor() for bar in perfect.bars_}) == 1  # no class is the worst
+    many = ClassErrorDisplay({k: k / 200 for k in range(100)}).plot(height=1.0)
+    assert len(many.bars_) == 100
+    assert many.mean_line_ is None
+
+
+def test_intervals_are_exact_binomial(case):
+    answer = case.clf.predict(case.X)
+    display = ClassErrorDisplay.from_predictions(case.y, answer, confidence=0.9)
+    for label, (low, high) in display.intervals.items():
+        rows = case.y == label
+        n, k = int(rows.sum()), int((answer != case.y)[rows].sum())
+        # Clopper and Pearson by the quantiles of the beta distribution.
+        assert low == pytest.approx(stats.beta.ppf(0.05, k, n - k + 1) if k else 0.0)
+        assert high == pytest.approx(stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0)
+    drawn = [segment[:, 0].tolist() for segment in display.whiskers_.get_segments()]
+    assert drawn == [list(span) for span in display.intervals.values()]
+    grouped = ClassErrorDisplay.from_predictions(case.y, answer, groups=case.groups)
+    assert set(grouped.intervals) == set(grouped.errors)
+
+
+def test_what_is_no_count_has_no_interval(case):
+    shares = case.clf.predict_proba(case.X)
+    answer = case.clf.predict(case.X)
+    labels = case.clf.classes_
+    assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, sample_weight=case.weight).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
+
+
+def test_several_classifiers_share_rows(case):
+    answer = case.clf.predict(case.X)
+    first = ClassErrorDisplay.from_predictions(case.y, answer, name="one")
+    constant = np.full_like(answer, case.clf.classes_[0])
+    second = ClassErrorDisplay.from_predictions(case.y, constant, name="two", ax=first.ax_)
+    third = ClassErrorDisplay.from_predictions(case.y, case.y, name="three", ax=first.ax_)
+    displays = (first, second, third)
+    for display in displays:
+        np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
+        assert len({bar.get_facecolor() for bar in display.bars_}) == 1
+    assert len({display.bars_[0].get_facecolor() for display in displays}) == 3
+    spans = sorted(
+        (bar.get_y(), bar.get_y() + bar.get_height()) for display in displays for bar in display.bars_
+    )
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(spans))
+    for display in displays:
+        for bar, segment in zip(display.bars_, display.whiskers_.get_segments(), strict=True):
+            assert segment[:, 1] == pytest.approx([bar.get_y() + bar.get_height() / 2] * 2)
+    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two", "three"]
+    with pytest.raises(ValueError, match="hold errors of other"):
+        ClassErrorDisplay({"another": 0.1}).plot(ax=first.ax_)
+
+
+def test_class_error_bad_input(case):
+    with pytest.raises(ValueError, match="confidence"):
+        ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
+    with pytest.raises(ValueError, match="response_method"):
+        ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, response_method="decision_function")
+    with pytest.raises(ValueError, match="at least one number"):
+        ClassErrorDisplay({"a": float("nan")})
+    with pytest.raises(ValueError, match="groups has 1 rows"):
+        ClassErrorDisplay.from_predictions([0, 1], [0, 1], groups=["a"])
+
+
+# --- weights -----------------------------------------------------------------------------------------------
+
+
+def test_trajectory_of_a_game_over_samples():
+    clf = SimpleNamespace(trace_=trace())
+    display = WeightTrajectoryDisplay.from_estimator(clf, name="mine")
+    size, loss = display.lines_
+    np.testing.assert_array_equal(size.get_xdata(), np.arange(1, 7))
+    np.testing.assert_array_equal(size.get_ydata(), clf.trace_.effective_size)
+    np.testing.assert_array_equal(loss.get_ydata(), clf.trace_.weighted_loss)
+    assert labels_of(display.ax_) == ["effective size of the weights", "weighted loss"]
+    assert display.ax_.get_title() == "mine"
+
+
+def test_trajectory_of_a_game_over_groups():
+    weights = np.random.default_rng(0).dirichlet(np.ones(3), size=6)
+    clf = SimpleNamespace(trace_=trace(weights=weights), groups_=np.array(["f", "m", "x"]))
+    display = WeightTrajectoryDisplay.from_estimator(clf)
+    np.testing.assert_array_equal([line.get_ydata() for line in display.lines_], weights.T)
+    assert labels_of(display.ax_) == ["f", "m", "x"]
+    assert len({line.get_color() for line in display.lines_}) == 3
+
+
+def test_of_many_units_the_heavy_ones_are_named():
+    weights = np.ones((1, 40))
+    weights[0, [3, 17]] = 9
+    display = WeightTrajectoryDisplay([0.2], [0.5], weights=weights / weights.sum()).plot()
+    assert len(display.lines_) == 40
+    assert {"3", "17"} <= set(labels_of(display.ax_))
+    assert len(labels_of(display.ax_)) == 8
+
+
+def test_trajectory_bad_input():
+    with pytest.raises(NotFittedError, match=r"LogisticRegression has no trace_"):
+        WeightTrajectoryDisplay.from_estimator(LogisticRegression())
+    with pytest.raises(ValueError, match="T ≥ 1"):
+        WeightTrajectoryDisplay([], [])
+    with pytest.raises(ValueError, match="T ≥ 1"):
+        WeightTrajectoryDisplay([0.1], [0.1, 0.2])
+    with pytest.raises(ValueError, match=r"weights must have shape \(1, m\)"):
+        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]] * 2)
+    with pytest.raises(ValueError, match="units has 3 names for 2 columns"):
+        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], units="abc")
+
+
+# --- trade-off ---------------------------------------------------------------------------------------------
+
+
+def test_the_trade_off_and_its_neighbours(case):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, error_budget=0.02, random_state=0)
+    clf.fit(case.X[:200], case.y[:200])
+    X, y, weight = case.X[200:], case.y[200:], case.weight[200:]
+    display = TradeOffDisplay.from_estimator(
+        clf, X, y, others={"logistic": case.clf}, sample_weight=weight, name="ours", color="black"
+    )
+    curve = clf.tradeoff()
+    np.testing.assert_array_equal(display.selection_line_.get_xdata(), curve.values.limited)
+    np.testing.assert_array_equal(display.selection_line_.get_ydata(), curve.values.value)
+    limited, value = curve.predicted(X, y, sample_weight=weight)
+    np.testing.assert_allclose(display.line_.get_xdata(), limited)
+    np.testing.assert_allclose(display.line_.get_ydata(), value)
+    for line, other in [(display.point_, clf), (display.other_points_["logistic"], case.clf)]:
+        answers = other.predict(X)
+        assert line.get_xdata()[0] == pytest.approx(zero_one_loss(y, answers, sample_weight=weight))
+        errors = metrics.class_errors(y, answers, sample_weight=weight)
+        assert line.get_ydata()[0] == pytest.approx(max(errors.values()))
+    assert display.line_.get_color() == "black"
+    assert display.ax_.get_xlabel() == "error"
+    assert display.ax_.get_ylabel() == "largest error by class"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["ours", "on the selection data", "ours as fitted", "logistic"]
+    alone = TradeOffDisplay.from_estimator(clf, X, y, show_selection=False)
+    assert alone.selection_line_ is None
+    assert alone.name == "GroupDROBoostClassifier"
+
+
+def test_a_trade_off_needs_arrays_that_fit():
+    with pytest.raises(ValueError, match="must have one shape"):
+        TradeOffDisplay([0.1, 0.2], [0.3])
+
+
+# --- all of them -------------------------------------------------------------------------------------------
+
+DISPLAYS = {
+    "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
+    "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
+    "DeferralDisplay": lambda: DeferralDisplay(
+        [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"
+    ),
+    "TradeOffDisplay": lambda: TradeOffDisplay(
+        [0.1, 0.2],
+        [0.5, 0.3],
+        selection=([0.1], [0.4]),
+        point=(0.1, 0.4),
+        others={"b": (0.2, 0.6)},
+    ),
+    "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
+    "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
+}
+
+
+def test_every_display_is_tested():
+    assert sorted(DISPLAYS) == sorted(plotting.__all__)
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_colours_stand_out_from_the_background(name, style):
+    """Lines and bars keep a contrast of 3 : 1 (WCAG 2.1, graphical objects) in light and dark styles."""
+    with plt.style.context(style):
+        display = DISPLAYS[name]().plot()
+        display.figure_.canvas.draw()
+        ground = luminance(display.ax_.get_facecolor())
+        drawn = [line.get_color() for line in display.ax_.lines]
+        drawn += [bar.get_facecolor() for bar in display.ax_.patches]
+        for colour in drawn:
+            bright, dark = sorted([luminance(colour), ground], reverse=True)
+            assert (bright + 0.05) / (dark + 0.05) > 2.95
+
+
+def luminance(colour):
+    """Relative luminance of sRGB."""
+    c = np.array(mpl.colors.to_rgb(colour))
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_without_matplotlib(monkeypatch, name):
+    display = DISPLAYS[name]()
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=rf"{name}\.plot needs matplotlib.*tailboost\[app\]"):
+        display.plot()
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_drawn_on_given_axes(name):
+    _, ax = plt.subplots(figsize=(3, 2))
+    display = DISPLAYS[name]()
+    assert display.plot(ax=ax) is display
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+
+
+def test_matplotlib_is_imported_late():
+    code = "import sys, tailboost.app.plotting; assert 'matplotlib' not in sys.modules, 'too early'"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,38 @@
+"""Tables as text: one function for all that print one."""
+
+from tailboost.core.html import html_table, text_table
+from tailboost.selection.rate_table import RateLine, RateTable
+
+HEADS = ["name", "rows", "by"]
+LINES = [("<b>", 0.5, 2.0), ("y", 0.25, 1.0)]
+ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
+
+
+def test_words_stand_left_and_numbers_right():
+    assert text_table(HEADS, ROWS, left=(0, 2)).splitlines() == [
+        "name     rows  by",
+        "a       1,000  this",
+        "longer      7",
+    ]
+    assert text_table(HEADS, ROWS, left=()).splitlines()[1] == "     a  1,000  this"
+    assert text_table(["one"], []) == "one"
+
+
+def test_a_remark_does_not_widen_its_column():
+    remark = "… and 30 smaller ones that are not shown here"
+    lines = text_table(HEADS, [*ROWS, [remark, "", ""]]).splitlines()
+    assert lines[:3] == text_table(HEADS, ROWS).splitlines()
+    assert lines[3] == remark
+
+
+def test_text_and_notebook_show_the_same_cells():
+    nan = float("nan")
+    lines = [RateLine("error by class", k, e, nan, nan, n, "", nan, None) for k, e, n in LINES]
+    table = RateTable(tuple(lines), "7 rows", kind="class")
+    text, html = str(table), table._repr_html_()  # what notebooks call
+    assert text.splitlines()[1].split() == ["class", "rows", "on", "these", "rows"]
+    for cell in ("0.500", "0.250", "7 rows"):
+        assert cell in text
+        assert cell in html
+    assert "<b>" not in html
+    assert html_table(HEADS, ROWS).count("<tr>") == 3

@@ -1,0 +1,385 @@
+"""The loop and its units: what a round leaves, when it ends, what an interrupt keeps."""
+
+import inspect
+import sys
+from dataclasses import MISSING, fields
+
+import numpy as np
+import pytest
+
+from tailboost.boosting import players as rules
+from tailboost.boosting.game import Game, Response, Stop, StopKind, Stopping, Trace, Units, play, round_seed
+from tailboost.boosting.players import Hedge
+from tailboost.boosting.players.hedge import without_outliers
+
+NOTHING = np.zeros(0, dtype=np.intp)
+UNIFORM = Hedge(0.0)
+PARAMETERS = {
+    "eta": 0.5, "alpha": 0.4, "beta": 20.0, "n_classes": 2, "variance_weight": 0.5, "radius": 0.05,
+}  # fmt: skip
+
+
+def rule(name):
+    """Return a rule by its name, its parameters by theirs."""
+    cls = getattr(rules, name)
+    return cls(**{f.name: PARAMETERS[f.name] for f in fields(cls) if f.default is MISSING})
+
+
+RULES = {"uniform": UNIFORM} | {name: rule(name) for name in rules.__all__}
+
+
+def answers(losses):
+    """Return an oracle that gives the rows of a matrix one after the other."""
+    rows = iter(np.asarray(losses, dtype=float))
+    return lambda turn: Response(f"member {turn.seed}", next(rows), NOTHING)
+
+
+# -- units ---------------------------------------------------------------------------------------------
+
+
+def test_samples_are_their_own_units():
+    weight = np.array([1.0, 2.0, 5.0])
+    units = Units.samples(weight)
+    np.testing.assert_allclose(units.base, weight / 8)
+    assert units.total == 8
+    assert units.count == pytest.approx(8)  # 1/min p
+    w = np.array([0.5, 0.25, 0.25])
+    u = units.density(w)
+    np.testing.assert_allclose(u, w / (weight / 8))
+    assert np.average(u, weights=weight) == pytest.approx(1)
+    np.testing.assert_array_equal(units.density(units.base), 1.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 49, 300, 1001])
+@pytest.mark.parametrize("scale", [1.0, 1 / 300, 1e-300, 3e7])
+def test_equal_weights_are_counted_to_the_bit(n, scale):
+    units = Units.samples(np.full(n, scale))
+    assert units.count == n
+
+
+def test_rows_outside_the_game_keep_density_one():
+    weight = np.array([1.0, 2.0, 5.0, 2.0])
+    inside = np.array([True, False, True, True])
+    units = Units.samples(weight, inside)
+    assert len(units.base) == 3
+    assert units.total == 8
+    np.testing.assert_allclose(units.density(np.array([1.0, 0.0, 0.0])), [8.0, 1.0, 0.0, 0.0])
+
+
+def test_groups_start_even_and_measure_weighted_means():
+    rng = np.random.default_rng(0)
+    index, weight = rng.integers(0, 3, 50), rng.integers(1, 5, 50).astype(float)
+    units = Units.groups(index, weight, index, weight)
+    np.testing.assert_allclose(units.base, 1 / 3)
+    assert units.count == 3
+    losses = rng.random(50)
+    expected = [np.average(losses[index == g], weights=weight[index == g]) for g in range(3)]
+    np.testing.assert_allclose(units.losses(losses), expected)
+    w = np.array([0.2, 0.5, 0.3])
+    u = units.density(w)
+    # Under the density every group has its share of the weight, and within it the rows keep their weights.
+    shares = [np.sum((weight * u)[index == g]) / weight.sum() for g in range(3)]
+    np.testing.assert_allclose(shares, w)
+    assert np.average(u, weights=weight) == pytest.approx(1)
+    assert all(np.ptp(u[index == g]) == 0 for g in range(3))
+
+
+def test_groups_may_be_measured_on_other_rows():
+    units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 0, 1]), np.array([1.0, 3.0, 1.0]))
+    np.testing.assert_allclose(units.losses(np.array([1.0, 0.0, 1.0])), [0.25, 1.0])
+
+
+# -- play ----------------------------------------------------------------------------------------------
+
+
+def test_trace_is_the_game():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(6))
+    losses = rng.random((4, 6))
+    game = Game.new(Hedge(0.8), Units.samples(p))
+    seen = []
+
+    def oracle(turn):
+        seen.append(turn)
+        return Response(None, losses[len(seen) - 1], NOTHING)
+
+    play(game, oracle, 4, entropy=11, take=lambda response, state: (0.5, 0.25))
+    for t, turn in enumerate(seen):
+        w = p * np.exp(0.8 * losses[:t].sum(axis=0))
+        w /= w.sum()
+        np.testing.assert_allclose(turn.w, w, rtol=1e-12)
+        np.testing.assert_allclose(turn.u, w / p, rtol=1e-12)
+        assert (turn.t, turn.seed) == (t + 1, round_seed(11, t))
+        assert game.trace.weighted_loss[t] == pytest.approx(w @ losses[t])
+        assert game.trace.effective_size[t] == pytest.approx(1 / np.sum(w**2 / p))
+    assert len({turn.seed for turn in seen}) == 4
+    np.testing.assert_array_equal(game.trace.value, 0.5)
+    np.testing.assert_array_equal(game.trace.gap, 0.25)
+    assert game.trace.stop == Stop(StopKind.PLAYED, "all 4 rounds played")
+    assert np.all(game.trace.seconds >= 0)
+    assert game.trace.weights is None
+
+
+def test_effective_size_counts_the_share_of_units_that_hold_the_weight():
+    units = Units.samples(np.ones(10))
+    game = Game.new(Hedge(1e3), units)
+    play(game, answers(np.tile(np.arange(10) < 2, (2, 1))), 2, entropy=0)
+    np.testing.assert_allclose(game.trace.effective_size, [1.0, 0.2])
+
+
+def test_weights_of_few_units_are_kept():
+    index = np.array([0, 0, 1])
+    units = Units.groups(index, np.ones(3), index, np.ones(3))
+    game = Game.new(Hedge(1.0), units)
+    play(game, answers([[1, 1, 0], [0, 0, 1]]), 2, entropy=0)
+    np.testing.assert_allclose(game.trace.weights, [[0.5, 0.5], [np.e / (1 + np.e), 1 / (1 + np.e)]])
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_game_in_two_parts_is_the_game(rule):
+    # Two rows a round: better than chance under any player's weights, so that no rule ends the game.
+    losses = np.array([np.isin(np.arange(8), (r, r + 1)) for r in range(6)])
+    units = Units.samples(np.arange(1.0, 9.0))
+    whole, parts = Game.new(rule, units), Game.new(rule, units)
+    play(whole, answers(losses), 6, entropy=3)
+    oracle = answers(losses)
+    for rounds in (1, 1, 4, 6):
+        play(parts, oracle, rounds, entropy=3)
+        assert parts.n_rounds == rounds
+    np.testing.assert_array_equal(whole.trace.weighted_loss, parts.trace.weighted_loss)
+    np.testing.assert_array_equal(rule.weights(whole.state), rule.weights(parts.state))
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("kind", [bool, float])
+def test_rules_are_pure(rule, kind):
+    """The same state gives the same weights, on the simplex, and update does not touch it."""
+    rng = np.random.default_rng(4)
+    units = Units.samples(rng.random(7))
+    state = rule.start(units)
+    np.testing.assert_allclose(rule.weights(state), units.base, rtol=1e-12)
+    for _ in range(4):
+        before = rule.weights(state).copy()
+        loss = rng.random(7) < 0.5 if kind is bool else rng.random(7)
+        newer = rule.update(state, loss)
+        np.testing.assert_array_equal(rule.weights(state), before)
+        again = rule.update(state, loss)
+        np.testing.assert_array_equal(rule.weights(newer), rule.weights(again))
+        w = rule.weights(newer)
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1, abs=1e-12)
+        assert 0 <= abs(rule.gap(newer)) < 1e-7
+        state = newer
+
+
+@pytest.mark.parametrize("rule", [rules.TotallyCorrectiveLP(0.3), rules.EntropicLP(0.3, 50.0)])
+@pytest.mark.parametrize("losses", ["zeros", "ones", "ties"])
+def test_corrective_rules_in_degenerate_games(rule, losses):
+    units = Units.samples(np.array([1.0, 1.0, 2.0, 4.0, 1e-9]))
+    loss = {"zeros": np.zeros(5, bool), "ones": np.ones(5, bool), "ties": np.array([1, 1, 0, 0, 0], bool)}[
+        losses
+    ]
+    state = rule.start(units)
+    for _ in range(3):
+        state = rule.update(state, loss)
+        w = rule.weights(state)
+        assert np.all(w <= units.base / 0.3 * (1 + 1e-9))
+        if losses != "ties":  # nothing to choose: closest to p is p
+            np.testing.assert_allclose(w, units.base, atol=1e-7)
+
+
+# -- ends ----------------------------------------------------------------------------------------------
+
+
+def stopped(values, **stopping):
+    """Return (rounds played, stop) for a game whose objective takes the values."""
+    values = iter(values)
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
+    play(
+        game, lambda turn: Response(None, np.zeros(2), NOTHING), 10, entropy=0,
+        take=lambda response, state: (next(values), 0.0), stopping=Stopping(**stopping),
+    )  # fmt: skip
+    return game.n_rounds, game.trace.stop
+
+
+@pytest.mark.parametrize(
+    ("values", "stopping", "rounds", "kind"),
+    [
+        ([0.5] * 10, {"patience": 3, "tol": 1e-3}, 4, StopKind.PLATEAU),
+        ([0.5] * 10, {"patience": 1, "tol": 0.0}, 2, StopKind.PLATEAU),
+        (
+            [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05],
+            {"patience": 1, "tol": 1e-3},
+            10,
+            StopKind.PLAYED,
+        ),
+        ([0.5] * 3 + [0.4] * 7, {"patience": 3, "tol": 1e-3}, 7, StopKind.PLATEAU),
+        (
+            [0.5, 0.4995, 0.499, 0.4985, 0.498, 0.4975, 0.497, 0.4965, 0.496, 0.4955],
+            {"patience": 3, "tol": 1e-3},
+            10,
+            StopKind.PLAYED,
+        ),
+        ([0.5, 0.4, *[0.0] * 8], {"patience": 5, "zero": 0.0}, 3, StopKind.ZERO),
+        ([0.5, 0.4, *[0.0] * 8], {"patience": 5}, 8, StopKind.PLATEAU),
+        ([0.5, 0.4, *[0.3] * 8], {"target": 0.3}, 3, StopKind.TARGET),
+        ([0.5] * 10, {"tol": 1e-3}, 10, StopKind.PLAYED),
+        ([np.nan] * 10, {"zero": 0.0}, 10, StopKind.PLAYED),
+    ],
+)
+def test_reasons_to_stop(values, stopping, rounds, kind):
+    played, stop = stopped(values, **stopping)
+    assert played == rounds
+    assert stop.kind is kind
+    assert stop.words
+
+
+def test_a_learner_without_an_answer_ends_the_game():
+    refusal = Stop(StopKind.LEARNER, "too weak")
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
+    play(game, lambda turn: refusal if turn.t == 3 else Response(None, np.zeros(2), NOTHING), 9, entropy=0)
+    assert game.n_rounds == 2
+    assert game.trace.stop is refusal
+
+
+def test_time_limit_allows_one_round():
+    played, stop = stopped([0.5] * 10, max_time=1e-12)
+    assert played == 1
+    assert stop.kind is StopKind.TIME
+    assert stop.early
+    assert "time limit of 1e-12 s" in stop.words
+
+
+def test_observer_ends_the_game():
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
+    oracle = lambda turn: Response(None, np.zeros(2), NOTHING)  # noqa: E731
+    play(game, oracle, 9, entropy=0, observe=lambda game, newest: game.n_rounds == 3)
+    assert game.n_rounds == 3
+    assert game.trace.stop_reason == "stopped by a callback after round 3"
+
+
+@pytest.mark.parametrize("where", ["oracle", "take", "observe"])
+def test_interrupt_keeps_whole_rounds(where):
+    game = Game.new(Hedge(1.0), Units.samples(np.ones(3)))
+    losses = np.random.default_rng(0).random((5, 3))
+
+    def ring(place):
+        at = 3 if place == "observe" else 2  # an observer is called when its round is done
+        if place == where and game.n_rounds == at:
+            raise KeyboardInterrupt
+
+    def oracle(turn):
+        ring("oracle")
+        return Response(None, losses[game.n_rounds], NOTHING)
+
+    def take(response, state):
+        ring("take")
+        return 0.5, 0.0
+
+    def observe(game, newest):
+        ring("observe")
+        return False
+
+    play(game, oracle, 5, entropy=0, take=take, observe=observe)
+    rounds = 3 if where == "observe" else 2
+    assert len(game.trace) == game.n_rounds == rounds
+    assert game.trace.stop.kind is StopKind.INTERRUPT
+    assert game.trace.stop_reason == f"interrupted after {rounds} rounds"
+    np.testing.assert_allclose(game.state.cumulative, losses[:rounds].sum(axis=0))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_nothing_played_is_an_error(error):
+    def oracle(turn):
+        raise error
+
+    with pytest.raises(error):
+        play(Game.new(UNIFORM, Units.samples(np.ones(2))), oracle, 3, entropy=0)
+
+
+def test_other_errors_leave_the_game_consistent():
+    game = Game.new(Hedge(1.0), Units.samples(np.ones(2)))
+
+    def oracle(turn):
+        if turn.t == 3:
+            raise RuntimeError("the learner broke")
+        return Response(None, np.array([1.0, 0.0]), NOTHING)
+
+    with pytest.raises(RuntimeError, match="the learner broke"):
+        play(game, oracle, 5, entropy=0)
+    assert game.n_rounds == 2
+    np.testing.assert_array_equal(game.state.cumulative, [2.0, 0.0])
+
+
+def test_an_interrupt_at_any_line_leaves_whole_rounds():
+    """Whichever line of a round it falls on, state, trace and weights have the same number of rounds."""
+    units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 1, 1]), np.ones(3))
+    losses = np.array([[1.0, 0, 1], [0, 1, 1]])
+    lengths, line = set(), 0
+    while True:
+        game, lines = Game.new(Hedge(1.0), units), iter(range(line))
+
+        def watch(frame, event, arg, lines=lines):
+            if frame.f_code is not inspect.unwrap(Game.advance).__code__:
+                return None
+            if event == "line" and next(lines, None) is None:
+                raise KeyboardInterrupt
+            return watch
+
+        play(game, oracle := answers(losses), 1, entropy=0)
+        before = sys.gettrace()
+        sys.settrace(watch)
+        try:
+            play(game, oracle, 2, entropy=0)
+        finally:
+            sys.settrace(before)
+        T = game.n_rounds
+        lengths.add(T)
+        np.testing.assert_array_equal(
+            game.state.cumulative, sum(units.losses(losses[t]) for t in range(T)), err_msg=f"line {line}"
+        )
+        assert len(game.trace.weights) == T
+        if game.trace.stop.kind is StopKind.PLAYED:
+            break
+        line += 1
+    assert lengths == {1, 2}
+    assert line >= 5
+
+
+def test_seeds_depend_on_entropy_and_round_alone():
+    seeds = [[round_seed(e, t) for t in range(50)] for e in (0, 1, 2**31 - 2)]
+    assert len({s for row in seeds for s in row}) == 150
+    assert seeds[1] == [round_seed(1, t) for t in range(50)]
+    assert all(0 <= s < 2**32 for row in seeds for s in row)
+
+
+def test_an_empty_trace_has_empty_columns():
+    assert len(Trace()) == 0
+    assert Trace().value.shape == (0,)
+
+
+# -- outliers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.05, 0.2, 0.5, 0.99])
+def test_outliers_are_the_mass_of_highest_loss(fraction):
+    rng = np.random.default_rng(7)
+    p, cumulative = rng.dirichlet(np.ones(40)), rng.integers(0, 5, 40).astype(float)
+    kept = without_outliers(p, cumulative, fraction)
+    assert kept.sum() == pytest.approx(1)
+    dropped = p - kept * (1 - fraction)
+    assert dropped.sum() == pytest.approx(fraction, abs=1e-12)
+    assert dropped.min() >= -1e-12
+    # From the top: a level loses mass only when all above it is gone, and in proportion to p.
+    share = np.round(dropped / p, 9)
+    for level in range(5):
+        inside = cumulative == level
+        assert np.ptp(share[inside]) <= 1e-8
+        if share[inside].max(initial=0) > 0:
+            np.testing.assert_allclose(share[cumulative > level], 1.0)
+
+
+def test_no_outliers_before_the_first_loss():
+    p = np.array([0.3, 0.7])
+    np.testing.assert_array_equal(without_outliers(p, np.zeros(2), 0.5), p)
+    np.testing.assert_array_equal(without_outliers(p, np.full(2, 3.0), 0.5), p)

@@ -1,0 +1,160 @@
+"""Columns of data frames mean in every later table what they meant in the fit, or somebody is told."""
+
+import decimal
+import warnings
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost.app.datasets import TableChangedWarning
+from tailboost.learners import HistBoostClassifier
+
+RNG = np.random.default_rng(0)
+N = 600
+MADE = {
+    "group": lambda: tb.GroupDROBoostClassifier(n_estimators=2, validation=0.3, random_state=0),
+    "adaboost": lambda: tb.AdaBoostClassifier(n_estimators=3, random_state=0),
+    "mixture": lambda: tb.RobustMixtureClassifier(
+        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
+    ),
+}
+NUMBERS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc"))
+Y = (NUMBERS.a + 0.3 * RNG.normal(size=N) > 0).astype(int).to_numpy()
+CODES = pd.DataFrame(
+    {"k": pd.Categorical(RNG.choice([10, 20, 30], N)), "t": RNG.choice(["u", "v"], N), "b": NUMBERS.a}
+)
+LABELS = ((CODES.k.astype(int) == 20) ^ (RNG.random(N) < 0.05)).astype(int).to_numpy()
+
+
+@pytest.fixture(params=MADE)
+def made(request):
+    return MADE[request.param]
+
+
+def quietly(call):
+    """Call without a warning about columns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*column")
+        return call()
+
+
+def same(model, X, want):
+    return np.array_equal(quietly(lambda: model.predict(X)), want)
+
+
+def test_numbers_that_came_as_objects_are_numbers(made):
+    want = made().fit(NUMBERS, Y).predict(NUMBERS)
+    spellings = {
+        "objects": NUMBERS.astype(object),
+        "decimals": NUMBERS.map(decimal.Decimal),
+        "transposed": NUMBERS.astype(object).T.T,
+    }
+    for how, frame in spellings.items():
+        model = quietly(lambda frame=frame: made().fit(frame, Y))
+        for again in (frame, NUMBERS, frame.iloc[:1]):
+            assert same(model, again, want[: len(again)]), how
+
+
+def test_text_among_numbers_is_missing_and_told(made):
+    ages = RNG.integers(18, 92, N)
+    odd = ages.astype(float)
+    odd[3] = np.nan
+    clean = NUMBERS.assign(a=odd)
+    want = made().fit(clean, Y).predict(clean)
+    for values in (ages.astype(str).astype(object), ages.astype(object)):
+        values[3] = "unknown"
+        frame = NUMBERS.assign(a=values)
+        with pytest.warns(UserWarning, match=r"column 'a': .* but 1 of 600, .* 'unknown'.* as numbers"):
+            model = made().fit(frame, Y)
+        with pytest.warns(TableChangedWarning, match="column 'a': 1 of 600 values are no numbers"):
+            said = model.predict(frame)
+        np.testing.assert_array_equal(said, want)
+        assert same(model, clean, want)
+
+
+def test_codes_stay_categories(made):
+    """Text of few numbers, codes with leading zeros, and what is said to be a category."""
+    some = RNG.integers(100, 180, N)
+    for values in (
+        np.array(["1", "2", "30"])[some % 3],
+        np.char.add("0", some.astype(str)),
+        pd.Categorical(some),
+    ):
+        frame = NUMBERS.assign(a=values)
+        model = quietly(lambda frame=frame: made().fit(frame, Y))
+        said = model.predict(frame)
+        assert same(model, frame.assign(a=np.asarray(values).astype(str)), said)
+
+
+def test_amounts_as_categories_are_asked_about(made):
+    with pytest.warns(UserWarning, match="column 'a': its 600 categories are numbers"):
+        made().fit(NUMBERS.assign(a=pd.Categorical(NUMBERS.a)), Y)
+
+
+def test_a_category_is_its_spelling(made):
+    model = made().fit(CODES, LABELS)
+    want = model.predict(CODES)
+    kinds = {
+        "text": CODES.k.astype(str), "float": CODES.k.astype(float), "int": CODES.k.astype(int),
+        "object": CODES.k.astype(object),
+        "other codes": pd.Categorical(CODES.k.astype(int), categories=[30, 20, 10]),
+    }  # fmt: skip
+    for how, column in kinds.items():
+        assert same(model, CODES.assign(k=column), want), how
+        assert same(model, CODES.assign(k=column).iloc[:1], want[:1]), how
+
+
+def test_columns_with_no_value_known_are_refused(made):
+    model = made().fit(CODES, LABELS)
+    for column, values in {
+        "t": [CODES.t.str.upper(), CODES.t.str.encode("utf8"), (CODES.t == "u").astype(int)],
+        "k": [CODES.k.cat.codes, CODES.k.astype(int) + 0.5],
+        "b": [["high"] * N],
+    }.items():
+        for other in values:
+            with pytest.raises(ValueError, match=f"column '{column}': 600 of 600 .* none is known"):
+                model.predict(CODES.assign(**{column: other}))
+
+
+def test_dates_are_no_numbers(made):
+    model = made().fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match="column 'b' held numbers in fit, and holds datetime64"):
+        model.predict(NUMBERS.assign(b=pd.Timestamp(2020, 1, 1)))
+
+
+def test_many_new_categories_are_told_and_few_are_not(made):
+    model = made().fit(CODES, LABELS)
+    few, many = CODES.copy(), CODES.copy()
+    few.loc[:10, "t"], many.loc[:100, "t"] = "w", "w"
+    quietly(lambda: model.predict(few))
+    with pytest.warns(TableChangedWarning, match="column 't': 101 of 600 values were not there in fit"):
+        model.predict(many)
+    with pytest.warns(TableChangedWarning, match="1 of 1"):  # one row of them is no error
+        model.predict(many[:1])
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_an_array_is_not_taken_for_codes(made):
+    model = made().fit(CODES[["k", "b"]], LABELS)
+    codes = CODES[["k", "b"]].astype(float).to_numpy()
+    with pytest.raises(ValueError, match=r"X is an array, but column 0 .* held categories"):
+        model.predict(codes)
+
+
+def test_names_of_which_there_are_many_are_not_compared(made):
+    names = np.array([f"client {i}" for i in range(N)])
+    model = quietly(lambda: made().fit(NUMBERS.assign(a=names), Y))
+    quietly(lambda: model.predict(NUMBERS.assign(a=np.char.add(names, "!"))))
+
+
+def test_one_row_and_one_name(made):
+    model = made().fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match=r"X is a Series of 3 values.*X\.iloc\[\[i\]\]"):
+        model.predict(NUMBERS.iloc[0])
+    twice = NUMBERS.set_axis(["a", "b", "a"], axis=1)
+    for call in (lambda: made().fit(twice, Y), lambda: model.predict(twice)):
+        with pytest.raises(ValueError, match="more than one column called 'a'"):
+            call()

@@ -1,0 +1,158 @@
+"""Limits that hold on new rows with a stated probability: what is stated, and what new rows show."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.rates import Answered
+from tailboost.selection.confidence import outlook
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+MISS = [rates.miss(1) <= 0.3]
+GAP = [rates.gap(rates.selected(1, by="g")) <= 0.06]
+
+
+def drawn(seed, n):
+    """Return groups, true probabilities and labels; those of group 1 are selected more often."""
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, 2, n)
+    p = 1 / (1 + np.exp(1 - 1.2 * (rng.normal(size=n) + 0.5 * g)))
+    return g, np.column_stack([1 - p, p]), (rng.random(n) < p).astype(int)
+
+
+FRESH = drawn(99, 40_000)
+
+
+def selected(seed, n, limits, **params):
+    g, P, y = drawn(seed, n)
+    groups = {"groups": {"g": g}, "by_group": True} if limits is GAP else {}
+    return RobustMixtureClassifier.from_probabilities(
+        {"m": P}, y, limits=limits, classes=[0, 1], random_state=0, **groups, **params
+    )
+
+
+def excess(mix, limits):
+    """Return by how much the limits are broken on many new rows."""
+    g, P, y = FRESH
+    answers = mix.predict_from({"m": P}, **({"groups": {"g": g}} if limits is GAP else {}))
+    rows = Answered.of(y, answers, groups={"g": g}, labels=[0, 1])
+    of = [limit.distance(limit.rate.terms(rows.strata).names, _values(limit, rows)) for limit in limits]
+    return float(max(of)), float(np.mean(answers != y))
+
+
+def _values(limit, rows):
+    return limit.rate.terms(rows.strata).values(rows.tally)
+
+
+def test_the_probability_of_every_fit_with_limits_is_stated():
+    mix = selected(0, 400, MISS)
+    _, P, y = drawn(0, 400)
+    rows = Answered.of(y, mix.predict_from({"m": P}), labels=[0, 1])
+    assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.tally, refit=False).probability
+    assert 0.3 < mix.limits_probability_ < 0.95  # a rule of least error stops at its limit
+    assert f"with probability {mix.limits_probability_:.2f}" in str(mix.rates_)
+    assert mix.limits_met_
+    assert pickle.loads(pickle.dumps(mix)).limits_probability_ == mix.limits_probability_
+    assert RobustMixtureClassifier.from_probabilities({"m": P}, y).limits_probability_ is None
+
+
+@pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
+def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
+    broken, priced = [], []
+    for seed in range(10):
+        plain = selected(seed, 1_500, limits)
+        surer = plain.reweight(confidence=0.9)
+        found = [excess(mix, limits) for mix in (plain, surer)]
+        broken.append([one[0] for one in found])
+        priced.append(found[1][1] - found[0][1])
+        assert surer.limits_probability_ >= 0.9
+        assert surer.limits_met_
+    plain, surer = np.array(broken).T
+    assert np.mean(surer <= 0) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 10)
+    assert surer.mean() < plain.mean()  # farther from the limit
+    assert np.mean(priced) < 0.03
+
+
+def test_a_fit_and_a_reweighting_with_confidence_select_the_same_rule():
+    plain = selected(0, 1_500, GAP)
+    again, fit = plain.reweight(confidence=0.9), selected(0, 1_500, GAP, confidence=0.9)
+    assert again.get_params()["confidence"] == 0.9
+    g, P, _ = FRESH
+    np.testing.assert_array_equal(*(mix.predict_from({"m": P}, groups={"g": g}) for mix in (again, fit)))
+    tightened = selected(0, 1_500, MISS, confidence=0.9)
+    assert "limits were tightened" in str(tightened.rates_).lower()
+    free = fit.reweight(confidence=0.0)
+    np.testing.assert_array_equal(*(mix.predict_from({"m": P}, groups={"g": g}) for mix in (free, plain)))
+    for wrong in (1.0, -0.1, "high"):
+        with pytest.raises(ValueError, match="confidence"):
+            plain.reweight(confidence=wrong)
+
+
+def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
+    """Groups of 40 rows: no gap of .02 is shown by so few, but for rules that give all rows one action."""
+    limits = [rates.gap(rates.selected(1, by="g")) <= 0.02]
+    g, P, y = drawn(0, 80)
+    given = {"groups": {"g": g}, "by_group": True, "limits": limits, "classes": [0, 1], "random_state": 0}
+    with pytest.warns(tb.classifiers.ConfidenceNotReachedWarning) as told:
+        mix = RobustMixtureClassifier.from_probabilities({"m": P}, y, confidence=0.9, **given)
+    kind = tb.classifiers.ConfidenceNotReachedWarning
+    (said,) = [str(each.message) for each in told if each.category is kind]
+    assert f"this one does with {mix.limits_probability_:.2f}" in said
+    assert "asked: 0.02" in said
+    assert "Fewest rows: " in said
+    share = np.mean(mix.predict_from({"m": P}, groups={"g": g}) == 1)
+    assert 0.05 <= share <= 0.95
+    # The limit that it names holds with .9.
+    ((limit, more),) = mix.rates_.outlook.wider
+    rows = Answered.of(y, mix.predict_from({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
+    wider = rates.gap(rates.selected(1, by="g")) <= limit.bound + more
+    assert outlook([wider], rows.strata, rows.tally, refit=False).probability >= 0.9
+
+
+def test_a_limit_that_holds_anyway_is_not_tightened():
+    plain = selected(0, 600, [rates.miss(1) <= 0.95])
+    surer = plain.reweight(confidence=0.95)
+    assert plain.limits_probability_ == surer.limits_probability_ == 1.0
+    assert "tightened" not in str(surer.rates_)
+
+
+@pytest.mark.parametrize("form", [rates.gap, rates.ratio])
+def test_margins_of_pairs_are_those_of_brute_force(form):
+    rng = np.random.default_rng(0)
+    g, y = rng.integers(0, 4, 300), rng.integers(0, 2, 300)
+    family = rates.selected(1, by="g")
+    limit = form(family) <= 0.3 if form is rates.gap else form(family) >= 0.6
+    margins = rng.random((4, 4)) * 0.1
+    tighter = limit.with_margins(margins)
+    for _ in range(50):
+        rows = Answered.of(y, rng.integers(0, 2, 300), groups={"g": g}, labels=[0, 1])
+        values = limit.rate.terms(rows.strata).values(rows.tally)
+        times, bound = (1.0, 0.3) if form is rates.gap else (0.6, 0.0)
+        worst = max(
+            times * values[i] - values[j] + margins[i, j] - bound
+            for i in range(4) for j in range(4) if i != j
+        )  # fmt: skip
+        assert tighter.excess(list(range(4)), values) == pytest.approx(max(worst, 0.0))
+        left = [np.tensordot(row.matrix, rows.tally, 2) - row.bound for row in tighter.rows(rows.strata)]
+        assert max(left) == pytest.approx(worst)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
+def test_stated_and_kept_probabilities_agree_over_many_draws(limits):
+    """Of 300 selections as many keep their limits on new rows as was stated, with and without confidence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for confidence in (0.0, 0.9):
+            stated, kept = [], []
+            for seed in range(300):
+                mix = selected(1000 + seed, 1_500, limits, confidence=confidence)
+                stated.append(mix.limits_probability_)
+                kept.append(excess(mix, limits)[0] <= 0)
+            assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.08)

@@ -1,0 +1,73 @@
+"""scikit-learn's own checks, whole, for every public estimator: small instances, and defaults behind slow."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tailboost import GroupDROBoostClassifier, OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.app.registry import METHODS
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+
+# Not a single decision tree: with class weights 1000 : .0001 a tree without a floor on the weight of a leaf
+# answers the rare class in its pure leaves. So does scikit-learn's own tree, for which its check of class
+# weights sets min_weight_fraction_leaf.
+LEARNER = HistBoostClassifier(n_estimators=3, max_depth=2)
+
+
+def small(method):
+    """Return a method's classifier with two rounds over a small learner."""
+    clf = method.factory()
+    params = {"n_estimators": 2, "estimator": LEARNER}
+    if method.randomized:
+        params["validation"] = "train"
+    return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
+
+
+def explained(estimator):
+    """Name the checks that an estimator cannot pass, and why."""
+    mixtures = tuple(method.factory for method in OURS if method.randomized)
+    # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+    moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
+    return _by_weights(estimator) | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
+
+
+def _by_weights(estimator):
+    if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
+        reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
+        return {"check_class_weight_classifiers": reason}
+    if isinstance(estimator, OCOBoostClassifier) and estimator.get_params()["estimator"] is not None:
+        reason = "η and T follow log(1/min p), and class weights of 1000 : .0001 make min p all but vanish"
+        return {"check_class_weight_classifiers": reason}
+    mixtures = tuple(method.factory for method in OURS if method.randomized)
+    learners = (HistTreeClassifier, HistBoostClassifier)
+    on_trees = isinstance(estimator, OCOBoostClassifier) or not isinstance(estimator, (*mixtures, *learners))
+    if on_trees and estimator.get_params().get("estimator") is None:
+        return {"check_class_weight_classifiers": "the default learner is a single tree, see LEARNER"}
+    return {}
+
+
+# RobustMixtureClassifier has no learner and no rounds: tests/classifiers has its checks.
+OURS = {
+    method.factory: method
+    for method in METHODS.values()
+    if method.ours and hasattr(method.factory, "staged_predict")
+}.values()
+LEARNERS = [
+    cls(backend=backend, **params)
+    for cls, params in ((HistTreeClassifier, {"max_depth": 2}), (HistBoostClassifier, {"n_estimators": 3}))
+    for backend in ("xgboost", "sklearn")
+]
+DEFAULTS = [*(method.factory() for method in OURS), HistTreeClassifier(), HistBoostClassifier()]
+
+
+@parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)
+@pytest.mark.thinned(500)
+def test_small_instances(estimator, check):
+    if estimator.get_params().get("backend") == "xgboost":
+        pytest.importorskip("xgboost")
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(DEFAULTS, expected_failed_checks=explained)
+def test_defaults(estimator, check):
+    check(estimator)

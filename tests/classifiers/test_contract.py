@@ -1,0 +1,228 @@
+"""One path: every fitted classifier has the same attributes and one curve, whatever the limits."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.selection.curve import Curve
+from tailboost.selection.rate_table import RateTable
+
+ATTRIBUTES = (
+    "bound_met_", "classes_", "gap_", "summary_", "limits_met_", "limits_probability_", "objective_",
+    "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
+)  # fmt: skip
+
+
+def model():
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+
+
+def robust(X, y, **params):
+    models = [("tree", DecisionTreeClassifier(max_depth=3, random_state=0)), ("line", model())]
+    return tb.RobustMixtureClassifier(models, random_state=0, **params).fit(X, y)
+
+
+def tuned(X, y, **params):
+    return tb.tune(model().fit(X[::2], y[::2]), X[1::2], y[1::2], **params)
+
+
+def given(X, y, **params):
+    P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
+    return tb.RobustMixtureClassifier.from_probabilities({"m": P}, y[1::2], **params)
+
+
+KINDS = {"robust": robust, "tune": tuned, "from_probabilities": given}
+VACUOUS = {"limits": [rates.error() <= 1.0]}
+PROBLEMS = {
+    "nothing": {},
+    "vacuous limit": {"objective": "worst_class", **VACUOUS},
+    "max_error": {"max_error": 0.4},
+    "error budget": {"error_budget": 0.02},
+    "cvar": {"objective": "cvar", "alpha": 0.3},
+    "drawn": {"randomized": True},
+    "limit": {"limits": [rates.miss(1) <= 0.3]},
+}
+
+
+def data(name):
+    X, y = {"binary": load_breast_cancer, "three classes": load_wine}[name](return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    noise = np.random.default_rng(1).normal(size=X.shape) * X.std(axis=0) * 1.5
+    return (X + noise)[order], y[order]
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """Fitted classifiers by kind, problem and data, each fitted once."""
+    known = {}
+
+    def fit(kind, problem, of):
+        if (kind, problem, of) not in known:
+            X, y = data(of)
+            n = len(y) * 2 // 3
+            known[kind, problem, of] = KINDS[kind](X[:n], y[:n], **PROBLEMS[problem])
+        X, y = data(of)
+        return known[kind, problem, of], X[len(y) * 2 // 3 :], y[len(y) * 2 // 3 :]
+
+    return fit
+
+
+@pytest.mark.parametrize("of", ["binary", "three classes"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
+    found, _, _ = fits(kind, problem, of)
+    has = {name: getattr(found, name) for name in ATTRIBUTES}
+    assert isinstance(has["rates_"], RateTable)
+    assert str(has["rates_"])
+    assert str(has["summary_"])
+    assert has["summary_"].details
+    m = len(has["units_"])
+    assert list(has["subgroup_errors_"]) == has["units_"]
+    assert has["unit_errors_"].shape == (m,)
+    assert has["unit_intervals_"].shape == (m, 2)
+    limited = problem not in ("nothing", "cvar", "drawn")
+    assert has["limits_met_"] is has["bound_met_"]
+    assert has["limits_met_"] in ((True, False) if limited else (None,))
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
+    found, _, _ = fits(kind, problem, "binary")
+    curve = found.tradeoff()
+    assert type(curve) is Curve
+    limited, value = curve.values
+    assert len(curve) >= 1
+    assert (np.diff(limited) > 0).all()
+    assert (np.diff(value) < 0).all()
+    point = curve.at(float(limited[-1]))
+    assert type(point) is type(found)
+    assert str(curve)
+    assert curve.to_dict()["curve"]["limited"] == limited.tolist()
+    other = found.tradeoff(rates.miss(0), rates.error())
+    assert type(other) is Curve
+
+
+@pytest.mark.parametrize("kind", ["robust", "tune"])
+@pytest.mark.parametrize("problem", ["nothing", "limit", "cvar"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
+    found, X, y = fits(kind, problem, "binary")
+    curve = found.tradeoff()
+    fresh = curve.at(float(curve[0].limited))
+    tb.certify(fresh, X, y)
+    on_rows = curve.predicted(X, y)
+    assert on_rows.limited.shape == (len(curve),)
+    with pytest.raises(tb.LeakageError):
+        tb.certify(curve.at(float(curve[0].limited)), X, y)
+    # What a point says is what its classifier does.
+    place = len(curve) // 2
+    answers = curve[place].classifier.predict(X)
+    if problem == "nothing":
+        assert on_rows.limited[place] == pytest.approx(np.mean(answers != y))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("of", ["binary", "three classes"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {}, {"error_budget": 0.0}, {"error_budget": 0.03}, {"max_error": 0.4},
+        {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
+    X, y = data(of)
+    own = {"objective": "worst_class"} | params if "limits" not in params else params
+    plain = KINDS[kind](X[::2], y[::2], **own)
+    limits = [*params.get("limits", ()), rates.error() <= 1.0, rates.miss(0) <= 1.0]
+    more = KINDS[kind](X[::2], y[::2], **{**own, "limits": limits})
+    assert plain.members_ == more.members_
+    if kind == "from_probabilities":
+        P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
+        assert plain.predict_from({"m": P}).tolist() == more.predict_from({"m": P}).tolist()
+    else:
+        assert plain.predict(X[1::2]).tolist() == more.predict(X[1::2]).tolist()
+    assert plain.subgroup_errors_ == more.subgroup_errors_
+    assert plain.unit_errors_.tolist() == more.unit_errors_.tolist()
+
+
+def test_max_error_is_the_limit_that_it_says():
+    X, y = data("binary")
+    targets = {1: 0.15, None: 1.0}
+    for kind in KINDS.values():
+        one = kind(X, y, max_error=targets)
+        other = kind(X, y, limits=[rates.error(by="class") <= {1: 0.15}])
+        alike = kind(X, y, limits=[rates.miss(1) <= 0.15])
+        assert one.members_ == other.members_ == alike.members_
+        assert one.limits_met_ is True
+        assert one.subgroup_errors_[1] <= 0.15
+
+
+def test_no_parameter_serves_a_deleted_mechanism():
+    known = inspect.signature(tb.RobustMixtureClassifier).parameters
+    gone = {"n_thresholds", "shrinkage", "averages", "shares", "include_constants"}
+    assert not gone & set(known)
+
+
+#: Boosting classifiers, whether they get groups, and the problems that they take.
+GROUPED = ("nothing", "max_error", "error budget")
+BOOSTED = {
+    "worst class": (tb.WorstClassBoostClassifier("tree"), False, GROUPED),
+    "worst group": (tb.WorstClassBoostClassifier("tree"), True, GROUPED),
+    "worst cell": (tb.WorstClassBoostClassifier("tree", units="cell"), True, GROUPED),
+    "single member": (tb.WorstClassBoostClassifier("tree", randomized=False), False, GROUPED),
+    "vote": (tb.WorstClassBoostClassifier("tree", combine="vote"), False, ("nothing", "max_error")),
+    "group DRO": (tb.GroupDROBoostClassifier("tree"), True, ("nothing", "error budget")),
+    "published group DRO": (tb.GroupDROBoostClassifier("tree", combine="average"), True, ("nothing",)),
+    "AdaLPBoost": (tb.AdaLPBoostClassifier("tree"), False, ("nothing",)),
+    "RegularizedLPBoost": (tb.RegularizedLPBoostClassifier("tree"), False, ("nothing",)),
+    "AverageBoost": (tb.AverageBoostClassifier("tree"), False, ("nothing",)),
+    "OCOBoost": (tb.OCOBoostClassifier("tree"), False, ("nothing",)),
+    "AdaBoost": (tb.AdaBoostClassifier("tree"), False, ("nothing",)),
+    "VadaBoost": (tb.VadaBoostClassifier("tree"), False, ("nothing",)),
+    "EBBoost": (tb.EBBoostClassifier(), False, ("nothing",)),
+    "SoftMarginBoost": (tb.SoftMarginBoostClassifier("tree"), False, ("nothing",)),
+    "DROBoost": (tb.DROBoostClassifier("tree"), False, ("nothing",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"), [(kind, problem) for kind in BOOSTED for problem in BOOSTED[kind][2]]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_boosters_have_the_same_attributes_and_curve(kind, problem):
+    (X, y), (classifier, grouped, _) = data("binary"), BOOSTED[kind]
+    given = {"groups": np.where(X[:, 0] > np.median(X[:, 0]), "u", "v")} if grouped else {}
+    found = clone(classifier).set_params(n_estimators=4, random_state=0, **PROBLEMS[problem])
+    found.fit(X, y, **given)
+    has = {name: getattr(found, name) for name in ATTRIBUTES}
+    assert isinstance(has["rates_"], RateTable)
+    assert str(has["rates_"])
+    assert str(has["summary_"])
+    assert list(has["subgroup_errors_"]) == has["units_"]
+    np.testing.assert_array_equal(has["unit_errors_"], list(has["subgroup_errors_"].values()))
+    assert has["limits_met_"] in ((True, False) if problem == "max_error" else (None,))
+    curve = found.tradeoff()
+    assert type(curve) is Curve
+    limited, value = curve.values
+    assert (np.diff(limited) > 0).all()
+    assert (np.diff(value) < 0).all()
+    curve.predicted(X[::2], y[::2], **{name: of[::2] for name, of in given.items()})
+    with pytest.raises(tb.LeakageError):
+        tb.certify(curve.at(float(curve[-1].limited)), X[::2], y[::2])
+    assert type(found.tradeoff(rates.miss(0), rates.error())) is Curve

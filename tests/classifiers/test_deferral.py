@@ -1,0 +1,234 @@
+"""Rows passed on to a person: the same ones wherever a rule is asked, and what is said of them."""
+
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier, rates
+
+N = 900
+RNG = np.random.default_rng(0)
+X, _Y = make_classification(
+    N, 6, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.1, n_clusters_per_class=1, random_state=1
+)
+Y = np.array(["no", "maybe", "yes"])[_Y]
+SEX = np.where(X[:, 0] + RNG.normal(size=N) > 0, "m", "f")
+GROUPS = {"sex": SEX}
+LIMITS = [rates.deferred() <= 0.1, rates.deferred(by="sex") <= 0.12]
+GOAL = rates.largest(rates.answered_error(by="cell"))
+MODEL = LogisticRegression(max_iter=500).fit(X[:300], Y[:300])
+P = {"model": MODEL.predict_proba(X)}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*few rows", "ignore:passing rows on")
+
+
+def judged(**params):
+    return RobustMixtureClassifier.from_probabilities(P, Y, groups=GROUPS, **params)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one rule", "drawn"])
+def mix(request):
+    models = [
+        ("lr", LogisticRegression(max_iter=500)),
+        ("trees", HistGradientBoostingClassifier(max_iter=8)),
+    ]
+    made = RobustMixtureClassifier(
+        models, objective=GOAL, limits=LIMITS, randomized=request.param, random_state=0
+    )
+    return made.fit(X, Y, groups=GROUPS)
+
+
+def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tmp_path):
+    passed, answers = mix.defers(X), mix.predict(X)
+    assert 0 < passed.mean() < 0.2
+    alone = [i for i in range(0, N, 45)]
+    assert [bool(mix.defers(X[[i]])[0]) for i in alone] == passed[alone].tolist()
+    parts = np.array_split(np.arange(N), 16)
+    with ThreadPoolExecutor(8) as pool:
+        assert (np.concatenate([*pool.map(lambda rows: mix.defers(X[rows]), parts)]) == passed).all()
+    tb.save_model(mix, tmp_path / "m.model")
+    for other in (tb.load_model(tmp_path / "m.model"), pickle.loads(pickle.dumps(mix))):
+        assert (other.defers(X) == passed).all()
+        assert (other.predict(X) == answers).all()
+        assert other.can_defer
+        again = other.reweight(limits=[rates.deferred() <= 0.02])
+        assert again.defers(X).mean() < passed.mean()
+
+
+def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
+    """Where nothing but the price of a look changes, labels do not: they are those of the prices."""
+    passed, answers = mix.defers(X), mix.predict(X)
+    assert len(set(answers[passed])) > 1
+    right, noise = np.mean(answers[passed] == Y[passed]), np.sqrt(2 / 9 / np.count_nonzero(passed))
+    assert right > 1 / 3 - 2 * noise  # the hardest rows, but no worse than one label of three for all of them
+
+
+MARKS = [
+    (np.array(["no", "maybe", "yes"]), "sent to a human", "U"),
+    (np.array([0, 1, 2]), "human", "O"),
+    (np.array([0, 1, 2]), "1", "O"),
+    (np.array([0, 1, 2]), -1, "i"),
+    (np.array([0, 1, 2]), float("nan"), "O"),
+    (np.array(["0", "1", "2"]), 1, "O"),
+]
+
+
+@pytest.mark.parametrize(("labels", "mark", "kind"), MARKS, ids=str)
+def test_predict_marks_deferred_rows(labels, mark, kind):
+    model = LogisticRegression(max_iter=500).fit(X[:300], labels[_Y[:300]])
+    mix = tb.tune(model, X[300:], labels[_Y[300:]], limits=LIMITS[:1])
+    plain, passed = mix.predict(X), mix.defers(X)
+    assert 0 < passed.sum() < N / 2
+    probabilities = {"LogisticRegression": model.predict_proba(X)}
+    for found in (mix.predict(X, deferred=mark), mix.predict_from(probabilities, deferred=mark)):
+        assert found.dtype.kind == kind
+        assert found[~passed].tolist() == plain[~passed].tolist()
+        assert [type(one) for one in found[~passed].tolist()] == [
+            type(one) for one in plain[~passed].tolist()
+        ]
+        assert all(one == mark or one != one for one in found[passed].tolist())
+    for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict_from(probabilities, **d)):
+        with pytest.raises(ValueError, match="is a label"):
+            ask(deferred=labels[1].item())
+        with pytest.raises(ValueError, match="must be one value"):
+            ask(deferred=["human"] * N)
+        assert ask().tolist() == plain.tolist()
+
+
+def test_decisions_say_person_as_the_member_drawn_does(mix):
+    policy = tb.RandomizedDecision(mix, b"a secret for the tests, no other", "tests")
+    ids = [f"p{i}" for i in range(N)]
+    found = policy.decide(X, ids)
+    shares = mix.estimator_weights_
+    for member in np.unique(found.member):
+        rows = np.flatnonzero(found.member == member)
+        assert (found.deferred[rows] == mix.defers_with(X[rows], found.member[rows])).all()
+        assert (found.y[rows] == mix.predict_with(X[rows], found.member[rows])).all()
+    assert ((found.said == "person") == found.deferred).all()
+    assert (found.said == found.y)[~found.deferred].all()
+    assert found.deferred.any()
+    if len(shares) == 1:
+        assert (found.deferred == mix.defers(X)).all()
+    one = policy.decide(X[[7]], ["p7"])
+    assert (one.deferred[0], one.said[0]) == (found.deferred[7], found.said[7])
+
+
+def test_a_rule_that_passes_nothing_on_says_so():
+    plain = judged(objective="error")
+    assert not plain.can_defer
+    with pytest.raises(ValueError, match="no row is passed on"):
+        plain.defers_from(P)
+    with pytest.raises(ValueError, match="no row is passed on"):
+        plain.predict_from(P, deferred="human")
+    fitted = tb.tune(MODEL, X[300:], Y[300:], objective="error")
+    assert not fitted.defers_with(X, np.zeros(N, int)).any()
+    policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")
+    found = policy.decide(X, [f"p{i}" for i in range(N)])
+    assert not found.deferred.any()
+    assert (found.said == found.y).all()
+
+
+def test_the_table_of_rates_is_what_counting_gives():
+    mix = judged(objective=GOAL, limits=LIMITS, by_group=True)
+    answers, passed = mix.predict_from(P, groups=GROUPS), mix.defers_from(P, groups=GROUPS)
+    for rate in (rates.answered_error(by="cell"), rates.deferred(by="sex"), rates.deferred()):
+        counted = rates.measure(rate, Y, answers, groups=GROUPS, deferred=passed)
+        assert {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
+            counted
+        )
+    assert mix.limits_met_
+    with pytest.raises(ValueError, match="groups are needed"):
+        mix.defers_from(P)
+
+
+def test_weights_are_rows():
+    w = RNG.integers(0, 3, size=N)
+    twice = np.repeat(np.arange(N), w)
+    limits = [rates.deferred() <= 0.1]
+    weighted = RobustMixtureClassifier.from_probabilities(P, Y, sample_weight=w, limits=limits)
+    repeated = RobustMixtureClassifier.from_probabilities(
+        {"model": P["model"][twice]}, Y[twice], limits=limits
+    )
+    assert (weighted.defers_from(P) == repeated.defers_from(P)).mean() > 0.99
+    seen = np.average(weighted.defers_from(P), weights=w)
+    assert seen == pytest.approx(0.1, abs=3e-3)
+
+
+def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
+    limited = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    [line] = [line for line in limited.rates_ if line.limit]
+    assert 0 < line.price < 1
+    assert f"{line.price:.3g}" in str(limited.rates_)
+    costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
+    priced = judged(objective=rates.cost(costs))
+    assert priced.can_defer
+    assert (priced.defers_from(P) == limited.defers_from(P)).mean() >= 0.95
+    assert "price" not in str(priced.rates_)
+
+
+def test_on_noise_it_is_said_that_nobody_gains():
+    """Nothing tells the labels: rows that are deferred would be answered no worse than the rest."""
+    said = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y, q = rng.integers(2, size=800), rng.uniform(0.3, 0.7, 800)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mix = RobustMixtureClassifier.from_probabilities(
+                {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
+            )
+        said += not mix.defers_from({"m": np.c_[1 - q, q]}).any()
+        said += any("gains nothing beyond chance" in str(warning.message) for warning in caught)
+    assert said >= 5
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="deferral gains nothing")
+        judged(objective="error", limits=[rates.deferred() <= 0.1])
+
+
+@pytest.mark.slow
+def test_one_fit_gives_the_curves_of_all_shares_passed_on():
+    mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
+    kept = mix._rated.table
+    curves = mix.tradeoff(
+        rates.largest(rates.answered_error(by="class")),
+        rates.answered_error(),
+        n_points=2,
+        passed_on=(0, 0.1),
+    )
+    assert list(curves) == [0.0, 0.1]
+    for share, curve in curves.items():
+        limited, _ = curve.predicted(P, Y, groups=GROUPS)
+        assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
+        for point in curve:
+            assert point.classifier._rated.table is kept  # nothing is fitted or inferred anew
+            assert point.classifier.rates_.met
+            assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
+    least = [min(point.value for point in curve) for curve in curves.values()]
+    assert least[1] < least[0]
+    for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
+        with pytest.raises(ValueError, match="passed_on must be"):
+            mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
+    assert list(mix.tradeoff(passed_on=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
+
+
+def test_the_picture_has_a_line_for_each_share():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from tailboost.app.plotting import DeferralDisplay
+
+    mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    display = DeferralDisplay.from_estimator(
+        mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
+        passed_on=(0, 0.05), n_points=2,
+    )  # fmt: skip
+    assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
+    assert display.ax_.get_xlabel() == "error among the answered"
+    plt.close("all")
+    with pytest.raises(ValueError, match="1 shares, but 2 curves"):
+        DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

@@ -1,0 +1,221 @@
+"""How the models behind a mixture are fitted, and what is kept of them."""
+
+import time
+
+import numpy as np
+import pytest
+from conftest import noisy
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost import RobustMixtureClassifier, load_model, save_model
+from tailboost.boosting.cross_fitting import Split
+from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.base import FitInterruptedWarning
+from tailboost.classifiers.fitting import fit_models
+from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.forest import TableForest
+from tailboost.learners.table import OpenTable
+
+
+def problem_of(X, y):
+    n = len(y)
+    return Problem(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
+
+
+def judged_by(estimators, problem, **options):
+    classes = np.arange(problem.n_classes)
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
+    return fit_models(estimators, problem, classes, **options)[0]
+
+
+def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, so that all cuts are the same
+    y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
+    problem = problem_of(X, y)
+    judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
+    parts = Split.of(problem, 5, 0).parts
+    alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
+    for held, model in zip(parts, alone, strict=True):
+        np.testing.assert_allclose(np.exp(judged.logs[0][held]), model.predict_proba(X[held]), rtol=1e-5)
+    fresh = rng.integers(0, 6, (50, 4)).astype(float)
+    mean = np.exp(np.mean([np.log(model.predict_proba(fresh)) for model in alone], axis=0))
+    mean /= mean.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(judged.models.transform(fresh)[0]), mean, rtol=1e-5)
+    np.testing.assert_allclose(judged.models.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cv", [5, 0.3])
+def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
+    X = np.random.default_rng(1).normal(size=(400, 5))
+    y = np.random.default_rng(2).integers(
+        0, 2, 400
+    )  # noise: who has seen a row knows it, who has not, cannot
+    judged = judged_by([("forest", TableForest(n_trees=30, leaf_rows=1.0))], problem_of(X, y), cv=cv)
+    errors = judged.logs[0].argmax(axis=1) != judged.rows.y
+    assert 0.35 < errors.mean() < 0.65
+    kept = judged.models.fitted[0]
+    assert len([tree for batch in kept.batches_ for tree in batch.estimators_]) == 30
+    assert np.mean(kept.predict(X) == y) > 0.9
+
+
+def test_the_default_models_read_one_table(monkeypatch):
+    X, y = noisy(3, n=120, K=3)
+    read, open_table = [], OpenTable.of
+    monkeypatch.setattr(OpenTable, "of", lambda table: read.append(len(table)) or open_table(table))
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
+    assert read == [120]
+    np.testing.assert_array_equal(mix.fit(X, y).predict(X), mix.set_params(n_jobs=2).fit(X, y).predict(X))
+
+
+def test_a_number_beyond_float32_is_refused_and_named():
+    X, y = noisy(3, n=60, K=2)
+    X[7, 1] = 1e300
+    with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
+        RobustMixtureClassifier(random_state=0).fit(X, y)
+    X[7, 1] = 0.0
+    mix = RobustMixtureClassifier(random_state=0).fit(X, y)
+    X[7, 1] = 1e300
+    with pytest.raises(ValueError, match="too large for float32"):
+        mix.predict(X)
+
+
+def persons(n=60, times=4, seed=0):
+    """Rows of persons: nearly the same several times, with a label that is chance and the person's own."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n), times)
+    X = rng.normal(size=(n, 3))[who] + 1e-3 * rng.normal(size=(n * times, 3))
+    return X, rng.integers(0, 2, n)[who], who
+
+
+def test_rows_of_one_person_stay_together():
+    X, y, who = persons()
+    tree = [("tree", DecisionTreeClassifier(random_state=0))]
+    options = {"random_state": 0}
+    apart = RobustMixtureClassifier(tree, **options).fit(X, y)
+    together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
+    assert apart.unit_errors_.max() < 0.15  # it has seen the persons that it is judged on
+    assert 0.3 < together.unit_errors_.mean() < 0.7  # of others it knows nothing
+    rows = together._judged.rows
+    assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
+    held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
+    assert len(held._judged.rows.y) == 60
+    assert 0.2 < held.unit_errors_.mean() < 0.8
+
+
+def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
+    X, y = noisy(4, n=120, K=2)
+    weight = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)  # rows without weight are not there
+    splits = list(KFold(4).split(X))
+    by_splits = RobustMixtureClassifier([("bayes", GaussianNB())], cv=splits).fit(X, y, sample_weight=weight)
+    masks = [(np.isin(np.arange(120), a), np.isin(np.arange(120), b)) for a, b in splits]
+    by_masks = RobustMixtureClassifier([("bayes", GaussianNB())], cv=masks).fit(X, y, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    logs = np.empty((len(used), 2))
+    for a, b in splits:
+        a, b = np.intersect1d(a, used), np.intersect1d(b, used)
+        logs[np.searchsorted(used, b)] = GaussianNB().fit(X[a], y[a]).predict_log_proba(X[b])
+    for mix in (by_splits, by_masks):
+        np.testing.assert_allclose(mix._judged.logs[0], np.maximum(logs, np.log(1e-6)), atol=1e-5)
+        assert mix.validation_ == "splits"
+    by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
+    words = by_splitter._judged.rows.words
+    assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
+    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._judged.rows.fold)) == 7
+
+
+class Slow(GaussianNB):
+    """Takes longer than there is time."""
+
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(0.02)
+        return super().fit(X, y, sample_weight)
+
+
+def test_what_time_does_not_reach_is_left_out_and_said(capsys):
+    X, y = noisy(6, n=120, K=2)
+    models = [("first", Slow()), ("second", GaussianNB()), ("third", GaussianNB())]
+    hasty = RobustMixtureClassifier(models, max_time=1e-9, verbose=1, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
+        hasty.fit(X, y)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 6  # five folds, and the fit that stays
+    assert all(line.startswith("first: fitted on ") for line in printed)
+    alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
+    assert hasty.members_ == alone.members_
+    assert list(hasty.named_estimators_) == ["first"]
+    np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
+    defaults = RobustMixtureClassifier(max_time=1e-9, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['forest', 'linear'\] are left out"):
+        defaults.fit(X, y)
+    frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
+    hasty = RobustMixtureClassifier(frozen, max_time=1e-9, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):
+        hasty.fit(X[60:], y[60:])
+
+
+def test_class_weights_are_weights_of_rows_in_the_fits():
+    X, y = noisy(7, n=150, K=3)
+    weight = np.array([1.0, 4.0, 0.5])
+    given = {"random_state": 0, "error_budget": 0.02}
+    by_class = RobustMixtureClassifier(
+        [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
+    ).fit(X, y)
+    by_row = RobustMixtureClassifier([("bayes", GaussianNB())], **given).fit(X, y, sample_weight=weight[y])
+    fits = [mix.estimators_[0].predict_proba(X) for mix in (by_class, by_row)]
+    np.testing.assert_array_equal(*fits)
+    with pytest.raises(ValueError, match=r"KNeighborsClassifier\) takes no weights"):
+        RobustMixtureClassifier([("near", KNeighborsClassifier())], class_weight="balanced").fit(X, y)
+
+
+def test_of_ordered_rows_the_later_ones_judge(tmp_path):
+    X, y = noisy(5, n=100, K=2)
+    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
+    save_model(mix, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
+    assert len(mix._judged.rows.y) == 75
+    alone = default_estimators()[0][1].fit(X, y)
+    # Nothing is left of the folds: each knows a part of the past.
+    np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        ([([0, 1], [1, 2])], "cv: split 0 fits rows that it also holds out"),
+        ([([0, 1], [2]), ([0, 1], [2, 3])], "cv: split 1 holds out rows that an earlier one held out"),
+        ([([0, 1], [])], "cv: split 0 leaves no rows to judge on"),
+        ([([0, 99], [1])], "cv: split 0 names row 99, but there are 40 rows"),
+        ([([0.5], [1])], "cv: split 0 must be two arrays of row numbers"),
+        (KFold(4), "cv: split 0 separates rows of one value of clusters"),
+        ([], "cv makes 0 splits"),
+        (300, "The 'cv' parameter"),
+        ("cv", "The 'cv' parameter"),
+        (0.001, "cv=0.001 leaves no validation rows"),
+    ],
+)
+def test_splits_that_cannot_be(cv, message):
+    X, y, who = persons(10)
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier(cv=cv).fit(X, y, clusters=np.roll(who, 1) if hasattr(cv, "split") else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"clusters": [1, 2]}, "clusters has 2 rows, X has 40"),
+        ({"clusters": [None] * 40}, "clusters contains NaN or None"),
+        ({"clusters": [1, 2] * 20, "X_val": 1, "y_val": 1}, "clusters and X_val were both given"),
+        ({"clusters": [1] * 40}, "clusters has one value only"),
+    ],
+)
+def test_persons_that_cannot_be(given, message):
+    X, y, _ = persons(10)
+    given = {k: {"X_val": X, "y_val": y}.get(k, v) for k, v in given.items()}
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier().fit(X, y, **given)

@@ -1,0 +1,143 @@
+"""Whether answers may depend on a group: said in Python, in the shell and on the page, from the values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.naive_bayes import GaussianNB
+from typer.testing import CliRunner
+
+import tailboost as tb
+from tailboost.app.cli import app
+from tailboost.app.report import compare, render
+from tailboost.core.subgroups import telling_features
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "score": rng.normal(size=400),
+            "sex": rng.choice(["f", "m"], 400),
+            "age": rng.integers(20, 70, 400),
+            "one": 1.0,
+        }
+    )
+    return X, (X["score"] + rng.normal(size=400) > 0).to_numpy().astype(int)
+
+
+def numbers(values: object) -> np.ndarray:
+    return np.unique(np.asarray(values), return_inverse=True)[1]
+
+
+def test_the_column_itself_its_bands_and_its_parts_tell_a_group(table):
+    X, _ = table
+    bands = (X["age"] // 25).astype(str)
+    joined = X["sex"] + bands
+    rng = np.random.default_rng(1)
+    groups = np.column_stack([numbers(X["sex"]), numbers(bands), numbers(joined), rng.integers(0, 3, 400)])
+    assert telling_features(X, groups) == [("sex",), ("age",), ("sex",), ()]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.csc_array])
+def test_a_table_of_numbers_in_any_layout(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.5)
+    group = rng.integers(0, 3, 300)
+    X[:, 2] = group == 1  # one of its 0/1 columns
+    X[:7, 0] = 0.0
+    assert telling_features(make(X), group) == [(2,)]
+
+
+def test_missing_values_are_one_value_of_any_kind():
+    sex = np.array(["f", None, "m", np.nan, pd.NA] * 20, dtype=object)
+    X = pd.DataFrame({"sex": sex, "noise": np.arange(100.0)})
+    group = numbers(["f", "none", "m", "none", "none"] * 20)
+    assert telling_features(X, group) == [("sex",)]
+
+
+def test_values_that_nearly_all_differ_tell_nothing():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    assert telling_features(X, np.arange(200) % 2) == [()]
+    # One row is a group, and each row: chance, not a column that tells them.
+    assert telling_features(X.round(), (np.arange(200) == 0).astype(int)) == [()]
+    assert telling_features(X.round(), np.arange(200)) == [()]
+
+
+def test_images_and_wide_tables_are_not_looked_through():
+    group = np.arange(20) % 2
+    assert telling_features(np.zeros((20, 3, 3)), group) == [None]
+    assert telling_features(sp.csr_matrix((20, 30_000)), group) == [None]
+
+
+def test_the_guarantee_says_it_of_groups_given_as_an_array(table):
+    X, y = table
+    clf = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y, groups=X["sex"].to_numpy())
+    (use,) = clf.summary_.groups
+    assert use.features == ("sex",)
+    assert use.may_depend
+    assert str(use) in clf.summary_.details
+    assert "by feature" in clf.summary_._repr_html_()
+    alone = clf.fit(X.drop(columns="sex"), y, groups=X[["sex"]])
+    (use,) = alone.summary_.groups
+    assert use.may_depend is False
+    assert "answers do not look at it" in alone.summary_.details
+    # Of the same column on other rows it stays known, of an array it is not.
+    with pytest.warns(tb.ResubstitutionWarning):
+        kept = alone.reweight(X.drop(columns="sex"), y, groups=X[["sex"]]).summary_.groups
+    assert kept == alone.summary_.groups
+    other = alone.reweight(objective="worst_group", groups=(X["age"] > 40).to_numpy()).summary_.groups
+    assert other[0].may_depend is None
+    assert clf.fit(X, y).summary_.groups == ()
+
+
+def test_answers_that_are_told_the_group_depend_on_it(table):
+    X, y = table
+    mix = tb.RobustMixtureClassifier(
+        [("boosted", tb.learners.HistBoostClassifier())],
+        objective="worst_group",
+        by_group=True,
+        random_state=0,
+    ).fit(X[["score"]], y, groups=X[["sex"]])
+    (use,) = mix.summary_.groups
+    assert (use.told, use.features, use.may_depend) == (True, (), True)
+    assert "are told it" in mix.summary_.details
+
+
+def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
+    X, y = table
+    X = X.assign(sex=np.where(X["sex"] == "f", "féminin", "m"))
+    data, model = tmp_path / "t.csv", tmp_path / "m.model"
+    X.assign(gender=X["sex"], y=y).to_csv(data, index=False)
+    fit = ["fit", str(data), "--target", "y", "--model", str(model), "--group", "sex"]
+    fit += ["--method", "worstclassboost-groups"]
+    said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2"], env={"COLUMNS": "400"}).output
+    assert "--drop sex --drop gender" in said
+    said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex"]).output
+    assert "'gender'" in said
+    CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender"])
+    said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
+    assert "answers do not look at it" in said
+
+
+def test_the_page_says_it(table):
+    X, y = table
+    results = compare(X, y, X[["sex"]], methods=["erm"], repeats=1, random_state=0)
+    assert results.document["data"]["group_features"] == {"sex": ["sex"]}
+    assert "sex: answers may depend on it, since the feature sex reveals it." in render(results)
+
+
+@pytest.mark.parametrize("objective", ["worst_group", "worst_class"])
+def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objective):
+    X, y = table
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], objective=objective, random_state=0).fit(
+        X[["score", "age"]], y, groups=X[["sex"]]
+    )
+    (use,) = mix.summary_.groups
+    used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
+    # Where groups are inferred the prices of its groups differ, else they are one of a class.
+    assert use.weighed == (objective == "worst_group") == any(len(m.rule.prices) > 2 for m in used)
+    assert ("weigh what the features say of it" in mix.summary_.details) == use.weighed

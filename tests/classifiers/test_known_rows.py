@@ -1,0 +1,336 @@
+"""A mixture of models knows the rows it was made on: certificates refuse them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike
+
+X, y = make_classification(2000, n_informative=5, random_state=0)
+CUTS = [(0, 300), (300, 600), (600, 900)]
+PAIRS = [("bayes", GaussianNB()), ("line", LogisticRegression())]
+
+
+def test_rows_that_were_fitted_on_certify_nothing():
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
+    assert mix.seen_share(X[:600]) == 1.0
+    with pytest.raises(tb.LeakageError, match="100% of these rows"):
+        tb.certify(mix, X[:600], y[:600])
+    assert tb.certify(mix, X[600:], y[600:]).bound("mean").upper < 0.5
+
+
+def test_rows_that_were_chosen_on_certify_nothing():
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0)
+    mix.fit(X[:600], y[:600], X_val=X[600:900], y_val=y[600:900])
+    other = mix.reweight(X[900:1200], y[900:1200])
+    for rows, known in ((slice(600, 900), mix), (slice(600, 900), other), (slice(900, 1200), other)):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(known, X[rows], y[rows])
+    tb.certify(mix, X[900:1200], y[900:1200])
+
+
+def test_a_point_of_the_trade_off_is_calibrated():
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
+    point = tb.calibrate(mix, X[600:1300], y[600:1300], max_error=0.4)
+    errors = tb.metrics.class_errors(y[1300:], point.predict(X[1300:]))
+    assert point.certificate_.certified
+    assert np.max(list(errors.values())) < 0.4  # 95 % of the time, and the seed is fixed
+    with pytest.raises(tb.LeakageError):
+        tb.certify(point, X[600:1300], y[600:1300])
+
+
+def test_rows_of_several_choices_count_together():
+    """A table with 4 % of its rows from each of ten choices is refused, by no choice alone."""
+    rng = np.random.default_rng(0)
+    table, labels = rng.normal(size=(1600, 4)), rng.integers(0, 2, 1600)
+    mix = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(table[:100], labels[:100])
+    for k in range(10):
+        part = slice(100 + 100 * k, 200 + 100 * k)
+        mix = mix.reweight(table[part], labels[part])
+    few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
+    rows = np.r_[few, 1100:1160]
+    assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.chosen_rows_)
+    assert mix.count_known(table[rows]).tolist() == [[0, 100], [40, 100]]
+    with pytest.raises(tb.LeakageError, match="combination was chosen on 40%"):
+        tb.certify(mix, table[rows], labels[rows])
+    tb.certify(mix, table[1100:], labels[1100:])
+
+
+def test_a_union_of_fingerprints_knows_the_rows_of_all():
+    """Whatever their sizes: as many rows as by counting, among those that the sparsest one samples."""
+    rng = np.random.default_rng(0)
+    hashes = [rng.integers(2**63, size=n).astype(np.uint64) for n in (50, 400, 3000)]
+    sketches = [Fingerprint.of(each, most=1000) for each in hashes]
+    union = Fingerprint.union([*sketches, Fingerprint.of(hashes[0][:0])])
+    asked = np.concatenate(
+        [hashes[0][:20], hashes[1][:30], hashes[2][:500], rng.integers(2**63, size=700).astype(np.uint64)]
+    )
+    inside = (asked >> np.uint64(32)) <= sketches[2].limit
+    assert union.limit == sketches[2].limit
+    assert union.knows(asked).tolist() == np.isin(asked, np.concatenate(hashes))[inside].tolist()
+    assert not Fingerprint.union([]).knows(asked).any()
+
+
+# -- copies ------------------------------------------------------------------------------------------------
+
+
+def noise(n, seed):
+    """Rows whose labels no model can know: the true error is ½."""
+    r = np.random.default_rng(seed)
+    return r.normal(size=(n, 4)), r.integers(0, 2, n)
+
+
+def forest(X, y, estimator=None):
+    trees = estimator or RandomForestClassifier(10, random_state=0)
+    return tb.RobustMixtureClassifier([("forest", trees)], cv=0.3, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("how", ["twice", "bootstrap", "two bootstraps", "oversampled", "appended"])
+def test_copies_that_somebody_made_hide_no_training_row(how):
+    X, y = noise(300, 0)
+    r = np.random.default_rng(1)
+    rows = {
+        "twice": np.tile(np.arange(300), 2),
+        "bootstrap": r.integers(0, 300, 300),
+        "two bootstraps": r.integers(0, 300, 600),
+        "oversampled": np.r_[np.arange(300), np.repeat(np.flatnonzero(y == 1), 3)],
+        "appended": np.r_[np.arange(300), np.arange(200)],
+    }[how]
+    mix = forest(X[rows], y[rows])
+    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
+        tb.certify(mix, X, y)
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(mix, X, y, max_error=0.4)
+    with pytest.warns(tb.ResubstitutionWarning):
+        mix.reweight(X, y)
+    assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
+
+
+def test_a_step_that_makes_rows_equal_hides_no_training_row():
+    X, y = noise(300, 0)
+    binned = make_pipeline(KBinsDiscretizer(4, encode="ordinal"), forest(X, y)).fit(X, y)
+    with pytest.raises(tb.LeakageError, match="100%"):
+        tb.certify(binned, X, y)
+    coarse = make_pipeline(KBinsDiscretizer(2, encode="ordinal"), forest(X, y)).fit(X, y)
+    new = noise(300, 1)
+    with pytest.raises(tb.LeakageError):
+        tb.certify(coarse, *new)
+    said = tb.certify(coarse, *new, equal_rows="natural")  # the caller's word
+    assert said.bound("mean").upper > 0.5
+    assert any(note.startswith("100 % of these rows equal a row that the model was") for note in said.notes)
+    assert any("is the word of who asked" in note for note in said.notes)
+    with pytest.raises(tb.LeakageError):
+        said.recheck(*noise(300, 2))
+    assert not said.recheck(*noise(300, 2), equal_rows="natural").contradicted
+
+
+def test_the_share_known_is_in_every_certificate():
+    (X, y), (Z, z) = noise(300, 0), noise(1000, 1)
+    mix = forest(X, y)
+    cert = tb.certify(mix, np.r_[X[:30], Z], np.r_[y[:30], z])
+    assert any(
+        note.startswith("2.91 % of these rows equal a row that the model was fitted on")
+        for note in cert.notes
+    )
+    with pytest.raises(tb.LeakageError, match="fitted on 13% of these rows"):
+        tb.certify(mix, np.r_[X[:150], Z], np.r_[y[:150], z])
+    with pytest.raises(ValueError, match="equal_rows must be 'copies' or 'natural', got 'yes'"):
+        tb.certify(mix, Z, z, equal_rows="yes")
+
+
+@pytest.mark.parametrize("how", ["alone", "with another", "in a pipeline", "within", "boosted"])
+def test_of_frozen_models_the_rows_are_not_known(how):
+    (X, y), (Z, z) = noise(300, 0), noise(300, 1)
+    frozen = FrozenEstimator(RandomForestClassifier(10, random_state=0).fit(X, y))
+    pairs = {
+        "alone": [("f", frozen)],
+        "with another": [("f", frozen), ("bayes", GaussianNB())],
+        "in a pipeline": [("f", make_pipeline(StandardScaler(), frozen))],
+        "within": [("f", CalibratedClassifierCV(frozen))],
+    }.get(how)
+    if how == "boosted":
+        mix = tb.AdaLPBoostClassifier(
+            make_pipeline(FrozenEstimator(StandardScaler().fit(X)), GaussianNB()), n_estimators=1
+        )
+        mix.fit(Z, z)
+    else:
+        mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
+    cert = tb.certify(mix, X, y)  # the forest's own rows
+    assert "on which rows it was fitted is not known" in str(cert)
+    assert "no more are among them" not in str(cert)
+    assert not mix.seen_rows_.complete
+    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).seen_rows_.complete
+
+
+@pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
+def test_rows_are_known_in_other_types_and_digits(name):
+    X, y = noise(300, 0)
+    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None).fit(X, y)
+    for rows in (X.astype(np.float32), X.round(6), X + 1e-12):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(clf, rows, y)
+
+
+@pytest.mark.parametrize("name", ["AdaLPBoostClassifier", "AdaBoostClassifier", "RobustMixtureClassifier"])
+def test_validation_rows_that_were_fitted_on_are_said(name):
+    X, y = noise(200, 0)
+    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None)
+    with pytest.warns(tb.ResubstitutionWarning, match="100% of the 200 rows of X_val equal rows"):
+        clf.fit(X, y, X_val=X.astype(np.float32), y_val=y)
+    fresh = noise(200, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.ResubstitutionWarning)
+        clf.fit(X, y, X_val=fresh[0], y_val=fresh[1])
+
+
+def test_rows_a_point_was_picked_on_do_not_certify_it():
+    (X, y), (Z, z), (U, u) = (noise(300, seed) for seed in range(3))
+    for clf in (
+        tb.RobustMixtureClassifier(PAIRS, random_state=0),
+        tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=2),
+    ):
+        curve = clf.fit(X, y).tradeoff()
+        level = max(point.limited for point in curve) + 0.01
+        before = curve.at(level)
+        curve.predicted(Z, z)
+        point = curve.at(level)
+        with pytest.raises(tb.LeakageError, match="combination was chosen on 100%"):
+            tb.certify(point, Z, z)
+        for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
+            tb.certify(model, *rows)
+
+
+def frozen_by(how, inner):
+    """Return an estimator in which a fitted mixture is frozen."""
+    if how == "calibrated":
+        return CalibratedClassifierCV(FrozenEstimator(inner))
+    return FrozenEstimator(inner if how == "alone" else Pipeline([("scale", SCALER), ("mix", inner)]))
+
+
+SCALER = StandardScaler().fit(X[:600])
+
+
+@pytest.mark.filterwarnings("ignore:.*the bound is not met:UserWarning")
+@pytest.mark.parametrize("how", ["alone", "calibrated", "in a pipeline"])
+def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
+    inner = tb.RobustMixtureClassifier(PAIRS, random_state=0)
+    of = SCALER.transform(X) if how == "in a pipeline" else X
+    inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
+    models = [("inner", frozen_by(how, inner))]
+    for rows in (slice(0, 600), slice(600, 900)):
+        with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"):
+            mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
+        assert "100% of which equal rows that a frozen model was made on" in str(mix.summary_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.ResubstitutionWarning)
+        mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
+    with pytest.warns(tb.ResubstitutionWarning, match="a frozen model was made on"):
+        mix.reweight(X[:600], y[:600])
+    assert mix.seen_rows_.complete
+    if how == "alone":  # a file holds what it has to; the others are as good
+        tb.save_model(mix, tmp_path / "m.model")
+        mix = tb.load_model(tmp_path / "m.model")
+    for rows in (slice(0, 600), slice(600, 900)):
+        with pytest.raises(tb.LeakageError, match="a frozen model was made on 100% of these rows"):
+            tb.certify(mix, X[rows], y[rows])
+        with pytest.raises(tb.LeakageError, match="a frozen model was made on 100% of these rows"):
+            tb.calibrate(mix, X[rows], y[rows], max_error=0.4)
+    assert tb.certify(mix, X[1300:], y[1300:]).n_rows == 700
+
+
+def test_rows_of_other_frozen_models_are_as_stated():
+    model = LogisticRegression().fit(X[:600], y[:600])
+    mix = tb.tune(model, X[:600], y[:600])  # nobody knows
+    assert "which you state that the models were not fitted on" in str(mix.summary_.details)
+    assert not mix.seen_rows_.complete
+    assert any("is for you to see to" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # noise is below every limit
+@pytest.mark.parametrize("curves", ["two rates", "gap", "deferral"])
+def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves):
+    (X, y), (Z, z), (U, u) = ((X[a:b], y[a:b]) for X, y in [noise(900, 3)] for a, b in CUTS)
+    groups = {"sex": np.resize(["f", "m"], 300)}
+    limits = [rates.deferred() <= 0.2] if curves == "deferral" else ()
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0, objective="error", limits=limits)
+    mix.fit(X, y, groups=groups)
+    if curves == "deferral":
+        both = mix.tradeoff(
+            rates.largest(rates.answered_error(by="class")),
+            rates.answered_error(),
+            n_points=2,
+            passed_on=(0.0, 0.1),
+        )
+        curve, other = both.values()
+    else:
+        limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
+        curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
+    level = min(1.0, next(iter(curve)).limited + 0.01)
+    before = other.at(level)
+    curve.predicted(Z, z, groups=groups)
+    refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
+    asked = {"rates": [rates.error()]}
+    for point in refused:
+        with pytest.raises(tb.LeakageError, match="combination was chosen on 100%"):
+            tb.certify(point, Z, z, **asked)
+        assert tb.certify(point, U, u, **asked).n_rows == 300
+    for model in (before, mix):
+        assert tb.certify(model, Z, z, **asked).n_rows == 300
+
+
+@pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])
+def test_copies_that_are_said_to_be_natural_are_refused(how):
+    """Of coarse rows the labels tell, of rows that are all different how often they are equal."""
+    r = np.random.default_rng(0)
+    X, y = r.integers(0, 3, size=(800, 5)).astype(float), r.integers(0, 2, 800)
+    rows = r.integers(0, 800, 800) if how == "bootstrap" else np.arange(800)
+    boosted = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(X[rows], y[rows])
+    given = X, y
+    if how == "half of them":
+        given = np.r_[X[:400], r.integers(0, 3, size=(400, 5))], np.r_[y[:400], r.integers(0, 2, 400)]
+    with pytest.raises(tb.LeakageError, match="the labels of the equal rows"):
+        tb.certify(boosted, *given, equal_rows="natural")
+    fresh = r.integers(0, 3, size=(800, 5)), r.integers(0, 2, 800)
+    assert tb.certify(boosted, *fresh, equal_rows="natural").bound("mean").upper > 0.5
+    X, y = noise(300, 0)
+    with pytest.raises(tb.LeakageError, match="only 0% equal one another"):
+        tb.certify(forest(X, y), X, y, equal_rows="natural")
+
+
+@pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
+def test_natural_rows_are_rarely_refused(n, m):
+    """Monte Carlo on the worst of the tables tried: 1 in 100 by how often, 1 in 1,000 by the labels."""
+    r = np.random.default_rng(n)
+    often = alike = 0
+    shares = r.random(700)
+    for _ in range(1000):
+        a, b = (np.where(r.random(k) < 0.7, r.integers(0, 200, k), r.integers(0, 700, k)) for k in (n, m))
+        sketch = Fingerprint.of(a.astype(np.uint64) << np.uint64(32))
+        often += sketch.unnatural(int(np.isin(b, a).sum()), m)
+        labels = tuple((r.random(len(c)) < shares[c]).astype(int) for c in (b, a))
+        alike += labels_too_alike((b, a), labels, 2) if _ < 50 else 0
+    assert often <= 0.01 * 1000 + 2 * np.sqrt(10)
+    assert alike <= 1  # of 50: two or more have a chance of .001
+
+
+def test_the_chance_of_a_split_is_that_of_all_splits():
+    """Few rows: against all splits of the labels, each as likely as the others."""
+    content, y = np.repeat([0, 1, 2], 4), np.array([0, 1] * 6)
+    here = np.tile([True, True, False, False], 3)
+    said = labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)
+    # Four of six splits of a content are as even as these: (4/6)³ of all, far more than 1 in 1,000.
+    assert not said
+    content, y = np.repeat(np.arange(30), 4), np.array([0, 1] * 60)
+    here = np.tile([True, True, False, False], 30)  # (4/6)³⁰ = 5e−6
+    assert labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)

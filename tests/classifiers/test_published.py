@@ -1,0 +1,423 @@
+"""Each function of ``tailboost.published`` beside a transcription of its paper's algorithm."""
+
+import inspect
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from conftest import noisy
+from scipy.optimize import brentq, linprog, minimize, minimize_scalar
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import tailboost as tb
+from tailboost import published
+from tailboost.learners import HistTreeClassifier
+
+TREE = HistTreeClassifier(max_depth=2)
+# Relative size of the rounding of the weights that a learner is given.
+ROUNDED = 3e-5
+
+
+class Noting(ClassifierMixin, BaseEstimator):
+    """A tree that notes the weights of its fits, with sum 1."""
+
+    weights: ClassVar[list] = []
+
+    def __init__(self, max_depth=2):
+        self.max_depth = max_depth
+
+    def fit(self, X, y, sample_weight):
+        self.weights.append(sample_weight / sample_weight.sum())
+        self.tree_ = HistTreeClassifier(max_depth=self.max_depth).fit(X, y, sample_weight=sample_weight)
+        self.classes_ = self.tree_.classes_
+        return self
+
+    def predict(self, X):
+        return self.tree_.predict(X)
+
+
+@pytest.fixture
+def noted():
+    """The weights of all fits of `Noting` in a test."""
+    Noting.weights.clear()
+    return Noting.weights
+
+
+def binary(seed, n=80):
+    """Return rows of two classes, with labels −1 and 1."""
+    X, y = noisy(seed, n=n, K=2)
+    return X, 2 * y - 1
+
+
+def learn(X, y, w):
+    """Return a tree fitted with weights w; learners get weights whose mean is 1."""
+    return HistTreeClassifier(max_depth=2).fit(X, y, sample_weight=len(y) * np.asarray(w))
+
+
+def hedge(total, eta):
+    """Return the weights of Hedge that starts from equal weights."""
+    w = np.exp(eta * (total - total.max()))
+    return w / w.sum()
+
+
+def cvar_by_lp(losses, alpha):
+    """Return min_λ CVaR_α(Σ λ_t ℓ^t), the linear program (6) of Zhai et al. 2021, losses of shape (T, n)."""
+    T, n = losses.shape
+    cost = np.r_[np.zeros(T), 1.0, np.full(n, 1 / (alpha * n))]  # λ, η, ξ
+    rows = np.c_[losses.T, -np.ones((n, 1)), -np.eye(n)]
+    total = [np.r_[np.ones(T), np.zeros(n + 1)]]
+    bounds = [(0, None)] * T + [(None, None)] + [(0, None)] * n
+    found = linprog(cost, A_ub=rows, b_ub=np.zeros(n), A_eq=total, b_eq=[1], bounds=bounds)
+    return found.fun
+
+
+def game_value(losses, alpha):
+    """Return max_w min_t ⟨w, ℓ^t⟩ with w_i ≤ 1/(αn), the dual program (5) of Zhai et al. 2021."""
+    T, n = losses.shape
+    found = linprog(
+        np.r_[np.zeros(n), -1.0],
+        A_ub=np.c_[-losses, np.ones((T, 1))],
+        b_ub=np.zeros(T),
+        A_eq=[np.r_[np.ones(n), 0.0]],
+        b_eq=[1],
+        bounds=[(0, 1 / (alpha * n))] * n + [(None, None)],
+    )
+    return -found.fun
+
+
+def losses_of(clf, X, y):
+    return np.array([member.predict(X) != y for member in clf.estimators_]).astype(float)
+
+
+# -- Zhai et al. 2021 ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("alpha", "eta"), [(0.1, 1.0), (0.35, 0.5)])
+def test_adalpboost_is_algorithm_2(alpha, eta, noted):
+    X, y = noisy(0, n=90, K=3)
+    T = 12
+    clf = published.adalpboost(Noting(), alpha, T=T, eta=eta, random_state=0).fit(X, y)
+    total, weights, losses = np.zeros(len(y)), [], []
+    for _ in range(T):
+        w = hedge(total, eta)
+        wrong = (learn(X, y, w).predict(X) != y).astype(float)
+        weights.append(w)
+        losses.append(wrong)
+        total += wrong
+    np.testing.assert_allclose(noted, weights, rtol=ROUNDED)
+    np.testing.assert_array_equal(clf.game_.state.cumulative, total)
+    np.testing.assert_array_equal(losses_of(clf, X, y), losses)
+    value = tb.metrics.cvar_zero_one_loss(y, clf.predict_distribution(X), alpha, labels=clf.classes_)
+    assert value == pytest.approx(cvar_by_lp(np.array(losses), alpha), abs=1e-9)
+
+
+def test_lambda_of_adalpboost_may_come_from_a_validation_set():
+    X, y = noisy(1, n=160, K=3)
+    clf = published.adalpboost(TREE, 0.3, T=8, validation="auto", random_state=0)
+    clf.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
+    value = tb.metrics.cvar_zero_one_loss(y[80:], clf.predict_distribution(X[80:]), 0.3, labels=clf.classes_)
+    assert value == pytest.approx(cvar_by_lp(losses_of(clf, X[80:], y[80:]), 0.3), abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.4])
+def test_lpboost_is_algorithm_1(alpha, noted):
+    X, y = noisy(2, n=70, K=2)
+    clf = published.lpboost(Noting(), alpha, T=6, random_state=0).fit(X, y)
+    losses, n = losses_of(clf, X, y), len(y)
+    assert clf.n_iter_ == len(losses) == 6
+    np.testing.assert_allclose(noted[0], 1 / n)
+    for t, w in enumerate(noted):
+        np.testing.assert_array_equal(learn(X, y, w).predict(X) != y, losses[t])
+        if t:  # a maximiser of the dual over all rounds before
+            assert w.sum() == pytest.approx(1)
+            assert w.min() >= -1e-12
+            assert w.max() <= (1 + ROUNDED) / (alpha * n)
+            assert (losses[:t] @ w).min() == pytest.approx(game_value(losses[:t], alpha), rel=ROUNDED)
+    value = tb.metrics.cvar_zero_one_loss(y, clf.predict_distribution(X), alpha, labels=clf.classes_)
+    assert value == pytest.approx(cvar_by_lp(losses, alpha), abs=1e-9)
+
+
+@pytest.mark.parametrize("beta", [5.0, 100.0])
+def test_regularized_lpboost_has_the_weights_of_equation_8(beta, noted):
+    X, y = noisy(3, n=40, K=2)
+    alpha, n = 0.3, len(y)
+    clf = published.regularized_lpboost(Noting(), alpha, beta=beta, T=5, random_state=0).fit(X, y)
+    losses = losses_of(clf, X, y)
+
+    def objective(w, t):
+        return 1 - (losses[:t] @ w).min() + np.sum(w * np.log(np.maximum(w, 1e-300) * n)) / beta
+
+    for t, w in enumerate(noted):
+        np.testing.assert_array_equal(learn(X, y, w).predict(X) != y, losses[t])
+        if not t:
+            continue
+        # The dual: max over λ of the entropic program with the mixed loss, smooth in λ.
+        generic = minimize(
+            lambda v, t=t: v[-1] + np.sum(v[:-1] * np.log(np.maximum(v[:-1], 1e-300) * n)) / beta,
+            np.r_[np.full(n, 1 / n), 1.0],
+            jac=lambda v: np.r_[(np.log(np.maximum(v[:-1], 1e-300) * n) + 1) / beta, 1.0],
+            method="SLSQP",
+            bounds=[(1e-12, 1 / (alpha * n))] * n + [(None, None)],
+            constraints=[
+                {"type": "eq", "fun": lambda v: v[:-1].sum() - 1},
+                {"type": "ineq", "fun": lambda v, t=t: losses[:t] @ v[:-1] - 1 + v[-1]},
+            ],
+            options={"ftol": 1e-12, "maxiter": 500},
+        )
+        assert objective(w, t) == pytest.approx(generic.fun, abs=ROUNDED)
+        assert w.max() <= (1 + ROUNDED) / (alpha * n)
+
+
+def test_theorem_4_gives_rounds_and_beta():
+    X, y = noisy(4, n=60, K=2)
+    alpha, delta = 0.5, 0.5
+    clf = published.regularized_lpboost(TREE, alpha, beta="theory", T="auto", delta=delta, random_state=0)
+    clf.fit(X, y)
+    assert clf.n_iter_ == math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta)) == 89
+    assert clf.beta_ == pytest.approx(max(2 / delta * math.log(1 / alpha), 0.5))
+
+
+def test_average_boost_is_hedge_and_the_mean_of_all_rounds(noted):
+    X, y = noisy(5, n=90, K=3)
+    T, n = 15, len(y)
+    clf = published.average_boost(Noting(), T=T, random_state=0).fit(X, y)
+    eta = math.sqrt(8 * math.log(n) / T)
+    total, shares, V = np.zeros(n), np.zeros((n, 3)), 0.0
+    for t in range(T):
+        w = hedge(total, eta)
+        np.testing.assert_allclose(noted[t], w, rtol=ROUNDED)
+        answers = learn(X, y, w).predict(X)
+        shares[np.arange(n), answers] += 1 / T
+        total += answers != y
+        V = max(V, w @ (answers != y))
+    np.testing.assert_allclose(clf.predict_distribution(X), shares, atol=1e-12)
+    assert total.max() / T <= V + math.sqrt(math.log(n) / (2 * T))  # Theorem 5
+
+
+# -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
+
+
+def variance_cost(f, y, lam):
+    """Return cost (3): Σ_ij e^(−m_i − m_j), and λ times the n-fold variance of e^(−m)."""
+    e = np.exp(-y * f)
+    return e.sum() ** 2 + lam * (len(y) * (e**2).sum() - e.sum() ** 2)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
+def test_vadaboost_is_algorithm_2(lam):
+    X, y = binary(6)
+    n, T = len(y), 12
+    clf = published.vadaboost(TREE, lam, T=T, random_state=0).fit(X, y)
+    w, steps, f, costs = np.full(n, 1 / n), [], np.zeros(n), []
+    for _ in range(T):
+        u = lam * n * w**2 + (1 - lam) * w
+        h = learn(X, y, u / u.sum()).predict(X)
+        a = 0.25 * math.log(u[h == y].sum() / u[h != y].sum())
+        if a <= 0:
+            break
+        w = w * np.exp(-y * a * h)
+        w /= w.sum()
+        f += a * h
+        steps.append(a)
+        costs.append(variance_cost(f, y, lam))
+    np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=1e-10)
+    np.testing.assert_array_equal(clf.predict(X), np.where(f > 0, 1, -1))
+    np.testing.assert_allclose(np.exp(clf.log_costs_) * n**2, costs, rtol=1e-9)
+    assert (np.diff(costs) < 0).all()
+
+
+@pytest.mark.parametrize("lam", [0.2, 0.7])
+def test_ebboost_is_algorithm_3_over_all_stumps(lam):
+    X, y = binary(7, n=40)
+    n, T = len(y), 6
+    clf = published.ebboost(lam, T=T, random_state=0).fit(X, y)
+    stumps = []
+    for column in X.T:
+        values = np.unique(column)
+        for threshold in (values[1:] + values[:-1]) / 2:
+            stumps += [np.where(column > threshold, s, -s) for s in (1, -1)]
+    f, steps, costs = np.zeros(n), [], []
+    for _ in range(T):
+        w = np.exp(-y * f)
+        w /= w.sum()
+        best = None
+        for h in stumps:
+            right = h == y
+            P = (1 - lam) * w[right].sum() ** 2 + lam * n * (w[right] ** 2).sum()
+            Q = (1 - lam) * w[~right].sum() ** 2 + lam * n * (w[~right] ** 2).sum()
+            cost = 2 * math.sqrt(P * Q) + 2 * (1 - lam) * w[right].sum() * w[~right].sum()
+            if P > Q and (best is None or cost < best[0] - 1e-12):
+                best = cost, 0.25 * math.log(P / Q), h
+        _, a, h = best
+        f += a * h
+        steps.append(a)
+        costs.append(variance_cost(f, y, lam))
+    np.testing.assert_allclose(np.exp(clf.log_costs_) * n**2, costs, rtol=1e-9)
+    np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=1e-9)
+
+
+# -- Saito et al. 2024 -----------------------------------------------------------------------------------
+
+
+def rare(seed, K=5):
+    """Return rows of classes of unequal size."""
+    X, y = noisy(seed, n=300, K=K)
+    keep = np.random.default_rng(seed).random(len(y)) < 1 / (1 + y)
+    keep[: 3 * K] = True
+    y[: 3 * K] = np.tile(np.arange(K), 3)
+    return X[keep], y[keep]
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+@pytest.mark.parametrize(("seed", "rounds"), [(0, 2), (1, 36), (2, 1)])
+def test_worst_class_boost_is_algorithm_1(seed, rounds):
+    X, y = rare(seed)
+    K, theta, depth = 5, 0.4, 4
+    tree = HistTreeClassifier(max_depth=depth)
+    clf = published.worst_class_boost(tree, theta, random_state=seed).fit(X, y)
+    gamma = math.floor(0.8 * K) / K - 0.5 - 0.0005
+    T = math.ceil(2 * math.log(K) / gamma**2)
+    eta = math.sqrt(8 * math.log(K) / T)
+    assert clf.gamma_ == pytest.approx(gamma)
+    w, votes, weights, n_k = np.full(K, 1 / K), np.zeros((len(y), K)), [], np.bincount(y)
+    for t in range(T):
+        answers = (
+            HistTreeClassifier(max_depth=depth).fit(X, y, sample_weight=len(y) * w[y] / n_k[y]).predict(X)
+        )
+        r = np.array([np.mean(answers[y == k] != k) < 1 - theta for k in range(K)])
+        if t and w @ r < 0.5 + gamma:
+            break
+        weights.append(w)
+        votes[np.arange(len(y)), answers] += 1
+        w = w * np.exp(-eta * r)
+        w /= w.sum()
+    assert clf.n_iter_ == len(weights) == rounds  # all of them, or the learner misses the condition
+    np.testing.assert_allclose(clf.unit_weights_, weights, atol=1e-14)
+    np.testing.assert_allclose(clf.predict_distribution(X), votes / clf.n_iter_, atol=1e-12)
+    top = np.sort(votes, axis=1)
+    clear = top[:, -1] > top[:, -2]
+    np.testing.assert_array_equal(clf.predict(X)[clear], votes.argmax(axis=1)[clear])
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+@pytest.mark.parametrize(("gamma", "depth"), [(0.25, 7), (0.2, 1)])
+def test_oco_boost_is_hedge_over_rows_and_the_vote(gamma, depth, noted):
+    X, y = noisy(8, n=60, K=2)
+    n = len(y)
+    clf = published.oco_boost(Noting(depth), gamma, random_state=0).fit(X, y)
+    T = math.ceil(2 * math.log(n) / gamma**2)
+    eta = math.sqrt(8 * math.log(n) / T)
+    total, votes, rounds = np.zeros(n), np.zeros((n, 2)), 0
+    for rounds, member in enumerate(clf.estimators_, start=1):
+        w = hedge(total, eta)
+        np.testing.assert_allclose(noted[rounds - 1], w, rtol=ROUNDED)
+        answers = member.predict(X)
+        assert rounds == 1 or w @ (answers != y) <= 0.5 - gamma + 1e-6
+        votes[np.arange(n), answers] += 1
+        total += answers != y
+    np.testing.assert_array_equal(clf.game_.state.cumulative, total)
+    np.testing.assert_allclose(clf.predict_distribution(X), votes / rounds, atol=1e-12)
+    ended_early = len(noted) > rounds  # by a learner that misses the condition
+    assert ended_early == (rounds < T) == (depth == 1)
+    if ended_early:
+        again = HistTreeClassifier(max_depth=depth).fit(X, y, sample_weight=n * noted[rounds])
+        assert hedge(total, eta) @ (again.predict(X) != y) > 0.5 - gamma
+    else:  # more than half of the voters are right on every training row
+        np.testing.assert_array_equal(clf.predict(X), y)
+
+
+# -- Blanchet et al. 2019 --------------------------------------------------------------------------------
+
+
+def worst_case(losses, delta):
+    """Return the weights of the largest mean loss within KL ≤ δ of equal weights: Lemma 2, by its root."""
+    n = len(losses)
+
+    def tilted(theta):
+        w = np.exp(theta * (losses - losses.max()))
+        return w / w.sum()
+
+    def distance(theta):
+        w = tilted(theta)
+        return float(np.sum(w * np.log(np.maximum(w * n, 1e-300)))) - delta
+
+    if delta == 0 or np.ptp(losses) == 0:
+        return np.full(n, 1 / n)
+    return tilted(brentq(distance, 0, 1e6, xtol=1e-14, rtol=1e-14))
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.02, 0.1])
+def test_dro_boost_is_algorithm_1(delta):
+    X, y = binary(9)
+    n, T = len(y), 8
+    clf = published.dro_boost(TREE, delta, T=T, random_state=0).fit(X, y)
+
+    def F(f):
+        losses = np.exp(-y * f)
+        return float(worst_case(losses, delta) @ losses)
+
+    f = np.zeros(n)
+    for t in range(T):
+        losses = np.exp(-y * f)
+        u = worst_case(losses, delta) * losses  # the functional gradient
+        h = learn(X, y, u / u.sum()).predict(X)
+        step = minimize_scalar(lambda a, h=h, f=f: F(f + a * h), bounds=(0, 5), options={"xatol": 1e-12}).x
+        assert clf.estimator_weights_[t] == pytest.approx(step, abs=1e-5)
+        f = f + clf.estimator_weights_[t] * h
+        assert np.exp(clf.log_costs_[t]) == pytest.approx(F(f), rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:radius")
+def test_the_radius_of_dro_boost_is_that_of_empirical_likelihood():
+    from scipy.stats import chi2
+
+    X, y = binary(10)
+    clf = published.dro_boost(TREE, d=30, T=1, random_state=0).fit(X, y)
+    assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 30) / (2 * len(y)))
+
+
+# -- group DRO -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("combine", ["average", "mixture"])
+def test_group_dro_boost_is_hedge_over_groups(combine):
+    X, y = noisy(11, n=120, K=3)
+    group = np.arange(len(y)) % 5 % 4  # of unequal sizes
+    T, eta, m = 10, 0.7, np.bincount(group)
+    clf = published.group_dro_boost(TREE, T=T, eta=eta, combine=combine, random_state=0)
+    clf.fit(X, y, groups=group)
+    total, weights, losses = np.zeros(4), [], []
+    for _ in range(T):
+        w = hedge(total, eta)
+        wrong = learn(X, y, w[group] / m[group]).predict(X) != y
+        weights.append(w)
+        losses.append(np.bincount(group, weights=wrong) / m)
+        total += losses[-1]
+    np.testing.assert_allclose(clf.trace_.weights, weights, atol=1e-12)
+    shares = clf.predict_distribution(X)
+    found = np.bincount(group, weights=1 - shares[np.arange(len(y)), y]) / m
+    if combine == "average":
+        np.testing.assert_allclose(found, np.mean(losses, axis=0), atol=1e-12)
+        return
+    # The least largest group error of all mixtures; plain ERM is one of the members.
+    erm = learn(X, y, np.full(len(y), 1 / len(y))).predict(X) != y
+    pool = np.vstack([losses, np.bincount(group, weights=erm) / m])
+    least = linprog(
+        np.r_[np.zeros(T + 1), 1.0],
+        A_ub=np.c_[pool.T, -np.ones(4)],
+        b_ub=np.zeros(4),
+        A_eq=[np.r_[np.ones(T + 1), 0.0]],
+        b_eq=[1],
+    )
+    assert found.max() == pytest.approx(least.fun, abs=1e-9)
+
+
+def test_every_function_gives_further_parameters_to_its_classifier():
+    for name in published.__all__:
+        function = getattr(published, name)
+        parameters = inspect.signature(function).parameters.values()
+        required = [p for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
+        given = {p.name: {"estimator": TREE}.get(p.name, 0.3) for p in required}
+        assert function(**given, random_state=7).random_state == 7
+        assert "Returns" in inspect.getdoc(function)

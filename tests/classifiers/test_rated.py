@@ -1,0 +1,458 @@
+"""Rates as objective and limits of `RobustMixtureClassifier`."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier, rates
+from tailboost.classifiers import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.classifiers.rated import InfeasibleLimitsError
+
+N = 1200
+RNG = np.random.default_rng(0)
+X, _Y = make_classification(N, 6, n_informative=4, n_redundant=0, flip_y=0.1, random_state=1)
+Y = np.where(_Y == 1, "yes", "no")
+SEX = np.where(X[:, 0] + RNG.normal(size=N) > 0, "m", "f")
+RACE = RNG.integers(3, size=N)
+GROUPS = {"sex": SEX, "race": RACE}
+SELECTED = rates.selected("yes", by="sex")
+PARITY = rates.gap(SELECTED) <= 0.05
+MODEL = LogisticRegression().fit(X[:400], _Y[:400])
+P = {"model": MODEL.predict_proba(X)}
+
+pytestmark = pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
+
+
+def judged(**params):
+    return RobustMixtureClassifier.from_probabilities(P, Y, groups=GROUPS, **params)
+
+
+def test_the_table_is_what_counting_the_answers_gives():
+    for told in (False, True):
+        groups = {"sex": SEX} if told else GROUPS
+        mix = RobustMixtureClassifier.from_probabilities(
+            P,
+            Y,
+            groups=groups,
+            objective=rates.largest(rates.error(by="class")),
+            limits=[PARITY, rates.precision("yes") >= 0.7],
+            by_group=told,
+        )
+        answers = mix.predict_from(P, groups=groups if told else None)
+        assert mix.limits_met_
+        for rate in (rates.error(by="class"), SELECTED, rates.precision("yes")):
+            counted = rates.measure(rate, Y, answers, groups=groups)
+            said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+            # Groups that are not told are inferred out of fold there, and by a model of all rows here.
+            slack = 1e-9 if told else 0.03
+            assert {unit: said[unit] for unit in counted} == pytest.approx(counted, abs=slack)
+        [gap] = [line for line in mix.rates_ if line.unit == "gap"]
+        assert gap.met
+        assert gap.value <= 0.05
+        for line in mix.rates_:
+            assert line.low <= line.value <= line.high
+        assert "gap" in str(mix.rates_)
+
+
+def test_limits_alone_make_the_mean_error_small():
+    free = judged(objective="error")
+    within = judged(limits=[PARITY])
+    tight = judged(limits=[rates.gap(SELECTED) <= 0.01])
+    errors = [np.mean(mix.predict_from(P) != Y) for mix in (free, within, tight)]
+    assert errors[0] <= errors[1] + 0.02  # with nothing to keep, nothing is fitted to these rows
+    assert str(within.objective_) == "error"
+    assert RobustMixtureClassifier().objective is None
+    assert judged().units_ == ["no", "yes"]
+
+
+def test_groups_are_inferred_from_features_where_they_are_not_told():
+    mix = RobustMixtureClassifier([("lr", LogisticRegression())], limits=[PARITY], random_state=0)
+    mix.fit(X, Y, groups=GROUPS)
+    assert mix.limits_met_
+    answers = mix.predict(X)
+    alone = [mix.predict(X[[i]])[0] for i in range(40)]
+    assert alone == answers[:40].tolist()
+    with pytest.raises(ValueError, match="groups have no part"):
+        mix.predict(X, groups=GROUPS)
+    fresh = rates.measure(SELECTED, Y, answers, groups=GROUPS)
+    assert abs(fresh["f"] - fresh["m"]) < 0.12
+
+
+def test_one_row_in_other_columns_of_groups_only_those_named_count():
+    mix = judged(limits=[rates.error(by="race") <= 0.5])
+    assert mix._rated.table.strata.columns == ("race",)
+    both = judged(limits=[rates.error(by=("sex", "race")) <= 0.6])
+    assert len(both._rated.table.strata.combinations) == 6
+    assert len([line for line in both.rates_ if isinstance(line.unit, tuple)]) == 6
+
+
+def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
+    mix = RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
+    mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
+    with pytest.raises(InfeasibleLimitsError, match=r"share answered 'yes': at most 0\.1") as caught:
+        mix.fit(X, Y, groups=GROUPS)
+    assert "share missed of those that are 'yes': at most 0.1" in str(caught.value)
+    assert "gap" not in str(caught.value)
+    assert "nearest" in str(caught.value)
+    again = mix.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
+    assert again.limits_met_
+    assert set(again.predict(X)) == {"no", "yes"}
+
+
+def test_a_draw_keeps_what_one_rule_cannot():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    coarse = {"m": np.where(y == 1, 0.7, 0.3)}  # two values: one rule has few answers to choose among
+    limit = rates.selected(1) <= float(np.mean(y)) / 2
+    with pytest.warns(UserWarning, match=r"keeps the limits .* a draw among .* keeps them with") as caught:
+        one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit])
+    drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], randomized=True)
+    assert one.limits_met_
+    assert len(one.members_) == 1
+    assert len(drawn.members_) == 2
+    assert drawn.rates_.lines[0].value < one.rates_.lines[0].value
+    assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
+    [said] = [str(w.message) for w in caught if "keeps them with" in str(w.message)]
+    assert f"error: {one.rates_.lines[0].value:.4g};" in said
+    assert "answers 100.0% of the rows alike and has" in said  # the other value's rows are half of all
+    assert float(said.rsplit(" ", 1)[1]) == pytest.approx(drawn.rates_.lines[0].value, abs=1e-3)
+
+
+def test_one_rule_that_cannot_keep_a_limit_says_so():
+    y = np.repeat([0, 1], 200)
+    coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
+    limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
+    with pytest.warns(BoundNotMetWarning, match=r"but the best rule found reaches .* a draw among") as caught:
+        mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
+    assert mix.limits_met_ is False
+    drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)
+    assert drawn.limits_met_
+    reached = str(caught[0].message).split("with error of ")[1].split(" (")[0]
+    assert float(reached) == pytest.approx(drawn._choice.selection.value, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning")
+def test_the_keyed_draw_keeps_the_rates_of_the_table():
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, y = rng.choice(["f", "m"], n), rng.integers(2, size=n)
+    score = np.round(0.5 + 0.2 * (2 * y - 1) + 0.2 * (sex == "m") + 0.3 * rng.normal(size=n), 1)
+    rows = np.column_stack([score, rng.normal(size=n)])
+    model = LogisticRegression().fit(rows[:1000], y[:1000])
+    limits = [
+        rates.gap(rates.miss(1, by="group")) <= 0.02,
+        rates.gap(rates.false_alarm(1, by="group")) <= 0.02,
+    ]
+    mix = tb.tune(
+        model,
+        rows[1000:],
+        y[1000:],
+        groups=sex[1000:],
+        limits=limits,
+        randomized=True,
+        by_group=True,
+    )
+    assert mix.limits_met_
+    assert len(mix.members_) > 1
+    policy = tb.RandomizedDecision(mix, b"for the tests alone", "loans")
+    ids = [f"p{i}" for i in range(3000)]
+    drawn = policy.decide(rows[1000:], ids, groups=sex[1000:])
+    alone = policy.decide(rows[1007:1008], ids[7:8], groups=sex[1007:1008])
+    assert alone.y[0] == drawn.y[7]
+    for rate in (rates.miss(1, by="group"), rates.false_alarm(1, by="group")):
+        found = rates.measure(rate, y[1000:], drawn.y, groups=sex[1000:])
+        said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+        assert found == pytest.approx({unit: said[unit] for unit in found}, abs=4 * 0.5 / np.sqrt(700))
+
+
+def test_costs_by_row_and_by_matrix():
+    matrix = np.array([[0.0, 1.0], [5.0, 0.0]])
+    by_matrix = judged(objective=rates.cost(matrix))
+    each = matrix[_Y]
+    by_row = RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each)
+    found = [mix.rates_.lines[0].value for mix in (by_matrix, by_row)]
+    assert found[0] == pytest.approx(found[1], abs=0.02)
+    bayes = np.where(P["model"][:, 1] > 1 / 6, 1, 0)
+    assert found[1] <= each[np.arange(N), bayes].mean() + 0.01
+    with pytest.raises(ValueError, match="costs must have the shape"):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each[:5])
+    with pytest.raises(ValueError, match="give costs="):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost())
+
+
+def test_rows_that_are_passed_on():
+    mix = judged(limits=[rates.deferred(by="sex") <= 0.1])
+    passed = mix.defers_from(P)
+    shares = rates.measure(rates.deferred(by="sex"), Y, mix.predict_from(P), groups=GROUPS, deferred=passed)
+    assert max(shares.values()) <= 0.1 + 0.03  # what the models of groups learnt from, they know better
+    assert mix.limits_met_
+    answered = np.mean((mix.predict_from(P) != Y)[~passed])
+    assert answered < np.mean(judged(objective="error").predict_from(P) != Y)
+    with pytest.raises(ValueError, match="no row is passed on"):
+        judged(limits=[PARITY]).defers_from(P)
+
+
+def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
+    groups = {"sex": SEX}
+    told = RobustMixtureClassifier.from_probabilities(P, Y, groups=groups, objective="error", by_group=True)
+    blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
+    assert len(told._rated.table.strata.mass) == 4
+    assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 0.01
+    with pytest.raises(ValueError, match="needs groups"):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", by_group=True)
+
+
+def test_units_of_few_rows_are_named():
+    race = np.where(np.arange(N) < 3, 9, RACE)
+    with pytest.warns(SmallSubgroupsWarning, match="fewer than 10 for error by race of 9"):
+        RobustMixtureClassifier.from_probabilities(
+            P, Y, groups={"race": race}, limits=[rates.error(by="race") <= 1.0]
+        )
+
+
+def test_a_limit_below_its_noise_is_named():
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.01: .* rows, between which the gap"):
+        judged(limits=[rates.gap(SELECTED) <= 0.01])
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.04: below the noise of its rates"):
+        judged(limits=[rates.gap(SELECTED) <= 0.04])
+
+
+def test_a_limit_that_few_rows_cannot_show_is_named_before_the_fit():
+    class Stopped(Exception):
+        pass
+
+    class Never(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise Stopped
+
+    sex = np.where(np.arange(N) < 40, "x", SEX)
+    for limit, words in [
+        (
+            PARITY,
+            "x has 40 rows and [fm] has .* rows, between which the gap is not known .* than ± 0.09",
+        ),
+        (rates.ratio(SELECTED) >= 0.9, "x has 40 rows"),
+        (
+            rates.error(by="sex") <= 0.05,
+            r"x has 40 rows, of which even the best answers show no more than ≤ 0.07",
+        ),
+        (rates.selected("yes", by="sex") >= 0.95, r"no more than ≥ 0.93"),
+    ]:
+        mix = RobustMixtureClassifier([("never", Never())], limits=[limit])
+        with pytest.warns(tb.LimitBelowNoiseWarning, match=words), pytest.raises(Stopped):
+            mix.fit(X, Y, groups={"sex": sex})
+    mix.set_params(limits=[rates.error(by="sex") <= 0.2])
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(Stopped):
+        mix.fit(X, Y, groups={"sex": sex})
+    assert not caught
+
+
+def test_tune_takes_fitted_models():
+    clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
+    assert clf.limits_met_
+    assert clf.validation_ == "frozen"
+    two = tb.tune([MODEL_TEXT, MODEL_TEXT], X[400:], Y[400:], objective="error")
+    assert [name for name, _ in two.estimators] == ["LogisticRegression 1", "LogisticRegression 2"]
+    assert tb.tune({"a": MODEL_TEXT}, X[400:], Y[400:]).used_models_ == ["a"]
+
+
+def test_weights_are_rows():
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 3, size=N)
+    twice = np.repeat(np.arange(N), w)
+    limits = [PARITY, rates.error(by="class") <= 0.4]
+    weighted = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups={"sex": SEX}, sample_weight=w, limits=limits
+    )
+    repeated = RobustMixtureClassifier.from_probabilities(
+        {"model": P["model"][twice]}, Y[twice], groups={"sex": SEX[twice]}, limits=limits
+    )
+    assert weighted.rates_.lines[0].value == pytest.approx(repeated.rates_.lines[0].value, abs=5e-3)
+
+
+def test_it_is_cloned_pickled_saved_and_set(tmp_path):
+    mix = RobustMixtureClassifier(
+        [("lr", LogisticRegression())],
+        objective=rates.largest(rates.miss("yes", by=("sex",))),
+        limits=[rates.error(by="class") <= {"yes": 0.4, None: 0.5}, rates.cost([[0, 1], [5, 0]]) <= 2],
+        random_state=0,
+    )
+    assert clone(mix).get_params()["limits"] == mix.limits
+    mix.fit(X, Y, groups=GROUPS)
+    answers = mix.predict(X)
+    assert (pickle.loads(pickle.dumps(mix)).predict(X) == answers).all()
+    tb.save_model(mix, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
+    assert (loaded.predict(X) == answers).all()
+    assert loaded.limits == mix.limits
+    assert loaded.objective == mix.objective
+    assert str(loaded.rates_) == str(mix.rates_)
+    assert loaded.reweight(error_budget=0.1).limits_met_
+    assert "largest(miss('yes'" in repr(mix)
+
+
+def test_another_choice_leaves_the_classifier_as_it_was():
+    mix = judged(limits=[PARITY])
+    before = pickle.dumps(mix)
+    limits = [rates.gap(SELECTED) <= 0.01, rates.miss("yes") <= 0.3]
+    first = mix.reweight(limits=limits)
+    mix.reweight(limits=[rates.selected("yes") <= 0.2])
+    assert pickle.dumps(mix) == before
+    assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
+
+
+def test_units_without_rows_and_single_units_are_named():
+    with pytest.warns(
+        tb.LimitBelowNoiseWarning, match="there is one unit with rows, so that nothing is compared"
+    ):
+        RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": np.full(N, "f")}, limits=[PARITY])
+    weight = (SEX == "m").astype(float)
+    limits = [rates.error(by="sex") <= {"f": 0.3}]
+    with pytest.warns(tb.LimitBelowNoiseWarning, match="f has no rows, so that nothing is known of it"):
+        mix = RobustMixtureClassifier.from_probabilities(
+            P, Y, groups={"sex": SEX}, limits=limits, sample_weight=weight
+        )
+    assert mix.limits_met_ is None
+
+
+def test_the_trade_off_of_two_rates():
+    mix = judged(limits=[PARITY])
+    curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
+    assert (np.diff(curve.values.limited) > 0).all()
+    assert (np.diff(curve.values.value) < 0).all()
+    at = curve.at(curve[0].limited)
+    assert at.limits_met_
+    assert len(str(curve).splitlines()) == len(curve) + 2
+
+
+def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
+    leaning = np.where(P["model"][:, 1] + 0.5 * RNG.normal(size=N) > 0.5, "m", "f")
+    limits = [PARITY, rates.miss("yes") <= 0.5]
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": leaning}, limits=limits)
+    curve = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=5)
+    limited, value = ([getattr(point, name) for point in curve] for name in ("limited", "value"))
+    assert max(limited) > 0.05
+    assert all(np.diff(limited) > 0)
+    assert all(np.diff(value) < 0)
+    assert set(curve.at(0.1).limits) == {rates.gap(SELECTED) <= 0.1, rates.miss("yes") <= 0.5}
+    ratio = mix.tradeoff(rates.ratio(SELECTED), n_points=3)
+    assert all(np.diff([point.limited for point in ratio]) < 0)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"limits": [rates.selected("ja") <= 0.1]}, "no class is called 'ja'"),
+        ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
+        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
+        ({"limits": [0.3]}, "is no limit"),
+        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no unit is called"),
+        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no unit is called 'f'"),
+        ({"objective": rates.gap(SELECTED)}, "must be"),
+        ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
+        ({"objective": rates.error(by="sex")}, r"say largest\(error"),
+        ({"objective": rates.precision("yes")}, "depend on the answers"),
+        ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, words):
+    class Never(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise AssertionError("fitted")
+
+    mix = RobustMixtureClassifier([("never", Never())], **params)
+    with pytest.raises((ValueError, TypeError), match=words):
+        mix.fit(X, Y, groups=GROUPS)
+
+
+MODEL_TEXT = LogisticRegression().fit(X[:400], Y[:400])
+
+
+@pytest.mark.parametrize("coarse", [True, False])
+def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
+    """Of scores with ten values models of folds make more: they split rows that one model answers alike."""
+
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        y, sex = rng.integers(2, size=n), rng.choice(["f", "m"], n)
+        s = 0.5 + 0.3 * (2 * y - 1) + 0.25 * (sex == "m") + 0.3 * rng.normal(size=n)
+        s = np.clip(s.round(1), 0.05, 0.95) if coarse else s
+        return np.column_stack([s, rng.normal(size=n)]), y, sex
+
+    X, y, _ = rows(2000, 100)
+    model = LogisticRegression().fit(X, y)
+    X, y, sex = rows(2000, 200)
+    rate = rates.selected(1, by="sex")
+    limits = [rates.gap(rate) <= 0.01, rates.gap(rates.miss(1, by="sex")) <= 0.01]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = tb.tune(model, X, y, groups={"sex": sex}, limits=limits)
+    assert clf.limits_met_
+    X, y, sex = rows(50_000, 300)
+    found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
+    # Four standard errors of 2,000 rows beyond the limit; by tallies out of fold alone it was .17.
+    assert max(found.values()) - min(found.values()) < 0.1
+
+
+def test_the_trade_off_of_what_was_stated_and_in_either_order():
+    mix = judged(limits=[rates.precision("yes") >= 0.1, rates.miss("yes") <= 0.5, PARITY])
+    curve = mix.tradeoff(n_points=3)
+    assert (str(curve.limited), str(curve.objective)) == (str(rates.miss("yes")), "error")
+    curve = mix.tradeoff(rates.error(), rates.gap(SELECTED), n_points=3)
+    other = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=3)
+    assert [(p.limited, p.value) for p in curve] == [(p.limited, p.value) for p in other]
+    curve = judged(objective="error").tradeoff(n_points=3)
+    assert (str(curve.limited), str(curve.objective)) == ("error", "largest error by class")
+    with pytest.raises(TypeError, match="must be a rate"):
+        mix.tradeoff([0.01])
+
+
+def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
+    """Told, read in a feature, or weighed by a model of the group; else nothing is said."""
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
+    trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"random_state": 0}
+    mix = RobustMixtureClassifier(trees, limits=[PARITY], **more)
+    assert "by feature 'sex'" in str(mix.fit(X, Y, groups={"sex": SEX}).rates_)
+    said = str(mix.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
+    assert "weigh what the features say of it" in said
+    told = RobustMixtureClassifier(trees, limits=[PARITY], by_group=True, **more)
+    said = str(told.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
+    assert "are told it" in said
+    assert "weigh what" not in said
+    plain = RobustMixtureClassifier(trees, limits=[rates.miss("yes") <= 0.5], **more).fit(X, Y)
+    assert "Group" not in str(plain.rates_)
+
+
+def test_small_budgets_are_used_where_cells_are_many():
+    rng = np.random.default_rng(0)
+    n, share = 4000, np.array([0.5, 0.2, 0.14, 0.1, 0.04, 0.02])
+    group = rng.choice(6, n, p=share)
+    y = (rng.random(n) < np.array([0.45, 0.3, 0.2, 0.5, 0.12, 0.25])[group]).astype(int)
+    features = np.column_stack(
+        [group + 0.3 * rng.normal(size=n), 1.2 * y + rng.normal(size=n) + 0.3 * (group % 3)]
+    )
+    model = LogisticRegression().fit(features[:1000], y[:1000])
+    own = slice(1000, None)
+    given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}
+    mix = tb.tune(model, features[own], y[own], **given)
+    worst = [mix.reweight(error_budget=b).unit_errors_.max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    assert (np.diff(worst) <= 0).all()
+    assert worst[2] < worst[0] - 0.02
+    assert worst[4] < worst[0] - 0.1
+
+
+def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups={"sex": SEX}, limits=[rates.error(by="cell") <= 1.0]
+    )
+    monkeypatch.setattr("tailboost.selection.stratum_probabilities.GroupModel.fit", None)
+    again = mix.reweight(objective="worst_cell", limits=[])
+    assert again.unit_errors_.max() <= max(line.value for line in mix.rates_ if "cell" in line.rate)

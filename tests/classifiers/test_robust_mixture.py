@@ -1,0 +1,1018 @@
+"""RobustMixtureClassifier against brute force, a generic solver and itself by other ways."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import softmax
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallSubgroupsWarning
+
+X, Y = load_breast_cancer(return_X_y=True)
+TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
+GROUPS = np.where(X[:, 1] > np.median(X[:, 1]), "rough", "smooth")
+
+
+class Printed(ClassifierMixin, BaseEstimator):
+    """A service whose probabilities are columns of the table, whatever it is fitted on."""
+
+    def __init__(self, first=0, n_classes=2):
+        self.first, self.n_classes = first, n_classes
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)[:, self.first : self.first + self.n_classes][:, self.classes_]
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def printed(seed, n=300, K=3, models=2):
+    """Return probabilities side by side in one table, labels, and the same probabilities by name."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(K, n, p=np.arange(1, K + 1) / np.arange(1, K + 1).sum())
+    y[:K] = np.arange(K)
+    P = [rng.dirichlet(np.ones(K), n) + rng.uniform(0, 1) * np.eye(K)[y] for _ in range(models)]
+    P = [p / p.sum(axis=1, keepdims=True) for p in P]
+    names = ["a", "b", "c", "d"][:models]
+    estimators = [(name, Printed(i * K, K)) for i, name in enumerate(names)]
+    return np.hstack(P), y, dict(zip(names, P, strict=True)), estimators
+
+
+def class_errors(y, answers):
+    return [np.mean(answers[y == k] != k) for k in np.unique(y)]
+
+
+@pytest.mark.parametrize("objective", ["worst_class", "cvar"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_fit_equals_from_probabilities(objective, K):
+    """Where a model's probabilities do not depend on what it is fitted on, both see the same; to the bit."""
+    table, y, P, estimators = printed(0, K=K)
+    alpha = 0.4 if objective == "cvar" else None
+    fitted = RobustMixtureClassifier(estimators, objective=objective, alpha=alpha).fit(table, y)
+    given = RobustMixtureClassifier.from_probabilities(P, y, objective=objective, alpha=alpha)
+    assert fitted.members_ == given.members_
+    assert np.array_equal(fitted.estimator_weights_, given.estimator_weights_)
+    assert np.array_equal(fitted.predict_distribution(table), given.predict_distribution_from(P))
+    assert np.array_equal(fitted.predict(table), given.predict_from(P))
+
+
+def test_fit_uses_out_of_fold_probabilities():
+    """With as many folds as distinct rows the folds are known: those of scikit-learn's leave-one-out."""
+    X, y = load_wine(return_X_y=True)
+    X, y = X[::40], y[::40]  # five rows: five folds
+    mix = RobustMixtureClassifier([("bayes", KNeighborsClassifier(2))]).fit(X, y)
+    P = cross_val_predict(KNeighborsClassifier(2), X, y, cv=KFold(5), method="predict_proba")
+    given = RobustMixtureClassifier.from_probabilities({"bayes": P}, y)
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert mix.members_ == given.members_
+
+
+@pytest.mark.parametrize("budget", [None, 0.0, 0.02])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_weights_of_a_draw_are_optimal(seed, budget):
+    """Against a generic solver over all candidates; no single one is better."""
+    _, y, P, _ = printed(seed, K=4)
+    drawn, alone = (
+        RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget, randomized=randomized)
+        for randomized in (True, False)
+    )
+    found = drawn._choice
+    errors = np.array([1 - counts.diagonal() / counts.sum(axis=1) for counts in found.pool.counts])
+    means = np.array([1 - np.trace(counts) for counts in found.pool.counts])
+    limit = [] if budget is None else [found.program.limits[-1].bound]
+    T = len(means)
+    solved = linprog(
+        np.r_[1e-3 * means, 1.0],
+        A_ub=np.vstack([np.c_[errors.T, -np.ones(4)], *[np.r_[means, 0.0][None] for _ in limit]]),
+        b_ub=np.r_[np.zeros(4), limit],
+        A_eq=np.r_[np.ones(T), 0.0][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * T + [(None, None)],
+    )
+    assert drawn._choice.selection.value == pytest.approx(solved.x[-1], abs=1e-4)
+    assert drawn.unit_errors_.max() == pytest.approx(drawn._choice.selection.value, abs=1e-9)
+    assert alone._choice.selection.value >= solved.x[-1] - 1e-9
+    assert drawn.summary_.achieved == pytest.approx(drawn.unit_errors_.max())
+    if budget is not None:
+        assert drawn.rates_.lines[-1].value <= limit[0] + 1e-6
+
+
+@pytest.mark.parametrize("budget", [None, 0.0, 0.03])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_one_rule_is_the_best_of_the_candidates(seed, budget):
+    """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
+    _, y, P, _ = printed(seed, K=4)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
+    pool, table = mix._choice.pool, mix._judged.table
+    answers = [mix._rated.member(member).predict_table(table) for member in pool.members]
+    worst = np.array([max(class_errors(y, k)) for k in answers])
+    means = np.array([np.mean(k != y) for k in answers])
+    inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
+    said = mix.predict_from(P)
+    assert max(class_errors(y, said)) == pytest.approx(worst[inside].min(), abs=1e-9)
+    assert np.mean(said != y) <= means.min() + (1.0 if budget is None else budget) + 1e-12
+    assert mix.unit_errors_ == pytest.approx(class_errors(y, said), abs=1e-9)
+    assert mix.limits_met_ is (None if budget is None else True)
+    assert mix.gap_ >= 0
+
+
+def test_candidates_share_where_a_draw_is_asked_for():
+    _, y, P, _ = printed(0)
+    alone = RobustMixtureClassifier.from_probabilities(P, y)
+    assert np.count_nonzero(alone.estimator_weights_) == 1
+    assert np.array_equal(alone.predict_distribution_from(P).max(axis=1), np.ones(len(y)))
+    assert "not about predict" not in alone.summary_.details
+    assert alone.reweight(alpha=0.3).summary_.achieved < 1  # one candidate's CVaR would be its mean / α, or 1
+    shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True)
+    assert np.count_nonzero(shared.estimator_weights_) > 1
+    assert "not about predict" in shared.summary_.details
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_the_curve_is_the_front_of_all_candidates(seed):
+    """By brute force: for every limit on the overall error the best candidate."""
+    _, y, P, _ = printed(seed, K=4)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    curve, table = mix.tradeoff(), mix._judged.table
+    answers = [mix._rated.member(member).predict_table(table) for member in mix._choice.pool.members]
+    means = np.array([np.mean(k != y) for k in answers])
+    worst = np.array([max(class_errors(y, k)) for k in answers])
+    limited, value = curve.values
+    for limit in np.linspace(limited[0], limited[-1] + 0.05, 40):
+        best = worst[means <= limit + 1e-12].min()
+        assert value[np.flatnonzero(limited <= limit + 1e-12)[-1]] == pytest.approx(best, abs=1e-9)
+    points = curve.predicted(P, y)
+    np.testing.assert_allclose(points.limited, limited, atol=1e-9)
+    np.testing.assert_allclose(points.value, value, atol=1e-9)
+    for point in curve:
+        at = curve.at(point.limited)
+        assert np.array_equal(at.predict_from(P), point.classifier.predict_from(P))
+        budget = mix.reweight(error_budget=max(point.limited - limited[0], 0.0) + 1e-9)
+        assert np.array_equal(at.predict_from(P), budget.predict_from(P))
+    shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True).tradeoff()
+    assert (np.diff(shared.values.value) < 0).all()
+
+
+def test_one_candidate_alone_has_no_tail():
+    _, y, P, _ = printed(0)
+    with pytest.raises(ValueError, match="randomized=False leaves one candidate, and its CVaR"):
+        RobustMixtureClassifier.from_probabilities(P, y, objective="cvar", alpha=0.3, randomized=False)
+
+
+def test_another_budget_is_that_of_a_fresh_fit():
+    _, y, P, _ = printed(1)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    other = mix.reweight(error_budget=0.01)
+    fresh = RobustMixtureClassifier.from_probabilities(P, y, error_budget=0.01)
+    assert np.array_equal(other.predict_from(P), fresh.predict_from(P))
+    assert str(other.rates_) == str(fresh.rates_)
+    assert mix.error_budget is None
+
+
+def test_no_worse_than_any_threshold_of_two_classes():
+    """Brute force over all thresholds of either model: a mixture of members is at least nearly as good."""
+    _, y, P, _ = printed(1, K=2)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    worst = min(
+        max(class_errors(y, (p[:, 1] >= t).astype(int))) for p in P.values() for t in np.unique(p[:, 1])
+    )
+    assert mix.summary_.achieved <= worst + 0.01
+
+
+def test_a_rare_class_is_not_forgotten():
+    X, y = load_digits(return_X_y=True)
+    kept = np.r_[np.flatnonzero(y != 8), np.flatnonzero(y == 8)[:20]]
+    X, y = X[kept], y[kept]
+    tree = DecisionTreeClassifier(max_depth=8, min_samples_leaf=3, random_state=0)
+    mix = RobustMixtureClassifier([("tree", tree), ("bayes", GaussianNB())], random_state=0)
+    mix.fit(X[::2], y[::2])
+    alone = clone(tree).fit(X[::2], y[::2])
+    assert max(class_errors(y[1::2], mix.predict(X[1::2]))) < max(
+        class_errors(y[1::2], alone.predict(X[1::2]))
+    )
+
+
+def models():
+    return [("tree", DecisionTreeClassifier(max_depth=4, random_state=0)), ("bayes", GaussianNB())]
+
+
+def test_budget_and_curve():
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    curve = mix.tradeoff()
+    assert curve[-1].value == pytest.approx(mix.summary_.achieved, abs=1e-9)
+    cheap = mix.reweight(error_budget=0.0)
+    assert np.array_equal(curve.at(curve[0].limited).predict(X[TEST]), cheap.predict(X[TEST]))
+    assert mix.error_budget is None
+    assert cheap.rates_.lines[-1].value == pytest.approx(curve[0].limited)
+    points = curve.predicted(X[TEST], Y[TEST])
+    assert points.limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
+
+
+def test_a_curve_is_measured_where_groups_are_inferred_from_features():
+    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
+    curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
+    weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
+    points = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
+    y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
+    for point, mean, worst in zip(curve, points.limited, points.value, strict=True):
+        wrong = curve.at(point.limited).predict(X[TEST]) != y
+        cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
+        assert mean == pytest.approx(wrong[seen].mean())
+        assert worst == pytest.approx(max(cells))
+
+
+def test_targets():
+    _, y, P, _ = printed(2, K=2, models=1)
+    loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})
+    even = RobustMixtureClassifier.from_probabilities(P, y)
+    assert loose.unit_errors_[1] <= 0.2
+    assert loose.limits_met_ == bool(loose.unit_errors_[0] <= 0.9 and loose.unit_errors_[1] <= 0.2)
+    assert even.limits_met_ is None
+
+
+@pytest.mark.parametrize("randomized", [True, False])
+def test_who_misses_a_target_is_named(randomized):
+    table, y, _, services = printed(0)
+    names = np.array(["low", "middle", "high"])[y]
+    targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
+    with pytest.warns(BoundNotMetWarning) as caught:
+        mix = RobustMixtureClassifier(services, max_error=targets, randomized=randomized).fit(table, names)
+    missed = [(u, e) for u, e in zip(mix.units_, mix.unit_errors_, strict=True) if e > targets[u] + 1e-6]
+    assert missed
+    assert mix.limits_met_ is False
+    (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
+    words = ", ".join(f"{error:.4g} for {unit} (limit {targets[unit]:g})" for unit, error in missed)
+    assert words in said
+    assert "300 training rows (5 folds)" in said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BoundNotMetWarning)
+        RobustMixtureClassifier(services, max_error=1.0).fit(table, names)
+        RobustMixtureClassifier(services).fit(table, names)
+
+
+def test_class_weight_acts_in_the_fits_of_models_alone():
+    """Limits, objective and table count rows by sample_weight; the table is what is counted here."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(3000, 3))
+    z = (Z[:, 0] + rng.normal(size=3000) > 2.0).astype(int)
+    model = LogisticRegression().fit(Z[:1000], z[:1000])
+    limits = [tb.rates.precision(1) >= 0.6]
+    plain, weighted = (
+        tb.tune(model, Z[1000:], z[1000:], limits=limits, class_weight=of) for of in (None, "balanced")
+    )
+    assert plain.members_ == weighted.members_
+    answers = weighted.predict(Z[1000:])
+    [line] = [line for line in weighted.rates_ if line.limit]
+    assert line.value == pytest.approx(np.mean(z[1000:][answers == 1]))
+    fitted = RobustMixtureClassifier(
+        [("m", LogisticRegression())], class_weight="balanced", objective="error", random_state=0
+    ).fit(Z, z)
+    balanced = LogisticRegression(class_weight="balanced").fit(Z, z)
+    np.testing.assert_allclose(fitted.estimators_[0].coef_, balanced.coef_, rtol=1e-3)
+    assert np.mean(fitted.predict(Z) != z) < np.mean(balanced.predict(Z) != z) - 0.05
+
+
+def test_subgroups_of_few_rows_are_named():
+    table, y, P, _ = printed(3)
+    rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
+    words = "fewer than 10 for error by class of 0"
+    with pytest.warns(SmallSubgroupsWarning, match=words):
+        RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
+    with pytest.warns(SmallSubgroupsWarning, match=words):
+        RobustMixtureClassifier([("nb", GaussianNB())], random_state=0).fit(table[rare], y[rare])
+
+
+@pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
+def test_groups_are_known_in_training_only(objective):
+    mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)
+    mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    assert len(mix.units_) == (2 if objective == "worst_group" else 4)
+    answers = mix.reweight().predict(X[TRAIN])
+    assert np.array_equal(answers, mix.predict(X[TRAIN]))
+    # From another objective with the same groups: the same choice, without training.
+    by_class = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    # There groups are inferred from the probabilities, the features are not kept.
+    again = by_class.reweight(objective=objective)
+    assert again.units_ == mix.units_
+    assert again.unit_errors_.max() <= by_class.reweight().unit_errors_.max() + 0.1
+    assert np.array_equal(again.predict(X[TRAIN])[:9], [again.predict(x[None])[0] for x in X[TRAIN][:9]])
+
+
+def test_a_table_of_groups():
+    table = {"texture": GROUPS[TRAIN], "third": np.arange(len(Y))[TRAIN] % 3}
+    mix = RobustMixtureClassifier(models(), objective="worst_group", random_state=0)
+    mix.fit(X[TRAIN], Y[TRAIN], groups=table)
+    assert mix.units_ == [
+        ("texture", "rough"),
+        ("texture", "smooth"),
+        ("third", 0),
+        ("third", 1),
+        ("third", 2),
+    ]
+    assert mix.unit_errors_.shape == (5,)
+    cells = mix.reweight(objective="worst_cell")
+    assert (1, ("texture", "rough")) in cells.units_
+
+
+@pytest.mark.slow
+def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_class():
+    """In group 1 the model is unsure and biased; its probabilities lie in another range. Fresh rows count."""
+
+    def made(seed, n):
+        rng = np.random.default_rng(seed)
+        group, y = rng.integers(0, 2, n), rng.integers(0, 2, n)
+        score = np.where(group == 0, 3.0, 0.6) * (2 * y - 1) + rng.normal(size=n) + 0.8 * group
+        return {"net": 1 / (1 + np.exp(-score))}, y, group
+
+    gains = []
+    for seed in range(8):
+        P, y, group = made(seed, 4000)
+        by_class = RobustMixtureClassifier.from_probabilities(P, y)
+        by_cell = RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group)
+        P, y, group = made(1000 + seed, 60_000)
+        of_class, of_cell = (
+            max(np.mean(wrong[y + 2 * group == cell]) for cell in range(4))
+            for wrong in (mix.predict_from(P) != y for mix in (by_class, by_cell))
+        )
+        gains.append(of_class - of_cell)
+    assert np.mean(gains) > -0.002
+
+
+def test_tiny_units_are_modelled_without_a_warning_of_the_model():
+    """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    groups = np.minimum(rng.geometric(0.08, 400), 40)
+    logs = 9 * rng.normal(size=(400, 3)) + 3 * np.eye(3)[y]
+    weight = 100 * rng.exponential(size=400) ** 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SmallSubgroupsWarning)
+        RobustMixtureClassifier.from_probabilities(
+            {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
+        )  # fmt: skip
+
+
+def test_labels_frames_and_names():
+    pd = pytest.importorskip("pandas")
+    labels = np.array(["benign", "malignant"])[Y]
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(frame[TRAIN], labels[TRAIN])
+    plain = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    assert np.array_equal(mix.predict(frame[TEST]) == "malignant", plain.predict(X[TEST]) == 1)
+    assert set(mix.named_estimators_) == {"tree", "bayes"}
+    assert "tree" in mix.members_[0]
+
+
+def test_parameters_of_the_models():
+    mix = RobustMixtureClassifier(models())
+    assert mix.get_params()["tree__max_depth"] == 4
+    mix.set_params(tree__max_depth=2, bayes=LogisticRegression())
+    assert mix.estimators[0][1].max_depth == 2
+    assert isinstance(clone(mix).estimators[1][1], LogisticRegression)
+
+
+def test_a_frozen_model_is_not_fitted():
+    net = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], np.array(["b", "m"])[Y[TRAIN]])
+    before = net.predict_proba(X[TEST])
+    mix = RobustMixtureClassifier([("net", FrozenEstimator(net))])
+    mix.fit(X[TEST], np.array(["b", "m"])[Y[TEST]])
+    given = RobustMixtureClassifier.from_probabilities({"net": before}, Y[TEST])
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert np.array_equal(net.predict_proba(X[TEST]), before)
+
+
+def test_an_explicit_validation_set():
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
+    mix = RobustMixtureClassifier([("tree", tree)]).fit(X[TRAIN], Y[TRAIN], X_val=X[TEST], y_val=Y[TEST])
+    P = {"tree": clone(tree).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])}
+    given = RobustMixtureClassifier.from_probabilities(P, Y[TEST])
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert mix.validation_ == "X_val"
+
+
+def test_rows_that_were_fitted_on_are_noticed():
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    with pytest.warns(ResubstitutionWarning, match="100% of"):
+        mix.reweight(X[TRAIN], Y[TRAIN])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.judged_on
+
+
+def test_a_held_out_fraction():
+    mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
+    assert mix.validation_ == 0.3
+    assert "held-out" in mix.summary_.judged_on
+
+
+def test_one_row_is_as_in_a_batch():
+    mix = RobustMixtureClassifier(models(), objective="cvar", alpha=0.2, random_state=0).fit(
+        X[TRAIN], Y[TRAIN]
+    )
+    batch = mix.predict_distribution(X[TEST][:20])
+    assert np.array_equal(batch, np.vstack([mix.predict_distribution(X[TEST][i : i + 1]) for i in range(20)]))
+
+
+@pytest.mark.parametrize("aim", [{}, {"objective": "cvar", "alpha": 0.3}, {"max_error": {0: 0.1, None: 0.2}}])
+def test_saved_and_loaded(tmp_path, aim):
+    mix = RobustMixtureClassifier(models(), random_state=0, **aim).fit(X[TRAIN], Y[TRAIN])
+    tb.save_model(mix, tmp_path / "mix.model")
+    for again in (tb.load_model(tmp_path / "mix.model"), pickle.loads(pickle.dumps(mix))):
+        assert np.array_equal(again.predict_distribution(X[TEST]), mix.predict_distribution(X[TEST]))
+        assert again.max_error == mix.max_error
+        assert np.array_equal(
+            again.reweight(error_budget=0.0).estimator_weights_,
+            mix.reweight(error_budget=0.0).estimator_weights_,
+        )
+
+
+def test_weights_count_rows():
+    _, y, P, _ = printed(4, K=3)
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    by_weight = RobustMixtureClassifier.from_probabilities(P, y, sample_weight=weight)
+    by_rows = RobustMixtureClassifier.from_probabilities(
+        {name: p[repeated] for name, p in P.items()}, y[repeated], classes=by_weight.classes_
+    )
+    assert by_weight.summary_.achieved == pytest.approx(by_rows.summary_.achieved, abs=1e-9)
+    assert np.array_equal(by_weight.predict_from(P), by_rows.predict_from(P))
+
+
+def test_a_class_that_a_fold_lacks():
+    y = Y.copy()
+    y[:1] = 7  # one row of a third class: the model of its fold does not know it
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X, y)
+    assert mix.predict_distribution(X[:5]).shape == (5, 3)
+
+
+def test_exact_zeros_and_ones():
+    P, y = {"a": np.eye(3)[[0, 1, 2, 0, 1, 2]]}, np.array([0, 1, 2, 1, 2, 0])
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    assert np.isfinite(mix.predict_distribution_from(P)).all()
+    assert 0 <= mix.summary_.achieved <= 1
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_named_by_labels_may_stand_in_any_order(library):
+    frame = pytest.importorskip(library).DataFrame
+    _, y, P, _ = printed(3)
+    labels = np.array(["good", "bad", "ugly"])
+    classes = np.sort(labels)  # the order of the columns of an array: bad, good, ugly
+    plain = RobustMixtureClassifier.from_probabilities(P, classes[y])
+    named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
+    np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(
+        mix.reweight(named, classes[y], error_budget=0.1).predict_from(P),
+        plain.reweight(P, classes[y], error_budget=0.1).predict_from(P),
+    )
+    with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
+        mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
+
+
+def test_columns_of_a_frame_without_names_count_by_position():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    frames = {name: pandas.DataFrame(p) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(frames, y)
+    np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+    frames = {name: pandas.DataFrame(p, columns=["p1", "p2", "p3"]) for name, p in P.items()}
+    with pytest.raises(
+        ValueError, match=r"has a column 'p1', which is no class: .*; if its .* give an array"
+    ):
+        RobustMixtureClassifier.from_probabilities(frames, y)
+
+
+def test_a_target_that_is_missed_is_named_for_probabilities_too():
+    _, y, P, _ = printed(3)
+    with pytest.warns(BoundNotMetWarning, match="class"):
+        RobustMixtureClassifier.from_probabilities(P, y, max_error=0.001)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"P": {"a": np.full((6, 1), 0.5)}}, "1 column, but there are 2 classes"),
+        ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
+        ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
+        ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),
+        ({"P": {"a": np.full((6, 3), 1 / 3)}}, "3 columns, but there are 2 classes"),
+        ({"P": {}}, "at least one model"),
+        ({"y": ["x", None, "x", "y", "y", "y"]}, "y contains NaN or None"),
+        ({"classes": ["x"]}, "classes must be at least two"),
+        ({"classes": ["x", "z"]}, r"y holds labels not seen in fit: \['y'\]"),
+        ({"objective": "worst_group"}, "needs groups"),
+        ({"objective": "cvar"}, "needs alpha"),
+        ({"alpha": 0.2}, "has no meaning"),
+        ({"error_budget": -1.0}, "error_budget"),
+        ({"groups": [1, 2]}, "groups"),
+        ({"max_error": {"z": 0.1}}, "no unit is called 'z'"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {"y": ["x", "x", "x", "y", "y", "y"]} | change
+    P = arguments.pop("P", {"a": np.full((6, 2), 0.5)})
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier.from_probabilities(P, arguments.pop("y"), **arguments)
+
+
+def test_new_probabilities_are_checked():
+    table, y, P, _ = printed(0)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    with pytest.raises(ValueError, match=r"no model is called \['z'\]"):
+        mix.predict_from({"z": P["a"]})
+    with pytest.raises(ValueError, match="missing"):
+        mix.predict_from({} | {name: P[name] for name in P if name != mix.used_models_[0]})
+    with pytest.raises(TypeError, match="names must be text"):
+        RobustMixtureClassifier.from_probabilities({1: P["a"]}, y)
+    with pytest.raises(TypeError, match="dict"):
+        mix.predict_from(P["a"])
+    with pytest.raises(AttributeError, match="predict_from"):
+        mix.predict(table)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "error", "message"),
+    [
+        ([], ValueError, "at least one"),
+        ([("a", LinearSVC())], ValueError, "'a' .LinearSVC. has no predict_proba"),
+        ([("a", GaussianNB)], TypeError, "'a' is a class"),
+        ([("a", GaussianNB()), ("a", GaussianNB())], ValueError, "not unique"),
+        ([("a__b", GaussianNB())], ValueError, "__"),
+        ([GaussianNB()], TypeError, "pairs"),
+    ],
+)
+def test_bad_estimators_are_named(estimators, error, message):
+    with pytest.raises(error, match=message):
+        RobustMixtureClassifier(estimators).fit(X, Y)
+
+
+def test_weights_need_models_that_take_them():
+    with pytest.raises(ValueError, match="'near'"):
+        RobustMixtureClassifier([("near", KNeighborsClassifier())]).fit(X, Y, sample_weight=np.ones(len(Y)))
+
+
+def test_the_model_is_left_alone_by_a_vote():
+    """Members of other libraries' ensembles may be ensembles themselves."""
+    vote = VotingClassifier(models(), voting="soft")
+    mix = RobustMixtureClassifier([("vote", vote), ("forest", RandomForestClassifier(5))], random_state=0)
+    assert mix.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.85
+    again = clone(mix).fit(X[TRAIN], Y[TRAIN])
+    assert np.array_equal(again.predict_distribution(X[TEST]), mix.predict_distribution(X[TEST]))
+
+
+# As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+MOVED = {
+    "check_classifiers_train": "thresholds are not at equal probabilities",
+    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+}
+
+
+@parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
+def test_as_scikit_learn_asks(estimator, check):
+    check(estimator)
+
+
+# -- where the group may be used at prediction -------------------------------------------------------------
+
+
+def biased(seed, n=1200, groups=3):
+    """Return one model's probabilities of class 1, off by an amount of each group, with labels and groups."""
+    rng = np.random.default_rng(seed)
+    group, y = rng.integers(0, groups, n), rng.integers(0, 2, n)
+    score = 1.2 * (2 * y - 1) + rng.normal(size=n) + (group - 1)
+    return {"net": 1 / (1 + np.exp(-score))}, y, np.array(["a", "b", "c"])[group]
+
+
+def cell_errors(y, group, answers):
+    return {(k, g): np.mean(answers[(y == k) & (group == g)] != k) for k in (0, 1) for g in np.unique(group)}
+
+
+def test_a_known_group_helps_on_fresh_rows():
+    (P, y, group), (Q, z, fresh) = biased(1), biased(2)
+    told, blind = (
+        RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group, by_group=told)
+        for told in (True, False)
+    )
+    answers = told.predict_from(Q, groups=fresh)
+    worst = max(cell_errors(z, fresh, answers).values())
+    assert worst < max(cell_errors(z, fresh, blind.predict_from(Q)).values()) - 0.1
+    # The order of the rows of new groups does not matter, nor which of them are there.
+    only = fresh == "c"
+    assert np.array_equal(told.predict_from({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
+    points = told.tradeoff().predicted(Q, z, groups=fresh)
+    assert points.value[-1] == pytest.approx(worst)
+    assert points.limited[-1] == pytest.approx(np.mean(answers != z))
+    cheaper = told.reweight(error_budget=0.0).predict_from(Q, groups=fresh)
+    assert np.mean(cheaper != z) < np.mean(answers != z) + 0.02
+
+
+def test_fit_with_the_group_at_prediction():
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
+    )
+    answers = mix.predict(X[TEST], groups=GROUPS[TEST])
+    assert np.array_equal(
+        answers, mix.classes_[mix.predict_distribution(X[TEST], groups=GROUPS[TEST]).argmax(axis=1)]
+    )
+    loaded = pickle.loads(pickle.dumps(mix))
+    assert np.array_equal(answers, loaded.predict(X[TEST], groups=GROUPS[TEST]))
+    # Certificates and displays.
+    points = mix.tradeoff().measured({"mix": mix}, X[TEST], Y[TEST], groups=GROUPS[TEST])
+    assert points["mix"][0] == pytest.approx(np.mean(answers != Y[TEST]))
+    certificate = tb.certify(answers, None, Y[TEST])
+    assert certificate is not None
+    again = mix.reweight(X[TEST], Y[TEST], groups=GROUPS[TEST])
+    assert again.predict(X[TEST], groups=GROUPS[TEST]).shape == answers.shape
+
+
+@pytest.fixture(scope="module")
+def told():
+    """A mixture by group, whose members share λ."""
+    return RobustMixtureClassifier(
+        models(), objective="worst_cell", by_group=True, randomized=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups={"texture": GROUPS[TRAIN]})
+
+
+def test_whatever_answers_by_group_is_told_the_group(told):
+    by = {"groups": {"texture": GROUPS[TEST]}}
+    shares, answers = told.predict_distribution(X[TEST], **by), told.predict(X[TEST], **by)
+    assert told.score(X[TEST], Y[TEST], **by) == pytest.approx(np.mean(answers == Y[TEST]))
+    heavy = np.arange(1.0, len(answers) + 1)
+    weighted = np.average(answers == Y[TEST], weights=heavy)
+    assert told.score(X[TEST], Y[TEST], heavy, **by) == pytest.approx(weighted)
+    drawn = [told.predict_randomized(X[TEST], random_state=seed, **by) for seed in range(200)]
+    assert abs(np.mean(np.array(drawn) == told.classes_[1], axis=0) - shares[:, 1]).max() < 0.2
+    used = np.flatnonzero(told.estimator_weights_)
+    each = [told.predict_with(X[TEST], np.full(len(answers), m), **by) for m in used]
+    ones = np.tensordot(told.estimator_weights_[used], np.array(each) == told.classes_[1], axes=1)
+    assert ones == pytest.approx(shares[:, 1], abs=1e-8)
+
+
+def test_a_decision_knows_the_group(told):
+    policy = tb.RandomizedDecision(told, b"a secret for the tests", "tests")
+    ids = np.arange(len(Y[TEST]))
+    decided = policy.decide(X[TEST], ids, groups={"texture": GROUPS[TEST]})
+    expected = told.predict_with(X[TEST], decided.member, groups={"texture": GROUPS[TEST]})
+    assert np.array_equal(decided.y, expected)
+    halves = [(X[TEST][part], ids[part], {"texture": GROUPS[TEST][part]}) for part in (ids < 50, ids >= 50)]
+    assert np.array_equal(np.concatenate([part.y for part in policy.stream(halves)]), expected)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_certificates_of_a_mixture_by_group(told, pipeline):
+    """The same bounds as of its answers; a table may hold further columns of groups."""
+    model = make_pipeline(FrozenEstimator(StandardScaler(with_mean=False, with_std=False)), told)
+    model = model if pipeline else told
+    if pipeline:
+        model[0].estimator.fit(X)
+    groups = {"texture": GROUPS[TEST], "size": np.where(X[TEST][:, 0] > 14, "large", "small")}
+    certificate = tb.certify(model, X[TEST], Y[TEST], groups=groups)
+    answers = told.predict(X[TEST], groups=groups)
+    expected = tb.certify(answers, None, Y[TEST], groups=groups)
+    for bound in expected.bounds:
+        assert certificate.bound(bound.kind, bound.unit).estimate == bound.estimate
+    half = {name: values[:100] for name, values in groups.items()}
+    alone = tb.certify(model, X[TEST][100:], Y[TEST][100:], groups={k: v[100:] for k, v in groups.items()})
+    assert alone.recheck(X[TEST][:100], Y[TEST][:100], groups=half).tested
+    point = tb.calibrate(told, X[TEST], Y[TEST], 0.9, groups={"texture": GROUPS[TEST]})
+    assert point.certificate_.certified
+
+
+def test_cross_validation_hands_groups_on():
+    """As scikit-learn routes metadata: a scorer asks for the groups, a search for those of fit too."""
+    with config_context(enable_metadata_routing=True):
+        mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0)
+        mix.set_fit_request(groups=True).set_score_request(groups=True)
+        found = cross_val_score(mix, X, Y, cv=KFold(2), params={"groups": GROUPS})
+        for (train, test), score in zip(KFold(2).split(X), found, strict=True):
+            fitted = clone(mix).fit(X[train], Y[train], groups=GROUPS[train])
+            assert score == fitted.score(X[test], Y[test], groups=GROUPS[test])
+        steps = make_pipeline(StandardScaler(), mix.set_predict_request(groups=True))
+        steps.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+        assert steps.predict(X[TEST], groups=GROUPS[TEST]).shape == Y[TEST].shape
+        assert tb.certify(steps, X[TEST], Y[TEST], groups=GROUPS[TEST]).bound("group", "rough").n > 0
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
+def test_a_file_of_a_mixture_by_group(tmp_path, form):
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN])
+    )
+    tb.save_model(mix, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
+    answers = [
+        m.predict(X[TEST], groups=form(GROUPS[TEST])) for m in (mix, getattr(loaded, "classifier", loaded))
+    ]
+    assert np.array_equal(*answers)
+
+
+def test_by_group_refuses():
+    P, y, group = biased(0, n=200)
+    make = RobustMixtureClassifier.from_probabilities
+    with pytest.raises(ValueError, match="by_group=True needs groups"):
+        make(P, y, by_group=True)
+    with pytest.raises(ValueError, match="takes one column of groups, got 2"):
+        make(P, y, objective="worst_group", groups={"a": group, "b": group}, by_group=True)
+    mix = make(P, y, objective="worst_group", groups=group, by_group=True)
+    with pytest.raises(ValueError, match="groups are needed"):
+        mix.predict_from(P)
+    with pytest.raises(ValueError, match=r"groups holds groups not seen in fit: \['d'\]"):
+        mix.predict_from(P, groups=np.where(group == "a", "d", group))
+    with pytest.raises(ValueError, match="groups has 3 entries"):
+        mix.predict_from(P, groups=group[:3])
+    smooth = GROUPS == "smooth"
+    with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to choose on"):
+        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
+            X[TRAIN],
+            Y[TRAIN],
+            groups=GROUPS[TRAIN],
+            X_val=X[smooth],
+            y_val=Y[smooth],
+            groups_val=GROUPS[smooth],
+        )
+    blind = make(P, y, objective="worst_group", groups=group)
+    with pytest.raises(ValueError, match="groups have no part in the answers"):
+        blind.predict_from(P, groups=group)
+    fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
+    )
+    last = np.full(len(X[TEST]), len(fitted.members_) - 1)
+    policy = tb.RandomizedDecision(fitted, b"a secret for the tests", "tests")
+    for ask in (
+        lambda: tb.certify(fitted, X[TEST], Y[TEST]),
+        lambda: fitted.predict_with(X[TEST], last),
+        lambda: fitted.score(X[TEST], Y[TEST]),
+        lambda: fitted.predict_distribution(X[TEST]),
+        lambda: fitted.predict_randomized(X[TEST]),
+        lambda: policy.decide(X[TEST], np.arange(len(last))),
+    ):
+        with pytest.raises(ValueError, match="groups are needed"):
+            ask()
+    with pytest.raises(ValueError, match=r"the columns \['other'\], but the groups in fit had no columns"):
+        fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
+    unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
+    with pytest.raises(ValueError, match="groups have no part in the answers"):
+        policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
+
+
+def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
+    P, y, group = biased(3, n=400)
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, y, objective="worst_group", groups=group, by_group=True
+    )
+    answers = mix.predict_from(P, groups=group)
+    for g in "abc":  # a threshold of its own is nearly as good as any
+        rows = group == g
+        best = min(np.mean((P["net"][rows] > t) != y[rows]) for t in P["net"][rows])
+        assert np.mean(answers[rows] != y[rows]) <= best + 0.05
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_class_without_rows_where_thresholds_are_chosen(told):
+    """Rows of the choice without class 1, or a group without it: no shift is NaN, as if it were not there."""
+    rng = np.random.default_rng(0)
+    y = rng.choice([0, 2], 300) if not told else rng.integers(0, 3, 300)
+    group = rng.choice(["a", "b"], 300)
+    y[(group == "a") & (y == 1)] = 2
+    logs = 1.5 * np.eye(3)[y] + rng.normal(size=(300, 3)) + [0.0, -9.0 if not told else 0.0, 1.0]
+    P = {"net": softmax(logs, axis=1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        mix = RobustMixtureClassifier.from_probabilities(
+            P, y, classes=[0, 1, 2], groups=group if told else None, by_group=told,
+            objective="worst_cell" if told else "worst_class",
+        )  # fmt: skip
+    assert not any("nan" in name for name in mix.members_)
+    if told:
+        return
+    both = {"net": softmax(logs[:, [0, 2]], axis=1)}
+    two = RobustMixtureClassifier.from_probabilities(both, y)
+    assert np.array_equal(mix.predict_from(P), two.predict_from(both))
+
+
+def test_groups_that_are_missing_are_named():
+    P, y, group = biased(0, n=200)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, objective="worst_group", groups=group)
+    with pytest.raises(ValueError, match="by='group' needs groups"):
+        mix.tradeoff().predicted(P, y)
+    with pytest.raises(ValueError, match="takes one column of groups, got 2"):
+        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
+            X[TRAIN], Y[TRAIN], groups={"a": GROUPS[TRAIN], "b": GROUPS[TRAIN]}
+        )
+
+
+def group_mix():
+    r = np.random.default_rng(0)
+    table, groups = r.normal(size=(200, 3)), r.choice(["a", "b"], 200)
+    y = (table[:, 0] + r.normal(size=200) > 0).astype(int)
+    models = [("bayes", GaussianNB())]
+    return (
+        RobustMixtureClassifier(models, objective="worst_group", by_group=True),
+        *(table, y, groups),
+    )
+
+
+class Foreign(dict):
+    """A table of another library: iterated by its columns, like polars', and can be turned into pandas'."""
+
+    def __iter__(self):
+        return iter(map(np.array, self.values()))
+
+    @property
+    def columns(self):
+        return list(self.keys())
+
+    def to_pandas(self):
+        return pytest.importorskip("pandas").DataFrame({name: self[name] for name in self.columns})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "stand-in"])
+def test_a_table_of_by_group_may_have_other_columns(library):
+    frame = Foreign if library == "stand-in" else pytest.importorskip(library).DataFrame
+    mix, table, y, groups = group_mix()
+    mix.fit(table, y, groups=frame({"region": groups}))
+    told = mix.predict(table, groups=frame({"other": y, "region": groups}))
+    np.testing.assert_array_equal(told, mix.predict(table, groups={"region": groups}))
+
+
+def test_groups_of_kinds_without_an_order_are_refused_by_name():
+    mix, table, y, _ = group_mix()
+    with pytest.raises(ValueError, match=r"^groups: values of kinds that have no order"):
+        mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
+
+
+@pytest.mark.parametrize("learner", [RobustMixtureClassifier, tb.GroupDROBoostClassifier])
+def test_a_group_or_class_of_weight_zero_is_not_there(learner):
+    """A row of weight 0 is as if it were not given, also where its group or label has no other rows."""
+    r = np.random.default_rng(0)
+    table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
+    made = {
+        RobustMixtureClassifier: lambda: learner(
+            [("bayes", GaussianNB())], objective="worst_group", random_state=0
+        ),
+        tb.GroupDROBoostClassifier: lambda: learner(GaussianNB(), n_estimators=2, random_state=0),
+    }[learner]
+    weight = ((groups != "c") & (y < 2)).astype(float)
+    used = weight > 0
+    clf = made().fit(table, y, sample_weight=weight, groups=groups)
+    same = made().fit(table[used], y[used], sample_weight=weight[used], groups=groups[used])
+    assert clf.groups_.tolist() == ["a", "b"]
+    assert clf.classes_.tolist() == [0, 1]
+    fresh = r.normal(size=(50, 2))
+    np.testing.assert_array_equal(clf.predict_distribution(fresh), same.predict_distribution(fresh))
+    with pytest.warns(ResubstitutionWarning):
+        other = clf.reweight(table, y, sample_weight=weight, groups=np.where(used, groups, "a"))
+    assert other.classes_.tolist() == [0, 1]
+
+
+def test_a_label_of_weight_zero_among_probabilities():
+    _, y, P, _ = printed(3)
+    used = np.arange(len(y)) % 4 > 0
+    odd = np.where(used, y, 7)  # a label that no model knows
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    other = mix.reweight(P, odd, sample_weight=used.astype(float))
+    same = mix.reweight({name: p[used] for name, p in P.items()}, y[used])
+    np.testing.assert_array_equal(other.predict_from(P), same.predict_from(P))
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0, 2.0], [0, 1, 2], [1, 2, 10]])
+@pytest.mark.parametrize(
+    "spell", [str, float, lambda label: str(float(label)), lambda label: str(int(label))]
+)
+@pytest.mark.thinned(5)
+def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
+    """Labels read from a nullable column are 0.0 where the names of the columns are "0", and so on."""
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    labels = np.array(labels)
+    order = [2, 0, 1]
+    named = {
+        m: pandas.DataFrame(p[:, order], columns=[spell(labels[k]) for k in order]) for m, p in P.items()
+    }
+    mix = RobustMixtureClassifier.from_probabilities(named, labels[y])
+    plain = RobustMixtureClassifier.from_probabilities(P, labels[y])
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+
+
+def test_columns_named_by_truth_values():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3, K=2)
+    plain = RobustMixtureClassifier.from_probabilities(P, y == 1)
+    for names in ([True, False], ["True", "False"], [1, 0]):
+        named = {m: pandas.DataFrame(p[:, ::-1], columns=names) for m, p in P.items()}
+        np.testing.assert_array_equal(plain.predict_from(named), plain.predict_from(P))
+
+
+class TestFrozenAlone:
+    """Nothing is fitted: the rows given judge, all of them, and what is said of them is so."""
+
+    @staticmethod
+    def mix(**params):
+        model = GaussianNB().fit(X[::2], Y[::2])
+        return RobustMixtureClassifier([("bayes", FrozenEstimator(model))], **params).fit(X[1::2], Y[1::2])
+
+    def test_as_from_its_probabilities(self):
+        mix = self.mix()
+        P = {"bayes": mix.estimators_[0].predict_proba(X[1::2])}
+        same = RobustMixtureClassifier.from_probabilities(P, Y[1::2])
+        assert mix.members_ == same.members_
+        np.testing.assert_array_equal(mix.estimator_weights_, same.estimator_weights_)
+
+    def test_words(self):
+        mix = self.mix()
+        assert mix.validation_ == "frozen"
+        assert "out-of-fold" not in mix.summary_.details
+        assert (
+            "the 284 rows given to fit, which you state that the models were not fitted on"
+            in mix.summary_.details
+        )
+
+    def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
+        mix = self.mix()
+        assert np.isnan(mix.seen_share(X[1::2]))  # which rows the frozen ones were fitted on is not known
+        with pytest.raises(tb.classifiers.LeakageError, match="combination was chosen on 100%"):
+            tb.certify(mix, X[1::2], Y[1::2])
+
+    def test_not_fitted(self):
+        mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
+        with pytest.raises(ValueError, match="'bayes' is not fitted: call fit of the GaussianNB"):
+            mix.fit(X, Y)
+
+
+def test_nobody_knows_the_rows_behind_probabilities():
+    _, y, P, _ = printed(3)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    with pytest.raises(AttributeError, match="no models behind from_probabilities"):
+        mix.seen_share(np.zeros((2, 2)))
+
+
+def test_an_estimator_that_cannot_be_fitted_is_named():
+    rows = pytest.importorskip("pandas").DataFrame({"text": ["a", "b"] * 10})
+    models = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
+    with pytest.raises(ValueError, match=r"'bayes' \(GaussianNB\) in fit: could not convert string"):
+        RobustMixtureClassifier(models).fit(rows, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_default_models_take_text_and_categories(tmp_path, weighted):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "text": rng.choice(["x", "y"], 200),
+            "kind": pd.Categorical(rng.choice(["u", "v", "w"], 200)),
+            "number": rng.normal(size=200),
+        }
+    )
+    y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")
+    weight = {"sample_weight": np.ones(150)} if weighted else {}
+    mix = RobustMixtureClassifier(random_state=0).fit(table[:150], y[:150], **weight)
+    assert list(mix.named_estimators_) == ["boosted", "forest", "linear"]
+    for name in ("boosted", "forest"):  # the number alone would be right for half of the rows
+        assert np.mean(mix.named_estimators_[name].predict(table[150:]) == (y[150:] == "late")) > 0.85
+    tb.save_model(mix, tmp_path / "m.model")
+    strange = table[150:].assign(text=["z", "x", None, "x", "y"] * 10)
+    again = tb.load_model(tmp_path / "m.model").predict(strange)
+    np.testing.assert_array_equal(again, mix.predict(strange))
+
+
+def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
+    class Duck:
+        def fit(self, X, y):
+            return self
+
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(
+        TypeError, match=r"'quack' is a Duck, which is no scikit-learn classifier; let its class"
+    ):
+        tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y)

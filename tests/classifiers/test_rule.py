@@ -1,0 +1,299 @@
+"""The rule of a mixture, taken out: as numbers, as JSON and as SQL it answers as the mixture does."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.selection.rule import Rule, RulePart
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"
+LABELS = np.array(['a "b"', "it's", "z"])
+
+
+def made(K):
+    X, y = make_classification(1500, n_classes=K, n_informative=5, flip_y=0.2, random_state=0)
+    fit, rest = slice(0, 500), slice(500, None)
+    models = {"forest": RandomForestClassifier(20, random_state=0), "my bayes": GaussianNB()}
+    P = {name: model.fit(X[fit], y[fit]).predict_proba(X[rest]) for name, model in models.items()}
+    return P, LABELS[:K][y[rest]], np.random.default_rng(0).choice(["x", "y'z"], 1000)
+
+
+TABLES = {K: made(K) for K in (2, 3)}
+CASES = {
+    "weights": {},
+    "shares": {"objective": "cvar", "alpha": 0.6},
+    "mixed": {"randomized": True},
+    "limits": {"limits": [rates.error(by="class") <= 0.6]},
+    "costs": {"objective": rates.cost([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 1.0, 0.0]])},
+    "told": {"limits": [rates.error(by="group") <= 0.6], "by_group": True},
+    "passed on": {"limits": [rates.deferred() <= 0.1], "objective": "error"},
+}
+
+
+def asked(expression, P, groups):
+    """What SQLite answers, and only where it has what the expression needs."""
+    base = sqlite3.connect(":memory:")
+    for name, function in (("ln", np.log), ("exp", np.exp)):
+        base.create_function(name, 1, lambda x, f=function: float(f(x)))
+    columns = [f'"{name}_{label}"'.replace('a "b"', 'a ""b""') for name in P for label in LABELS]
+    three = next(iter(P.values())).shape[1] == 3
+    columns = [c for c in columns if three or not c.endswith('_z"')]
+    base.execute(f"create table t (grouped text, {', '.join(f'{c} real' for c in columns)})")
+    rows = [(str(g), *map(float, row)) for g, row in zip(groups, np.hstack(list(P.values())), strict=True)]
+    base.executemany(f"insert into t values ({','.join('?' * len(rows[0]))})", rows)
+    return np.array([label for (label,) in base.execute(f"select {expression} from t order by rowid")])
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_every_way_out_answers_alike(case, K):
+    P, y, groups = TABLES[K]
+    params = CASES[case]
+    if case == "costs" and K == 2:
+        params = {"objective": rates.cost([[0.0, 1.0], [5.0, 0.0]])}
+    told = params.get("by_group", False)
+    mix = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups if told else None, **params)
+    rule = mix.rule_
+    wanted = mix.predict_from(P, **({"groups": groups} if told else {}))
+    document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
+    again = Rule.from_dict(document).predict(P, groups if told else None)
+    np.testing.assert_array_equal(again, wanted)
+    column = "grouped" if told else None
+    np.testing.assert_array_equal(asked(rule.to_sql(group=column), P, groups), wanted)
+    assert set(rule.models) == set(mix.used_models_)
+    assert all(name in str(rule) for name in rule.models)
+    try:
+        import jsonschema
+    except ImportError:
+        pass
+    else:
+        jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    if case == "passed on":
+        passed = asked(rule.to_sql(what="deferred"), P, groups)
+        np.testing.assert_array_equal(passed.astype(bool), mix.defers_from(P))
+    else:
+        with pytest.raises(ValueError, match="no row is passed on"):
+            rule.to_sql(what="deferred", group=column)
+
+
+def test_columns_by_name():
+    P, y, _ = TABLES[2]
+    rule = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
+    by_list = rule.to_sql({"forest": ["p0", "p1"]})
+    assert by_list == rule.to_sql(lambda model, label: f"p{LABELS.tolist().index(label)}")
+    assert {'"t"."p0"', '"t"."p1"'} <= set(by_list.split())
+    assert "ln(" not in by_list
+    with pytest.raises(ValueError, match="needs 2 names"):
+        rule.to_sql({"forest": ["p0"]})
+    with pytest.raises(ValueError, match="needs 2 names"):
+        rule.to_sql({})
+
+
+def test_a_column_for_two_probabilities_is_refused():
+    P, y, _ = TABLES[2]
+    rule = tb.RobustMixtureClassifier.from_probabilities(P, y).rule_
+    assert len(rule.models) == 2
+    with pytest.raises(
+        ValueError, match=r"of model 'forest' and .* 'my bayes'; .* pattern \{model\}_\{label\}"
+    ):
+        rule.to_sql(lambda model, label: f"p_{label}")
+    with pytest.raises(ValueError, match="column of its own"):
+        rule.to_sql({name: ["p", "p"] for name in P})
+
+
+HALF = {"forest": [[0.5, 0.5]]}
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "says"),
+    [
+        ({"forest": [[np.nan, np.nan]]}, ["x"], "sum to 1"),
+        ({"forest": [[-5, 105]]}, ["x"], "sum to 1"),
+        ({"forest": [[-0.2, 1.2]]}, ["x"], "sum to 1"),
+        ({"forest": [[0.5]]}, ["x"], "1 column, but there are 2"),
+        ({"forest": [["0.5", "0.5"]]}, ["x"], "must be numbers"),
+        ({"bayes": [[0.5, 0.5]]}, ["x"], r"those of \['forest'\] are missing"),
+        ({}, ["x"], "at least one model"),
+        (HALF, None, "groups are needed"),
+        (HALF, ["z"], "not seen in fit"),
+        (HALF, [None], "missing"),
+        (HALF, ["x", "x"], "groups has 2 entries"),
+        (HALF, {"a": ["x"], "b": ["x"]}, "one column"),
+    ],
+)
+def test_a_rule_refuses_what_predict_refuses(given, groups, says):
+    P, y, of = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6]
+    told = tb.RobustMixtureClassifier.from_probabilities(
+        {"forest": P["forest"]}, y, groups=of, limits=limits, by_group=True
+    )
+    with pytest.raises((ValueError, TypeError), match=says):
+        told.rule_.predict(given, groups)
+    with pytest.raises((ValueError, TypeError)):
+        told.predict_from(given, groups=groups)
+    blind = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
+    with pytest.raises(ValueError, match="no part in the answers"):
+        blind.predict(HALF, ["x"])
+
+
+def test_sql_answers_rows_that_predict_refuses_with_null():
+    P, y, groups = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6, rates.deferred() <= 0.1]
+    rule = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": P["forest"]}, y, groups=groups, limits=limits, by_group=True
+    ).rule_
+    base = sqlite3.connect(":memory:")
+    base.execute("create table scores (grouped text, p0 real, p1 real)")
+    good = ("x", 0.9, 0.1)
+    bad = [("x", None, 0.1), ("x", 0.9, None), ("x", None, None), ("x", 90, 10), ("x", -0.2, 1.2),
+           ("x", 0.9, 0.3), ("unknown", 0.9, 0.1), (None, 0.9, 0.1), ("x", float("nan"), 0.1)]  # fmt: skip
+    base.executemany("insert into scores values (?, ?, ?)", [good, *bad])
+    for what in ("label", "deferred"):
+        sql = rule.to_sql({"m": ["p0", "p1"]}, group="grouped", what=what, table="s")
+        first, *rest = [one for (one,) in base.execute(f"select {sql} from scores as s order by s.rowid")]
+        assert first is not None
+        assert rest == [None] * len(bad)
+    for columns, group in ((["q0", "q1"], "grouped"), (["p0", "p1"], "other")):  # no such column
+        sql = rule.to_sql({"m": columns}, group=group, table="s")
+        with pytest.raises(sqlite3.OperationalError, match="no such column"):
+            base.execute(f"select {sql} from scores as s")
+
+
+def test_every_way_out_answers_10_000_rows_alike():
+    rng = np.random.default_rng(3)
+    p = np.clip(rng.integers(0, 101, 10_000) / 100, 0, 1)
+    P = {"forest": np.column_stack([1 - p, p]), "my bayes": rng.dirichlet([1, 1], 10_000)}
+    fit, y, _ = TABLES[2]
+    mix = tb.RobustMixtureClassifier.from_probabilities(fit, y, limits=[rates.deferred() <= 0.1])
+    rule = mix.rule_
+    wanted = mix.predict_from(P)
+    assert set(wanted) == set(LABELS[:2])
+    np.testing.assert_array_equal(rule.predict(P), wanted)
+    np.testing.assert_array_equal(Rule.from_dict(json.loads(json.dumps(rule.to_dict()))).predict(P), wanted)
+    np.testing.assert_array_equal(asked(rule.to_sql(), P, np.full(10_000, "x")), wanted)
+    deferred = asked(rule.to_sql(what="deferred"), P, np.full(10_000, "x")).astype(bool)
+    np.testing.assert_array_equal(deferred, mix.defers_from(P))
+
+
+def changed(document, path, value):
+    document = json.loads(json.dumps(document))
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["parts"], []),
+        (["parts", 0, "prices", 0, 1, 0], "1) x; --"),
+        (["parts", 0, "prices", 0, 1], [0.0]),
+        (["parts", 0, "prices"], None),
+        (["parts", 0, "power"], "2"),
+        (["parts", 0, "power"], 2.0),
+        (["parts", 0, "share"], 0.0),
+        (["parts", 0, "share"], True),
+        (["parts", 0, "offsets"], [0.0]),
+        (["parts", 0, "offsets", 0], None),
+        (["parts", 0, "weights"], {"forest": "1"}),
+        (["parts", 0, "weights"], ["forest"]),
+        (["parts", 0, "inferred"], 0),
+        (["parts", 0, "more"], 1),
+        (["least_probability"], "1e-6"),
+        (["least_probability"], 0),
+        (["classes"], ["a"]),
+        (["classes"], ["a", "a"]),
+        (["classes"], [["a"], "b"]),
+        (["groups"], []),
+        (["groups"], ["x", "x"]),
+    ],
+)
+def test_a_document_is_checked(path, value):
+    P, y, _ = TABLES[2]
+    document = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_.to_dict()
+    with pytest.raises(ValueError, match="this is no rule"):
+        Rule.from_dict(changed(document, path, value))
+
+
+def test_the_least_probability_of_a_document_counts():
+    document = Rule(
+        ["a", "b"],
+        None,
+        [RulePart(1.0, {"m": 1.0}, [0.0, 0.0], [[[0.0, 1.0], [99.0, 0.0]]])],
+    ).to_dict()
+    P = {"m": np.array([[1.0, 0.0], [0.5, 0.5]])}
+    assert Rule.from_dict(document).predict(P).tolist() == ["a", "b"]
+    rule = Rule.from_dict(changed(document, ["least_probability"], 0.02))
+    assert rule.predict(P).tolist() == ["b", "b"]
+    base = sqlite3.connect(":memory:")
+    base.execute("create table t (m_a real, m_b real)")
+    base.executemany("insert into t values (?, ?)", P["m"].tolist())
+    assert base.execute(f"select {rule.to_sql()} from t").fetchall() == [("b",), ("b",)]
+
+
+def test_a_threshold_is_said_as_one():
+    P, y, _ = TABLES[2]
+    mix = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y)
+    rule = mix.rule_
+    threshold = float(str(rule).rsplit("> ", 1)[1])
+    column, said = P["forest"][:, 1], mix.predict_from({"forest": P["forest"]})
+    assert (said[column > threshold + 1e-3] == mix.classes_[1]).all()
+    assert (said[column < threshold - 1e-3] == mix.classes_[0]).all()
+
+
+def test_groups_that_are_inferred_and_what_is_no_rule():
+    P, y, groups = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6]
+    inferring = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
+    assert "groups inferred" in str(inferring)
+    json.dumps(inferring.to_dict())
+    for ask in (inferring.to_sql, lambda: inferring.predict(P)):
+        with pytest.raises(ValueError, match="infers groups"):
+            ask()
+    with pytest.raises(ValueError, match="format"):
+        Rule.from_dict({"format": 7})
+    with pytest.raises(ValueError, match="no rule"):
+        Rule.from_dict({})
+    told = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits, by_group=True)
+    with pytest.raises(ValueError, match="group is needed"):
+        told.rule_.to_sql()
+
+
+def test_command(tmp_path):
+    pytest.importorskip("pandas")
+    testing = pytest.importorskip("typer.testing")
+    from tailboost.app import cli
+
+    X, y = make_classification(300, random_state=0)
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
+    tb.save_model(mix, tmp_path / "m.model")
+
+    def call(*more):
+        return testing.CliRunner().invoke(cli.app, ["rule", str(tmp_path / "m.model"), *more])
+
+    assert "P(1) >" in call().stdout
+    assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
+    assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql({"bayes": ["p0", "p1"]})
+    forest = RandomForestClassifier(5, random_state=0)
+    two = tb.RobustMixtureClassifier([("bayes", GaussianNB()), ("forest", forest)], random_state=0).fit(X, y)
+    assert len(two.rule_.models) == 2
+    tb.save_model(two, tmp_path / "m.model")
+    refused = call("--sql", "--columns", "p_{label}")
+    assert refused.exit_code == 2
+    assert "{model}_{label}" in refused.output
+    assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
+    tb.save_model(mix, tmp_path / "m.model")
+    for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}"), ("--sql", "--deferred")):
+        assert call(*wrong).exit_code == 2
+    tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
+    assert call().exit_code == 2

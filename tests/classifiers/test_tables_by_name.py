@@ -1,0 +1,232 @@
+"""Tables are read by the names of their columns, in any order; a wrong name is an error."""
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import metrics, plotting, rates
+from tailboost.core.checks import in_class_order
+
+RNG = np.random.default_rng(0)
+N = 600
+X = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["age", "sum", "days"])
+Y = np.array(["no", "yes"])[(X["age"] + RNG.normal(size=N) > 0).astype(int)]
+GROUPS = pd.DataFrame({"sex": RNG.choice(["f", "m"], N), "site": RNG.integers(3, size=N)})
+COSTS = pd.DataFrame({"no": 5 * RNG.random(N), "yes": RNG.random(N)})
+MODEL = LogisticRegression().fit(X[:200], Y[:200])
+P = pd.DataFrame(MODEL.predict_proba(X), columns=["no", "yes"])
+A, B = slice(200, 400), slice(400, None)
+LIMITS = [rates.error(by="sex") <= 0.6, rates.deferred() <= 0.1]
+
+
+def tuned(groups=GROUPS, costs=COSTS):
+    return tb.tune(MODEL, X[A], Y[A], groups=groups[A], costs=costs[A], objective=rates.cost(), limits=LIMITS)
+
+
+def given(P=P, groups=GROUPS, costs=COSTS):
+    return tb.RobustMixtureClassifier.from_probabilities(
+        {"m": P[A]}, Y[A], groups=groups[A], costs=costs[A], objective=rates.cost(), limits=LIMITS
+    )
+
+
+TUNED, GIVEN = tuned(), given()
+BY_GROUP = tb.RobustMixtureClassifier.from_probabilities(
+    {"m": P[A]}, Y[A], groups=GROUPS[["sex"]][A], limits=[rates.miss("yes", by="sex") <= 0.3], by_group=True
+)
+
+
+def table(mix):
+    return mix.rates_.to_dict()
+
+
+def answers(mix):
+    return mix.predict(X[B]).tolist(), mix.defers(X[B]).tolist(), table(mix)
+
+
+def watched(groups=GROUPS, costs=COSTS):
+    watch = tb.Monitor.against(TUNED, limits=[rates.cost() <= 4.0, rates.error(by="sex") <= 0.6])
+    watch = watch.add(TUNED, X[B], Y[B], groups=groups[B], costs=costs[B], cost_range=(0, 5))
+    return watch.to_dict()
+
+
+def certified(groups=GROUPS, costs=COSTS):
+    asked = [rates.cost() <= 4.0, rates.error(by="sex") <= 0.6]
+    return tb.certify(
+        TUNED, X[B], Y[B], groups=groups[B], costs=costs[B], cost_range=(0, 5), rates=asked
+    ).to_dict()
+
+
+def rechecked(groups=GROUPS, costs=COSTS):
+    asked = [rates.cost() <= 4.0, rates.error(by="sex") <= 0.6]
+    found = tb.certify(
+        TUNED,
+        X[400:500],
+        Y[400:500],
+        groups=GROUPS[400:500],
+        costs=COSTS[400:500],
+        cost_range=(0, 5),
+        rates=asked,
+    )
+    later = slice(500, None)
+    return str(
+        found.recheck(
+            X[later], Y[later], model=TUNED, groups=groups[later], costs=costs[later], cost_range=(0, 5)
+        )
+    )
+
+
+def measured(shares=P, groups=GROUPS, costs=COSTS):
+    return [
+        rates.measure(rates.cost(by="sex"), Y, TUNED.predict(X), groups=groups, costs=costs),
+        rates.measure(rates.error(by=("site", "sex")), Y, shares, groups=groups),
+    ]
+
+
+# What takes tables with names, by the arguments that are tables of classes or of groups.
+ENTRIES = {
+    "tune": (lambda **t: answers(tuned(**t)), {"groups": GROUPS, "costs": COSTS}),
+    "fit": (
+        lambda groups, costs: answers(
+            tb.RobustMixtureClassifier(
+                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS, random_state=0
+            ).fit(X[A], Y[A], groups=groups[A], costs=costs[A])
+        ),
+        {"groups": GROUPS, "costs": COSTS},
+    ),
+    "costs_val": (
+        lambda costs: answers(
+            tb.RobustMixtureClassifier(
+                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS[1:], random_state=0
+            ).fit(X[:200], Y[:200], X_val=X[A], y_val=Y[A], costs_val=costs[A])
+        ),
+        {"costs": COSTS},
+    ),
+    "from_probabilities": (
+        lambda **t: (given(**t).predict_from({"m": P[B]}).tolist(), table(given(**t))),
+        {"P": P, "groups": GROUPS, "costs": COSTS},
+    ),
+    "reweight": (
+        lambda groups, costs: answers(TUNED.reweight(X[B], Y[B], groups=groups[B], costs=costs[B])),
+        {"groups": GROUPS, "costs": COSTS},
+    ),
+    "reweight probabilities": (
+        lambda P, groups, costs: table(GIVEN.reweight({"m": P[B]}, Y[B], groups=groups[B], costs=costs[B])),
+        {"P": P, "groups": GROUPS, "costs": COSTS},
+    ),
+    "predict_from": (lambda P: GIVEN.predict_from({"m": P}).tolist(), {"P": P}),
+    "predict_distribution_from": (lambda P: GIVEN.predict_distribution_from({"m": P}).tolist(), {"P": P}),
+    "predict_proba_from": (lambda P: GIVEN.predict_proba_from({"m": P}).tolist(), {"P": P}),
+    "defers_from": (lambda P: GIVEN.defers_from({"m": P}).tolist(), {"P": P}),
+    "by group": (
+        lambda P, groups: BY_GROUP.predict_from({"m": P}, groups=groups).tolist(),
+        {"P": P, "groups": GROUPS},
+    ),
+    "Rule.predict": (
+        lambda P: BY_GROUP.rule_.predict({"m": P}, GROUPS["sex"]).tolist(),
+        {"P": P},
+    ),
+    "certify": (lambda **t: certified(**t), {"groups": GROUPS, "costs": COSTS}),
+    "certify probabilities": (
+        lambda P, groups: tb.certify(P, None, Y, groups=groups).to_dict(),
+        {"P": P, "groups": GROUPS},
+    ),
+    "calibrate": (
+        lambda groups: str(
+            tb.calibrate(
+                tb.tune(MODEL, X[A], Y[A], groups=groups[A], limits=LIMITS[:1]),
+                X[B],
+                Y[B],
+                limits=[rates.error(by="sex") <= 0.9],
+                groups=groups[B],
+            ).certificate_
+        ),
+        {"groups": GROUPS},
+    ),
+    "recheck": (lambda **t: rechecked(**t), {"groups": GROUPS, "costs": COSTS}),
+    "Monitor.add": (lambda **t: watched(**t), {"groups": GROUPS, "costs": COSTS}),
+    "measure": (lambda **t: measured(**t), {"shares": P, "groups": GROUPS, "costs": COSTS}),
+    "cvar": (lambda P: metrics.cvar_zero_one_loss(Y, P, 0.3), {"P": P}),
+    "cvar_curve": (lambda P: metrics.cvar_curve(Y, P, [0.1, 0.5]).tolist(), {"P": P}),
+    "group_errors": (
+        lambda groups: metrics.group_errors(Y, TUNED.predict(X), groups),
+        {"groups": GROUPS},
+    ),
+    "WorstClass": (
+        lambda groups: (
+            tb.WorstClassBoostClassifier(n_estimators=3, units="group", random_state=0)
+            .fit(X[A], Y[A], groups=groups[A])
+            .predict(X)
+            .tolist()
+        ),
+        {"groups": GROUPS},
+    ),
+    "GroupColumns": (
+        lambda groups: tb.GroupColumns(missing="own").fit(GROUPS).transform(groups).to_dict(),
+        {"groups": GROUPS},
+    ),
+    "class error display": (
+        lambda P: plotting.ClassErrorDisplay.from_predictions(Y, P, confidence=None).errors,
+        {"P": P},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_order_of_named_columns_changes_no_answer(name):
+    ask, tables = ENTRIES[name]
+    want = ask(**tables)
+    for argument, one in tables.items():
+        other = one[one.columns[::-1]]
+        assert ask(**{**tables, argument: other}) == want, argument
+        if argument == "groups":
+            continue
+        with pytest.raises(ValueError, match=r"column 'none', which is no class"):
+            ask(**{**tables, argument: one.rename(columns={"no": "none"})})
+        with pytest.raises(ValueError, match=r"no column for the class 'yes'|'yes', which is no class"):
+            ask(**{**tables, argument: one[["no"]]})
+        with pytest.raises(ValueError, match=r"more than one column for the class 'no'"):
+            ask(**{**tables, argument: one.set_axis(["no", "no"], axis=1)})
+        array = one.to_numpy()
+        assert ask(**{**tables, argument: pd.DataFrame(array, index=one.index)}) == want, argument
+
+
+CASES = [
+    ([0, 1], ["1", "0"], [1, 0]),
+    ([0, 1], [1.0, 0.0], [1, 0]),
+    ([0, 1], ["1.0", "0"], [1, 0]),
+    ([False, True], ["True", "False"], [1, 0]),
+    (["0", "1"], ["1", "0"], [1, 0]),
+    (["1", "2"], np.array([2, 1]), [1, 0]),
+    ([3, 1, 2], np.array([1, 2, 3]), [2, 0, 1]),
+]
+
+
+@pytest.mark.parametrize(("classes", "columns", "order"), CASES)
+def test_numbers_and_text_agree_where_they_can_mean_one_thing(classes, columns, order):
+    values = RNG.random((4, len(classes)))
+    frame = pd.DataFrame(values, columns=pd.Index(columns, dtype=None if len(columns) == 3 else object))
+    np.testing.assert_array_equal(in_class_order(frame, "t", np.array(classes)), values[:, order])
+
+
+@pytest.mark.parametrize(
+    ("classes", "columns", "says"),
+    [
+        ([0, 1], [1, "1"], "more than one column for the class 1: \\[1, '1'\\]"),
+        ([0, 1], ["0", "2"], "column '2', which is no class"),
+        ([0, 1], ["0"], "no column for the class 1"),
+        (["good", "bad"], ["god", "bad"], "did you mean 'good'"),
+        ([1, 0], None, "default names"),
+    ],
+)
+def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, says):
+    width = 2 if columns is None else len(columns)
+    frame = pd.DataFrame(RNG.random((4, width)))
+    if columns is not None:
+        frame.columns = pd.Index(columns, dtype=object)
+    with pytest.raises(ValueError, match=says):
+        in_class_order(frame, "t", np.array(classes))

@@ -1,0 +1,105 @@
+"""Checks of what is handed in: what passes comes back as it should, what does not is named."""
+
+import numpy as np
+import pytest
+
+from tailboost.core import checks as _checks
+
+pd = pytest.importorskip("pandas")
+
+
+def test_numbers_and_the_ends_of_their_range():
+    assert _checks.check_number(np.float32(0.5), "x", 0, 1) == 0.5
+    assert _checks.check_number(0, "x", 0, closed=True) == 0.0
+    for value, options, interval in [
+        (0, {"low": 0, "high": 1}, r"\(0, 1\]"),
+        (1, {"low": 0, "high": 1, "below": True}, r"\(0, 1\)"),
+        (1, {"low": 0, "high": 1, "below": True, "closed": True}, r"\[0, 1\)"),
+        (-1, {"low": 0, "closed": True}, r"\[0, ∞\)"),
+        (np.inf, {"low": 0}, r"\(0, ∞\)"),
+        (np.nan, {"low": -np.inf}, r"\(−∞, ∞\)"),
+    ]:
+        with pytest.raises(ValueError, match=f"^x must be in {interval}, got "):
+            _checks.check_number(value, "x", **options)
+    with pytest.raises(ValueError, match=r"^x must be a number, got None"):
+        _checks.check_number(None, "x", 0)
+    for value in (True, np.True_, "0.5", b"0.5", 1j):
+        with pytest.raises(ValueError, match="x must be a number, got"):
+            _checks.check_number(value, "x", 0, 1)
+
+
+def test_weights():
+    np.testing.assert_array_equal(_checks.check_weights(None, 3), [1, 1, 1])
+    np.testing.assert_array_equal(_checks.check_weights(2, 3), [2, 2, 2])
+    np.testing.assert_array_equal(_checks.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
+    np.testing.assert_array_equal(_checks.relative_weights([1e308, 1e308, 0], 3), [1, 1, 0])
+    np.testing.assert_array_equal(_checks.base_measure([1e308, 1e308, 0], 3), [0.5, 0.5, 0])
+
+
+@pytest.mark.parametrize("check", [_checks.check_weights, _checks.relative_weights])
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1], r"must have shape \(3,\), one weight for each, got \(2,\)"),
+        (np.ones((3, 1)), r"must have shape \(3,\).* got \(3, 1\)"),
+        ([1, np.nan, 1], r"must be finite, got NaN or infinity at \(1,\)"),
+        ([1, 1, -2], r"must not be negative, got -2.0 at \(2,\)"),
+        (["a", "b", "c"], "must be numbers"),
+        ([1, None, 1], "must be finite"),
+        ([0, 0, 0], r": all weights are zero; at least one must be non-zero"),
+        (0, r": all weights are zero; at least one must be non-zero"),
+    ],
+)
+def test_bad_weights(check, weights, message):
+    with pytest.raises(ValueError, match=f"^weight_val {message}|^weight_val{message}"):
+        check(weights, 3, "weight_val")
+
+
+def test_weights_whose_sum_is_no_number():
+    with pytest.raises(ValueError, match=r"^sample_weight: the sum of the weights must be finite"):
+        _checks.check_weights(np.full(3, 1e308), 3)
+
+
+@pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])
+def test_positions_among_known_labels_in_any_order(known):
+    values = np.array(known)[np.random.default_rng(0).integers(len(known), size=50)]
+    place = _checks.positions(values, known, "y")
+    assert place.dtype == np.intp
+    np.testing.assert_array_equal(np.array(known)[place], values)
+
+
+def test_values_that_are_not_known():
+    with pytest.raises(ValueError, match=r"^y_val holds labels not seen in fit: \[0, 9\]$"):
+        _checks.positions([9, 1, 0, 9], [1, 2], "y_val")
+    with pytest.raises(ValueError, match=r"^groups holds groups not seen in fit: \['x'\]$"):
+        _checks.positions(["x"], np.array(["a", "b"]), "groups", "groups not seen in fit")
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
+def test_missing_labels_have_one_wording(make, missing):
+    for check in (_checks.refuse_missing, _checks.label_column):
+        with pytest.raises(ValueError, match=r"^groups contains NaN or None: 1 of 3 entries are missing"):
+            check(make(["a", missing, "b"]), "groups")
+
+
+def test_label_columns():
+    assert _checks.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
+    assert _checks.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64
+    for values, message in [
+        ([], r"y must have shape \(n,\) with n ≥ 1, got \(0,\)"),
+        (np.ones((2, 2)), r"got \(2, 2\)"),
+        (np.array([1, "a"], dtype=object), "numbers or text; found values of type int, str"),
+        (np.array([1j, 2]), "numbers or text, got dtype complex128"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _checks.label_column(values, "y")
+    with pytest.raises(ValueError, match="labels must differ"):
+        _checks.distinct_labels([1, 1])
+
+
+def test_values_of_another_kind_are_not_known():
+    """Text and numbers have no order: no value is the same as another, and none stops the search."""
+    for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
+        with pytest.raises(ValueError, match=r"^groups holds labels not seen in fit: \['?0'?"):
+            _checks.positions(np.array(values, dtype=object), np.array(known, dtype=object), "groups")

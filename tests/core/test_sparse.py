@@ -1,0 +1,113 @@
+"""Sparse matrices mean what their dense form means, in every layout, and stay as their owner has them."""
+
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sparse_layouts import content, layouts, locked
+
+import tailboost as tb
+from tailboost.app.baselines import CellWeightedClassifier
+from tailboost.core.fingerprints import hash_rows
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+
+RNG = np.random.default_rng(0)
+Z = RNG.integers(1, 9, size=(120, 4)) * (RNG.random((120, 4)) < 0.6) / 4
+Y = (Z @ [1, -1, 0.5, -0.5] + 0.3 * RNG.normal(size=120) > 0.1).astype(int)
+TREES = HistBoostClassifier(n_estimators=4, max_depth=2)
+
+
+def few(cls):
+    names = cls().get_params(deep=False)
+    return cls(random_state=0, **({"n_estimators": 3} if "n_estimators" in names else {}))
+
+
+#: All that read a table in a way of their own; the campaign asks every classifier.
+MODELS = {
+    "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(validation=0.3),
+    "adaboost": few(tb.AdaBoostClassifier),
+    "mixture": tb.RobustMixtureClassifier(
+        [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],
+        cv=0.3,
+        random_state=0,
+    ),
+    "HistBoost": TREES,
+    "HistBoost, scikit-learn": HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
+    "HistTree": HistTreeClassifier(max_depth=2),
+    "CellWeighted": CellWeightedClassifier(TREES),
+}
+
+
+def said(model, X):
+    return model.predict(X).tolist(), getattr(model, "predict_proba", model.predict)(X).tolist()
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_layout_means_its_dense_form(name):
+    model = clone(MODELS[name])
+    model.fit(sp.csr_matrix(4 * Z), Y)
+    want = said(model, sp.csr_matrix(4 * Z))
+    for dtype in (np.float64, np.float32, np.int64):
+        for layout, matrix in layouts(4 * Z).items():
+            if dtype == np.int64 and layout == "csc, entries repeated":
+                continue  # holds halves
+            given = locked(matrix.astype(dtype))
+            before = content(given)
+            for time in ("first", "second"):
+                assert said(model, given) == want, (layout, dtype, time)
+            assert content(given) == before, (layout, dtype)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_is_that_of_the_dense_form_and_leaves_the_table(name):
+    model = clone(MODELS[name])
+    want = said(model.fit(sp.csr_matrix(Z), Y), sp.csr_matrix(Z))
+    for layout in ("csr, zeros stored", "csr, entries repeated", "csr, not sorted", "csc, entries repeated"):
+        given = locked(layouts(Z)[layout])
+        before = content(given)
+        assert said(clone(model).fit(given, Y), sp.csr_matrix(Z)) == want, layout
+        assert content(given) == before, layout
+
+
+def test_every_use_of_rows_leaves_them():
+    model = tb.WorstClassBoostClassifier(TREES, n_estimators=2, random_state=0)
+    fresh = RNG.integers(1, 9, size=(200, 4)) / 4 * (RNG.random((200, 4)) < 0.6)
+    y = (fresh @ [1, -1, 0.5, -0.5] > 0.1).astype(int)
+    for layout, matrix in layouts(fresh).items():
+        if layout in ("csr", "bsr", "lil"):
+            continue
+        given = locked(matrix.copy())
+        before = content(given)
+        clf = clone(model).fit(sp.csr_matrix(Z), Y, X_val=given, y_val=y)
+        assert clf.seen_share(given) == clf.seen_share(fresh), layout
+        clf.reweight(given, y)
+        np.testing.assert_array_equal(hash_rows(given), hash_rows(fresh), err_msg=layout)
+        assert content(given) == before, layout
+
+
+@pytest.mark.parametrize("layout", ["csr, zeros stored", "csr, not sorted"])
+def test_threads_share_one_matrix(layout):
+    large = np.tile(Z, (60, 1))
+    clf = few(tb.WorstClassBoostClassifier).fit(sp.csr_matrix(Z), Y)
+    want, known = clf.predict(sp.csr_matrix(large)).tolist(), clf.seen_share(large)
+    for _ in range(2):
+        given, begin = layouts(large)[layout], threading.Barrier(8)
+
+        def ask(i, given=given, begin=begin):
+            begin.wait()
+            return clf.seen_share(given) == known if i % 2 else clf.predict(given).tolist() == want
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(ask, range(8)))

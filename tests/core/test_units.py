@@ -1,0 +1,392 @@
+"""Units that overlap, and units with few rows: sums against loops, λ against a generic solver."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linprog
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.boosting.cross_fitting import folds
+from tailboost.boosting.game import Response, Units, shrunk
+from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
+from tailboost.boosting.training_set import GroupNames, Rows
+from tailboost.core.subgroups import memberships, strata_of
+from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
+from tailboost.selection.loss_pool import LossPool
+from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+
+TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
+
+
+def overlapping(seed=0, n=60, c=3, m=7, none=0.2):
+    """Rows with weights and up to c of m units each; every unit has rows."""
+    rng = np.random.default_rng(seed)
+    groups = np.array([rng.choice(m, c, replace=False) for _ in range(n)])
+    groups[rng.random((n, c)) < none] = -1
+    groups[:m, 0], groups[:m, 1:] = np.arange(m), -1
+    return rng, groups, rng.random(n) + 0.1
+
+
+def census(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({
+        "sex": rng.choice(["f", "m"], n), "race": rng.choice(["a", "b", "c"], n), "age": rng.integers(0, 2, n)
+    })  # fmt: skip
+    X = np.c_[rng.normal(size=(n, 4)), (table["sex"] == "f").astype(float), table["race"] == "c"]
+    y = (X[:, 0] + X[:, 1] * (table["race"] == "a") + 0.7 * rng.normal(size=n) > 0.3).astype(int)
+    return X, y, table
+
+
+# -- sums over units that overlap ------------------------------------------------------------------------
+
+
+def test_units_that_overlap_by_loops():
+    for seed in range(5):
+        rng, groups, weight = overlapping(seed)
+        m, n = 7, len(weight)
+        judged, judged_weight = groups[::2], weight[::2]
+        units = Units.groups(groups, weight, judged, judged_weight)
+        inside = (groups >= 0).any(axis=1)
+        w = rng.dirichlet(np.ones(m))
+        in_unit = [[u in groups[i] for i in range(n)] for u in range(m)]
+        mass = [weight[np.array(rows)].sum() for rows in in_unit]
+        density = [
+            sum(w[u] * weight[inside].sum() / mass[u] for u in range(m) if in_unit[u][i])
+            if inside[i]
+            else 1.0
+            for i in range(n)
+        ]
+        np.testing.assert_allclose(units.density(w), density)
+        assert np.average(units.density(w)[inside], weights=weight[inside]) == pytest.approx(1.0)
+        assert units.total == pytest.approx(weight[inside].sum())
+        losses = rng.random(len(judged))
+        expected = []
+        for u in range(m):
+            rows = [i for i in range(len(judged)) if u in judged[i]]
+            expected.append(np.average(losses[rows], weights=judged_weight[rows]) if rows else 0.0)
+        np.testing.assert_allclose(units.losses(losses), expected)
+
+
+def test_one_dense_column_is_the_array_to_the_bit():
+    rng = np.random.default_rng(1)
+    index, weight = rng.integers(0, 5, 200), rng.random(200)
+    array, table = (Units.groups(g, weight, g, weight) for g in (index, index[:, None]))
+    w, losses = rng.dirichlet(np.ones(5)), rng.random(200)
+    np.testing.assert_array_equal(array.density(w), table.density(w))
+    np.testing.assert_array_equal(array.losses(losses), table.losses(losses))
+    np.testing.assert_array_equal(array.mass, table.mass)
+    np.testing.assert_array_equal(strata_of(index % 2, index), strata_of(index % 2, index[:, None]))
+
+
+def least_largest(errors):
+    """Solve min over mixtures of the largest column, (T, m), by a generic solver."""
+    T, m = errors.shape
+    A = np.hstack([errors.T, -np.ones((m, 1))])
+    simplex = np.append(np.ones(T), 0.0)[None, :]
+    return linprog(
+        np.append(np.zeros(T), 1.0), A, np.zeros(m), simplex, [1.0], [(0, None)] * T + [(None, None)]
+    ).fun
+
+
+def pool_of(rows, answers, K):
+    """A pool of members that answered the judged rows so."""
+    pool = LossPool.open(rows, K)
+    for each in answers:
+        pool.take(Response(None, rows.wrong(each), each))
+    return pool
+
+
+def test_the_mixture_over_groups_that_overlap_by_loops():
+    """Errors by loops, and the best mixture by a generic solver."""
+    tie = 1e-3  # weight of the overall error beside the largest one
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        n, K, names = 80, 3, GroupNames((np.array(["f", "m"]), np.arange(4)), ("sex", "age"))
+        groups = np.column_stack([rng.integers(0, 2, n), 2 + rng.integers(0, 4, n)])
+        y, weight = rng.integers(0, K, n), rng.random(n) + 0.1
+        answers = np.where(rng.random((8, n)) < 0.4, rng.integers(0, K, (8, n)), y)
+        rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
+        grouping = Grouping.of(np.arange(K), names)
+        of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
+        combiner = SubgroupMixture.on(pool_of(rows, answers, K), of_group, grouping)
+        inside = [(groups == g).any(axis=1) for g in range(6)]
+        errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
+        np.testing.assert_allclose(combiner.beyond(combiner.candidates().tallies), errors)
+        mixture = combiner.stage(8).weights
+        best = least_largest(errors)
+        assert best - 1e-9 <= (mixture @ errors).max() <= best + tie
+        assert combiner.value(mixture) == pytest.approx((mixture @ errors).max())
+        constants = np.array([[np.average((k != y)[m], weights=weight[m]) for m in inside] for k in range(K)])
+        assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
+        assert combiner.coin == pytest.approx(constants.mean(axis=0).max())
+        by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
+        cells = combiner.stating(by_cell).errors_of(combiner.mixed(mixture))
+        losses = mixture @ (answers != y)
+        for line in cells:
+            k, (column, value) = line.unit
+            where = (y == k) & inside[names.names.tolist().index((column, value))]
+            if where.any():
+                assert line.value == pytest.approx(np.average(losses[where], weights=weight[where]))
+
+
+def test_rows_outside_all_groups_do_not_take_part():
+    y, groups = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, -1])
+    rows = Rows(y, np.ones(6), groups, "rows", np.arange(6).astype(np.uint16))
+    grouping = Grouping.of(np.arange(2), GroupNames((np.array(["a", "b"]),)))
+    table, inside = grouping.table(rows)
+    assert inside.tolist() == [True] * 5 + [False]
+    assert table.strata.mass.sum() == pytest.approx(1.0)
+    assert len(table) == 5
+
+
+def test_strata_and_memberships():
+    rng, groups, weight = overlapping(3)
+    y = rng.integers(0, 2, len(weight))
+    keys = [(*g, k) for g, k in zip(groups.tolist(), y.tolist(), strict=True)]
+    order = sorted(set(keys))
+    np.testing.assert_array_equal(strata_of(y, groups), [order.index(key) for key in keys])
+    pairs = [(i, u) for i, row in enumerate(groups.tolist()) for u in row if u >= 0]
+    np.testing.assert_array_equal(np.transpose(memberships(groups)), pairs)
+    np.testing.assert_array_equal(folds(np.arange(7), 3), [0, 1, 2, 0, 1, 2, 0])
+
+
+# -- a table of groups in fit ------------------------------------------------------------------------------
+
+
+def test_every_form_of_a_table_is_the_same():
+    X, y, table = census()
+    as_text = table.astype(str)
+    in_order = as_text[["age", "race", "sex"]]  # named columns are sorted
+    forms = [as_text, as_text.to_dict("list"), in_order, in_order.to_numpy()]
+    fits = []
+    for form in forms:
+        clf = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=form)
+        fits.append(clf)
+    names = [
+        ("age", "0"),
+        ("age", "1"),
+        ("race", "a"),
+        ("race", "b"),
+        ("race", "c"),
+        ("sex", "f"),
+        ("sex", "m"),
+    ]
+    assert all(fit.groups_.tolist() == names for fit in fits[:3])
+    assert fits[3].groups_.tolist() == [({"age": 0, "race": 1, "sex": 2}[c], v) for c, v in names]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
+    assert fits[0].trace_.weights.shape[1] == 7
+    ledger, value = fits[0].combiner_.pool.ledger, fits[0].summary_.achieved
+    losses = fits[0].estimator_weights_ @ ledger.pool().toarray()
+    assert value == pytest.approx(max(losses[as_text[c] == v].mean() for c, v in names))
+
+
+def test_one_column_is_as_without_a_table():
+    X, y, table = census()
+    fits = [
+        tb.WorstClassBoostClassifier(TREE, n_estimators=3, units=units, random_state=0).fit(
+            X, y, groups=groups
+        )
+        for units in ("group", "cell")
+        for groups in (table["race"], table[["race"]])
+    ]
+    for array, one in (fits[:2], fits[2:]):
+        np.testing.assert_array_equal(array.estimator_weights_, one.estimator_weights_)
+        np.testing.assert_array_equal(array.trace_.weights, one.trace_.weights)
+        np.testing.assert_array_equal(array.unit_errors_, one.unit_errors_)
+    assert fits[0].units_ == ["a", "b", "c"]
+    assert fits[1].units_ == [("race", "a"), ("race", "b"), ("race", "c")]
+    assert fits[3].units_[0] == (0, ("race", "a"))
+
+
+def test_cells_of_a_table_and_targets_by_name():
+    X, y, table = census()
+    clf = tb.WorstClassBoostClassifier(
+        TREE, units="cell", class_loss="error", n_estimators=3, random_state=0,
+        max_error={(1, ("sex", "f")): 0.3, 0: 0.4, None: 0.5},
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.BoundNotMetWarning)
+        clf.fit(X, y, groups=table)
+    assert len(clf.units_) == 2 * 7
+    predicted = clf.ensemble_.scores_of(clf.combiner_.pool.answers).argmax(axis=1)
+    for (k, (column, value)), error, allowed in zip(
+        clf.units_, clf.unit_errors_, clf.max_error_, strict=True
+    ):
+        inside = (y == k) & (table[column] == value)
+        assert error == pytest.approx(np.mean(predicted[inside] != k))
+        assert allowed == (0.3 if (k, column, value) == (1, "sex", "f") else 0.4 if k == 0 else 0.5)
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+
+
+def test_validation_rows_and_reweight_take_tables():
+    X, y, table = census(600)
+    clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(
+        X[:400], y[:400], groups=table[:400], X_val=X[400:], y_val=y[400:], groups_val=table[400:]
+    )
+    assert clf.combiner_.pool.ledger.rows.groups.shape == (200, 3)
+    fair = clf.reweight(objective="worst_group", groups=table[["sex", "age"]][400:])
+    assert fair.groups_.tolist() == [("age", 0), ("age", 1), ("sex", "f"), ("sex", "m")]
+    other = clf.reweight(X[400:], y[400:], objective="worst_group", groups={"r": table["race"][400:]})
+    assert other.groups_.tolist() == [("r", "a"), ("r", "b"), ("r", "c")]
+    own = clf.reweight(X[400:], y[400:], groups=table[400:])
+    assert own.summary_.achieved == pytest.approx(clf.summary_.achieved)
+
+
+def test_bad_tables_are_named():
+    X, y, table = census(100)
+    clf = tb.GroupDROBoostClassifier(TREE, n_estimators=2, random_state=0)
+    with pytest.raises(ValueError, match=r"groups\['race'\] contains NaN or None: 1 of 100"):
+        clf.fit(X, y, groups=table.assign(race=[None, *table["race"][1:]]))
+    with pytest.raises(ValueError, match=r"groups\['sex'\] has 3 entries, X has 100 rows"):
+        clf.fit(X, y, groups={"sex": ["f", "m", "f"]})
+    with pytest.raises(ValueError, match="columns with different names"):
+        clf.fit(X, y, groups={})
+    given = {"X_val": X, "y_val": y}
+    with pytest.raises(ValueError, match=r"groups_val has the columns \['sex'\], but the groups in fit had"):
+        clf.fit(X, y, groups=table, groups_val=table[["sex"]], **given)
+    with pytest.raises(ValueError, match=r"groups_val\['race'\] holds groups not seen in fit: \['z'\]"):
+        clf.fit(X, y, groups=table, groups_val=table.assign(race="z"), **given)
+    with pytest.raises(ValueError, match="groups_val has no columns"):
+        clf.fit(X, y, groups=table, groups_val=table["sex"], **given)
+
+
+# -- units with few rows -------------------------------------------------------------------------------------
+
+
+def test_how_many_rows_a_unit_rests_on():
+    lots = np.array([1, 2, 3, 4, 4, 9], dtype=np.uint16)
+    index = np.array([0, 0, 0, 1, 1, -1])
+    for scale in (1.0, 1e-6):
+        rows = Rows(index.clip(0), np.full(6, scale), index, "", lots)
+        np.testing.assert_allclose(rows.sizes(index, 3), [3, 1, 0])  # a row said twice is one
+    weighted = Rows(index.clip(0), np.array([1.0, 1.0, 2.0, 5.0, 1.0, 1.0]), index, "", lots)
+    np.testing.assert_allclose(weighted.sizes(index, 2), [16 / 6, 1], atol=1e-6)
+
+
+def test_which_units_are_pooled():
+    def pools(kind, sizes, columns=None, K=1):
+        columns = columns or (len(sizes) // K,)
+        names = GroupNames(tuple(np.arange(m) for m in columns), tuple("abc"[: len(columns)]))
+        groups = np.repeat(np.arange(len(sizes)) // K, sizes)
+        y = np.repeat(np.arange(len(sizes)) % K, sizes)
+        rows = Rows(y, np.ones(len(y)), groups, "", np.arange(len(y)).astype(np.uint16))
+        return Pools.small(NamedSubgroups.of(kind, rows, np.arange(K), names), [rows], 10)
+
+    assert pools("group", [30, 4, 7]).of.tolist() == [0, 1, 1]  # together they are enough
+    assert pools("group", [30, 12, 7]).of.tolist() == [0, 1, 1]  # with the smallest of the others
+    assert pools("group", [30, 12, 3, 30, 2, 11], (3, 3)).of.tolist() == [0, 1, 1, 2, 3, 3]  # by column
+    cells = pools("cell", [30, 20, 3, 15, 30, 1], (3,), K=2)
+    assert cells.of.tolist() == [0, 1, 0, 2, 3, 2]  # by class
+    assert cells.count == 4
+    np.testing.assert_array_equal(
+        cells.strictest(np.array([0.5, 0.1, 0.3, 0.2, 0.9, 0.4])), [0.3, 0.1, 0.2, 0.9]
+    )
+    assert pools("class", [30, 3], K=2).of.tolist() == [0, 1]  # classes are never pooled
+    assert pools("group", [3]).of.tolist() == [0]
+    np.testing.assert_allclose(allowed_errors(0.2, ["a"], "class"), [0.2])
+
+
+def test_shrinking_is_a_mean_with_pseudo_rows():
+    rng = np.random.default_rng(0)
+    errors, n = rng.random((4, 6)), rng.integers(1, 50, 6)
+    expected = (n * errors + 5 * errors.mean(axis=1)[:, None]) / (n + 5)
+    np.testing.assert_allclose(shrunk(errors, 5 / (n + 5)), expected)
+    mixture = rng.dirichlet(np.ones(4))
+    np.testing.assert_allclose(mixture @ shrunk(errors, 5 / (n + 5)), shrunk(mixture @ errors, 5 / (n + 5)))
+    assert shrunk(errors, None) is errors
+
+
+def one_row_cells(seed=0, n=500):
+    """Two classes that a threshold tells apart well; one group has a single row, of the wrong side."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=n), rng.choice(["a", "b", "rare"], n, p=[0.5, 0.5, 0])
+    y = (x + 0.4 * rng.normal(size=n) > 0.8).astype(int)
+    x[0], y[0], g[0] = -5.0, 1, "rare"  # whoever gets it right answers class 1 to nearly all
+    return np.c_[x, rng.normal(size=n)], y, g
+
+
+def test_one_row_does_not_steer_a_game_over_cells():
+    X, y, g = one_row_cells()
+    clf = tb.WorstClassBoostClassifier(TREE, units="cell", n_estimators=10, random_state=0)
+    with pytest.warns(
+        tb.SmallSubgroupsWarning, match=r"cell 1 / rare \(1\): fewer than min_subgroup_rows=10"
+    ):
+        clf.fit(X, y, groups=g)
+    fresh, truth, _ = one_row_cells(1, 2000)
+    assert len(np.unique(clf.predict(fresh))) == 2
+    assert np.mean(clf.predict(fresh) != truth) < 0.2
+    cell = [unit == (1, "rare") for unit in clf.units_].index(True)
+    assert clf.unit_errors_[cell] == 1.0  # reported as it is
+    assert clf.unit_pools_[cell] in np.delete(clf.unit_pools_, cell)
+    assert clf.unit_weights_.shape[1] == clf.unit_pools_.max() + 1 == len(clf.units_) - 1
+    with warnings.catch_warnings():  # without that row there is nothing to warn of
+        warnings.simplefilter("error")
+        clf.set_params(n_estimators=2).fit(X[1:], y[1:], groups=g[1:])
+
+
+def test_what_answers_one_class_meets_nothing():
+    rng = np.random.default_rng(0)
+    X, y, g = rng.normal(size=(300, 2)), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0, units="cell")
+    with pytest.warns(tb.BoundNotMetWarning, match="best mixture of constants|answers [01] to all"):
+        clf.fit(X, y, groups=g)
+    assert not clf.bound_met_
+    assert clf.bound_met_randomized_ == (clf.expected_unit_errors_.max() <= clf.max_error_[0] + 1e-9)
+
+
+def test_small_groups_and_the_scale_of_weights():
+    X, y, table = census()
+    group = np.where(np.arange(400) < 6, "rare", table["race"])
+    fits = []
+    for scale in (1.0, 1 / 64):
+        clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)
+        with pytest.warns(tb.SmallSubgroupsWarning, match=r"group rare \(6\): .*unit_pools_"):
+            fits.append(clf.fit(X, y, sample_weight=np.full(400, scale), groups=group))
+    np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
+    assert fits[0].unit_pools_.tolist()[-1] in fits[0].unit_pools_.tolist()[:-1]
+    assert fits[0].trace_.weights.shape[1] == 3
+    assert SHRINKAGE == 5.0  # the value of the table in the documentation
+
+
+def test_what_group_dro_over_groups_is_asked_after_every_round(tmp_path):
+    X, y, table = census(300)
+    groups = table[["race", "sex"]]
+    given = {"n_iter_no_change": None, "random_state": 0}
+    whole = tb.GroupDROBoostClassifier(TREE, n_estimators=5, **given).fit(X, y, groups=groups)
+    kept = tb.GroupDROBoostClassifier(TREE, n_estimators=3, checkpoint_dir=tmp_path, **given)
+    kept.fit(X, y, groups=groups)
+    kept = tb.GroupDROBoostClassifier(TREE, n_estimators=5, checkpoint_dir=tmp_path, **given)
+    kept.fit(X, y, groups=groups)
+    np.testing.assert_array_equal(kept.trace_.weights, whole.trace_.weights)
+    np.testing.assert_array_equal(kept.predict_proba(X), whole.predict_proba(X))
+    curve = whole.tradeoff()
+    assert (np.diff(curve.values.value) < 0).all()
+    assert whole.reweight(error_budget=0.0).error_budget == 0.0
+
+
+def test_groups_of_one_class_and_a_single_group():
+    X, y, _ = census(300)
+    for groups in (np.zeros(300), np.where(y == 1, "ill", np.where(X[:, 0] > 0, "well", "fit"))):
+        for estimator in (None, TREE):
+            clf = tb.GroupDROBoostClassifier(estimator, n_estimators=4, random_state=0)
+            clf.fit(X, y, groups=groups)
+            assert clf.predict_proba(X).shape == (300, 2)
+            assert np.mean(clf.predict(X) != y) < 0.4
+
+
+def test_the_smallest_leaf_by_the_rarest_class():
+    hashes = np.arange(1000, dtype=np.uint64)
+    even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
+    assert smallest_leaf(hashes, even, None) == 1 / (2 * LEAVES_PER_CLASS)
+    assert smallest_leaf(hashes, np.arange(1000) % 50, None) == SMALLEST_LEAF
+    assert smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
+    twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
+    assert smallest_leaf(twice, np.r_[rare, rare[:20]], None) == smallest_leaf(hashes, rare, None)
+    assert smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

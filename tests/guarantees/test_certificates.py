@@ -1,0 +1,755 @@
+"""Certificates against exact numbers and brute force, what is refused and said; calibrated targets."""
+
+import copy
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import beta, binom, binomtest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.guarantees.calibration import candidates, level_of
+from tailboost.rates.bounds import (
+    Evidence,
+    betting_p_value,
+    betting_upper,
+    clopper_pearson_upper,
+    cvar_of_mean,
+    shift_of_mean,
+    tail_band,
+)
+from tailboost.rates.metrics import class_errors, expected_class_errors
+from tailboost.solvers import cvar, worst_case_weights
+
+X, Y = make_classification(
+    2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0
+)
+TRAIN, FRESH, LATER = slice(800), slice(800, 2000), slice(2000, None)
+GROUPS = np.array(["a", "b"])[(X[:, 0] > 0.5).astype(int)]
+TREE = DecisionTreeClassifier(max_depth=4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=6, class_loss="error", random_state=0)
+    return clf.fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.fixture
+def mixture(fitted):
+    return copy.copy(fitted)  # one that no test before has calibrated
+
+
+@pytest.fixture(scope="module")
+def certificate(fitted):
+    return tb.certify(fitted, X[FRESH], Y[FRESH], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[FRESH])
+
+
+# -- numbers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("errors", "n"), [(0, 5), (3, 30), (29, 30), (30, 30), (120, 1000)])
+def test_clopper_pearson_is_scipys(errors, n):
+    upper = binomtest(errors, n, alternative="less").proportion_ci(0.98).high
+    assert clopper_pearson_upper(errors, n, 0.02) == pytest.approx(upper, abs=1e-12)
+    if errors < n:
+        assert binom.cdf(errors, n, upper) == pytest.approx(0.02)
+
+
+def test_no_rows_say_nothing():
+    assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1
+    assert cvar(*[tail_band([])[0], 0.1, tail_band([])[1]]) == 1
+    assert betting_p_value([], 0.2) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "target", "confidence"), [(0.15, 0.2, 0.95), (0, 0.1, 0.9), (0.3, 0.34, 0.95)]
+)
+def test_rows_needed_is_the_least_number(error, target, confidence):
+    N = tb.rows_needed(error, target, confidence)
+
+    def certifies(n):
+        return binom.cdf(np.floor(error * n + 1e-9), n, target) <= 1 - confidence
+
+    assert certifies(np.arange(N, N + 3000)).all()
+    assert not certifies(N - 1)
+
+
+def test_rows_needed_refuses_what_no_number_gives():
+    with pytest.raises(ValueError, match="not below target"):
+        tb.rows_needed(0.2, 0.2)
+    with pytest.raises(ValueError, match="confidence must be in"):
+        tb.rows_needed(0.1, 0.2, 1.0)
+    assert tb.rows_needed(0.5, 1.0) == 1
+
+
+def brute_wealth(losses, m, n, delta):
+    """The mixture of bets written out row by row; the least stake is the power of √½ that suits m."""
+    L = np.log(1 / delta)
+    ideal = np.sqrt(2 * L * (1 - m) / (n * m))
+    piece = max(0, int(np.floor(2 * np.log2(1 / ideal))) + 1)
+    stakes = 2.0 ** (-0.5 * np.arange(piece + 1))
+    weights = (1 / stakes) / (1 / stakes).sum()
+    log_wealth = np.zeros(len(stakes))
+    for loss in losses:
+        log_wealth += np.log(1 - stakes + stakes * (1 - loss) / (1 - m))
+    return weights @ np.exp(np.minimum(log_wealth, 600))
+
+
+@pytest.mark.parametrize("n", [4, 25, 200])
+@pytest.mark.parametrize("delta", [0.2, 0.01])
+def test_betting_excludes_every_larger_mean_and_no_smaller_one(n, delta):
+    losses = np.random.default_rng(n).beta(0.4, 1.5, n)
+    upper = betting_upper(losses, delta)
+    assert 1 / brute_wealth(losses, upper, n, delta) == pytest.approx(delta, rel=1e-5)
+    for m in np.linspace(upper + 1e-6, 0.98, 50):
+        assert brute_wealth(losses, m, n, delta) >= 1 / delta
+        assert betting_p_value(losses, m, delta) == pytest.approx(1 / brute_wealth(losses, m, n, delta))
+    assert betting_p_value(losses, losses.mean(), delta) > delta
+
+
+def test_betting_knows_small_variances_and_no_order():
+    losses = np.tile([0.2, 0.25, 0.3, 0.25], 100)
+    assert betting_upper(losses) < 0.27 < losses.mean() + np.sqrt(np.log(20) / 800)  # Hoeffding's
+    rng = np.random.default_rng(0)
+    assert {betting_upper(rng.permutation(losses)) for _ in range(5)} == {betting_upper(losses)}
+    zeros = np.zeros(40)
+    assert betting_upper(zeros) == pytest.approx(clopper_pearson_upper(0, 40), abs=1e-9)
+    assert betting_upper(np.ones(40)) == 1.0
+    fine = rng.random(40_000)  # more different losses than are kept apart: rounded up
+    assert fine.mean() < betting_upper(fine) < fine.mean() + np.sqrt(np.log(20) / 80_000) + 0.002
+
+
+def test_wealth_of_bets_is_a_fair_game():
+    """Over all outcomes of three rows the mean wealth is 1 where the bound is true."""
+    p, outcomes = 0.3, np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    mass = (p**outcomes * (1 - p) ** (1 - outcomes)).prod(axis=1)
+    wealth = [Evidence.against(p).add(o).value for o in outcomes]
+    assert mass @ wealth == pytest.approx(1.0)
+    assert (
+        mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0
+    )  # p-values are capped at 1
+    for first in (1, 2):  # batches bring more into play, and the game stays fair
+        parts = [Evidence.against(p).add(o[:first]).add(o[first:]) for o in outcomes]
+        assert mass @ [part.value for part in parts] == pytest.approx(1.0)
+        assert {(part.n, part.batches) for part in parts} == {(3, 2)}
+    assert Evidence.against(p).add([]).value == 1.0
+    assert Evidence.against(0.0).add([0, 0]).value == pytest.approx(1.0, abs=0.1)
+    assert Evidence.against(0.0).add([0, 1]).value == np.inf
+
+
+def test_a_later_change_is_found_as_an_early_one():
+    """Bets lost while the mean was far below the bound do not hide that it rose."""
+    good, bad = np.repeat([1.0, 0.0], [30, 170]), np.repeat([1.0, 0.0], [60, 140])
+    evidence = Evidence.against(0.2)
+    for _ in range(6):
+        evidence = evidence.add(good)
+    later = evidence.add(bad).add(bad)
+    assert later.value > 60
+    direct = sum(  # the game written out: each start by itself
+        np.prod([1 + c * (loss / 0.2 - 1) for loss in np.r_[good.repeat(6 - j), bad, bad]])
+        / (j + 1)
+        / (j + 2)
+        for j in range(6)
+        for c in 2.0 ** (-0.5 * np.arange(21))
+    )
+    ends = sum(
+        np.prod(1 + c * (np.tile(bad, k) / 0.2 - 1)) / (9 - k) / (10 - k)
+        for k in (2, 1)
+        for c in 2.0 ** (-0.5 * np.arange(21))
+    )
+    assert later.value == pytest.approx((direct + ends) / 21 + 1 / 9)
+
+
+def test_the_band_is_the_published_bound():
+    """Thomas and Learned-Miller 2019, theorem 3, written out; ours has a smaller ε for small n."""
+    losses, alpha, delta = np.random.default_rng(0).random(6000), 0.2, 0.05
+    z, n = np.append(np.sort(losses), 1.0), len(losses)
+    epsilon = np.sqrt(np.log(1 / delta) / (2 * n))
+    rest = np.maximum(0, np.arange(1, n + 1) / n - epsilon - (1 - alpha))
+    published = z[-1] - (np.diff(z) * rest).sum() / alpha
+    values, mass = tail_band(losses, delta)
+    assert cvar(values, alpha, mass) == pytest.approx(published)
+    few = tail_band(losses[:50], delta)[1][-1]
+    assert few < np.sqrt(np.log(1 / delta) / 100)
+
+
+def test_a_mean_bounds_tails_and_shifts():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        losses = rng.beta(0.3, 1, 50)
+        assert cvar(losses, 0.2) <= cvar_of_mean(losses.mean(), 0.2) + 1e-12
+        shifted = worst_case_weights(losses, "kl", radius=0.2).value
+        assert shifted <= shift_of_mean(losses.mean(), 0.2) + 1e-9
+    assert shift_of_mean(0.0, 1.0) == 0.0
+    assert shift_of_mean(1.0, 1.0) == 1.0
+
+
+# -- certify -----------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_those_of_the_rows(mixture, certificate):
+    y, n = Y[FRESH], 1200
+    wrong = mixture.predict(X[FRESH]) != y
+    mean = certificate.bound("mean")
+    assert (mean.estimate, mean.n, mean.method) == (wrong.mean(), n, "Clopper–Pearson")
+    assert mean.upper == clopper_pearson_upper(int(wrong.sum()), n, 0.05 / 5 / 2)
+    assert certificate.bound("cvar", 0.5).upper == min(1, mean.upper / 0.5)
+    for k, error in class_errors(y, mixture.predict(X[FRESH])).items():
+        bound = certificate.bound("class", k)
+        assert bound.estimate == pytest.approx(error)
+        assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 5 / 6)
+    for k, error in expected_class_errors(y, mixture.predict_distribution(X[FRESH])).items():
+        bound = certificate.bound("class", k, "randomised")
+        assert bound.estimate == pytest.approx(error)
+        assert bound.upper > bound.estimate
+    cell = certificate.bound("cell", (1, "a"))
+    inside = (y == 1) & (GROUPS[FRESH] == "a")
+    assert (cell.n, cell.estimate) == (inside.sum(), wrong[inside].mean())
+    for rule in ("predict", "randomised"):
+        for kind in ("class", "group", "cell"):
+            units = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
+            assert certificate.bound("worst", kind, rule).upper == max(units)
+    with pytest.raises(KeyError, match="no bound of kind 'class', unit 7"):
+        certificate.bound("class", 7)
+
+
+def test_one_answering_member_has_one_rule(mixture):
+    """Nothing is drawn, so that both rules are `predict`: all of the confidence is for its bounds."""
+    alone = clone(mixture).set_params(randomized=False).fit(X[TRAIN], Y[TRAIN])
+    assert np.count_nonzero(alone.estimator_weights_) == 1
+    assert np.array_equal(alone.predict_distribution(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
+    cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
+    every = {"class": [0, 1, 2]}
+    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], units=every)
+    assert cert.bounds == answers.bounds
+    assert (
+        "'predict' is also what 'predict_distribution' draws: one member has the whole share." in cert.notes
+    )
+    # A calibration may have been about the rule that draws: it can still be rechecked.
+    point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
+    assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
+    with pytest.raises(ValueError, match="no randomised rule"):
+        point.certificate_.recheck(None, Y[LATER], model=point.predict(X[LATER]))
+
+
+def test_order_of_the_rows_does_not_matter(mixture, certificate):
+    shuffled = np.random.default_rng(0).permutation(np.arange(800, 2000))
+    again = tb.certify(
+        mixture, X[shuffled], Y[shuffled], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[shuffled]
+    )
+    assert [b.upper for b in again.bounds] == pytest.approx([b.upper for b in certificate.bounds], abs=1e-9)
+
+
+def test_any_classifier_and_any_answers(mixture):
+    y, given = Y[FRESH], {"groups": GROUPS[FRESH]}
+    forest = RandomForestClassifier(20, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    cert = tb.certify(forest, X[FRESH], y, **given)
+    assert {b.rule for b in cert.bounds} == {"predict"}  # its probabilities are no randomised rule
+    every = {"class": [0, 1, 2]}
+    labels = tb.certify(forest.predict(X[FRESH]), None, y, units=every, **given)
+    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, units=every, **given)
+    assert labels.bounds == shares.bounds == cert.bounds
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], Y[TRAIN])
+    assert tb.certify(pipeline, X[FRESH], y).bound("mean").n == 1200
+    text = np.array(["low", "mid", "top"])
+    named = tb.certify(text[forest.predict(X[FRESH])], None, pd.Series(text[y]))
+    assert named.bound("class", "mid").upper == tb.certify(forest, X[FRESH], y).bound("class", 1).upper
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    ours = tb.AverageBoostClassifier(TREE, n_estimators=2, random_state=0).fit(frame[TRAIN], Y[TRAIN])
+    search = GridSearchCV(ours, {"n_estimators": [2]}, cv=2).fit(frame[TRAIN], Y[TRAIN])
+    assert tb.certify(search, frame[FRESH], y).bound("mean", rule="randomised").method == "betting"
+
+
+def test_rows_that_were_seen_are_refused(mixture):
+    with pytest.raises(tb.LeakageError, match="fitted on 100% of these rows"):
+        tb.certify(mixture, X[TRAIN], Y[TRAIN])
+    with pytest.raises(tb.LeakageError, match="fitted on 20%"):
+        tb.certify(mixture, X[640:1440], Y[640:1440])
+    chosen = mixture.reweight(X[FRESH], Y[FRESH])
+    with pytest.raises(tb.LeakageError, match="chosen on 100%"):
+        tb.certify(pickle.loads(pickle.dumps(chosen)), X[FRESH], Y[FRESH])
+    assert tb.certify(chosen, X[LATER], Y[LATER]).n_rows == 400
+    assert mixture.chosen_rows_ == ()
+    judged = tb.AdaLPBoostClassifier(TREE, n_estimators=2).fit(
+        X[TRAIN], Y[TRAIN], X_val=X[FRESH], y_val=Y[FRESH]
+    )
+    with pytest.raises(tb.LeakageError, match="chosen on"):
+        tb.certify(judged, X[FRESH], Y[FRESH])
+    scaled = StandardScaler().fit(X)
+    ours = make_pipeline(scaled, tb.AdaBoostClassifier(TREE, n_estimators=2)).fit(X[TRAIN], Y[TRAIN])
+    with pytest.raises(tb.LeakageError, match="fitted on 100%"):  # known as they reach the last step
+        tb.certify(ours, X[TRAIN], Y[TRAIN])
+
+
+def test_few_rows_and_none_are_honest(mixture):
+    one = tb.certify(mixture, X[800:801], Y[800:801], alphas=[0.1], groups=GROUPS[800:801])
+    assert all(np.isfinite(b.upper) and 0 < b.upper <= 1 for b in one.bounds)
+    absent = [b for b in one.bounds if b.kind == "class" and b.n == 0]
+    assert len(absent) == 4
+    assert {(b.estimate, b.upper, b.method) for b in absent} == {(None, 1.0, "no rows")}
+    assert one.bound("worst", "class").upper == 1.0
+    json.dumps(one.to_dict(), allow_nan=False)
+    assert "no rows" in str(one)
+
+
+def test_targets(mixture):
+    given = X[FRESH], Y[FRESH]
+    cert = tb.certify(mixture, *given, max_error=0.6)
+    assert cert.certified is True
+    assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 6 + ["worst"] * 2
+    named = tb.certify(mixture, *given, max_error={1: 0.01})
+    assert named.certified is False
+    assert {b.unit for b in named.bounds if b.target is not None} == {1}
+    assert tb.certify(mixture, *given).certified is None
+    of_groups = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error=0.7)
+    assert {b.kind for b in of_groups.bounds if b.target is not None} == {"group", "worst"}
+    of_cells = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error={(0, "a"): 0.7})
+    assert [b.unit for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
+    with pytest.raises(ValueError, match="no class is called 9"):
+        tb.certify(mixture, *given, max_error={9: 0.1})
+    with pytest.raises(ValueError, match="names a class and a group"):
+        tb.certify(mixture, *given, groups=Y[FRESH], max_error={1: 0.1})
+
+
+def test_a_table_of_groups(mixture):
+    table = pd.DataFrame({"side": GROUPS[FRESH], "old": X[FRESH][:, 1] > 0})
+    cert = tb.certify(mixture, X[FRESH], Y[FRESH], groups=table)
+    names = {b.unit for b in cert.bounds if b.kind == "group"}
+    assert names == {("side", "a"), ("side", "b"), ("old", False), ("old", True)}
+    for same in (table.to_dict("series"), {"side": GROUPS[FRESH], "old": table["old"].to_numpy()}):
+        assert tb.certify(mixture, X[FRESH], Y[FRESH], groups=same).bounds == cert.bounds
+    array = tb.certify(mixture, X[FRESH], Y[FRESH], groups=np.c_[X[FRESH][:, 1] > 0, X[FRESH][:, 0] > 0.5])
+    assert array.bound("group", (0, True)).estimate == cert.bound("group", ("old", True)).estimate
+    assert "group side / a" in str(cert)
+    assert "cell 1 / side = a" in str(cert)
+    json.dumps(cert.to_dict())
+
+
+def test_weights_are_left_out_or_refused(mixture):
+    weight = np.ones(1200)
+    weight[::2] = 0
+    given = {"groups": GROUPS[FRESH]}
+    half = tb.certify(mixture, X[FRESH], Y[FRESH], sample_weight=weight, **given)
+    assert half.bounds == tb.certify(mixture, X[801:2000:2], Y[801:2000:2], groups=GROUPS[801:2000:2]).bounds
+    with pytest.raises(ValueError, match="rows of unequal weight"):
+        tb.certify(mixture, X[FRESH], Y[FRESH], sample_weight=np.arange(1200.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"confidence": 1.0}, "confidence must be in"),
+        ({"alphas": [0.0]}, "each of alphas must be in"),
+        ({"shifts": [-1]}, "each of shifts must be in"),
+        ({"y": np.r_[Y[FRESH][:-1], 9]}, r"y holds labels not seen in fit: \[9\]"),
+        ({"y": np.full(1200, "a")}, "y holds text"),
+        ({"y": Y[FRESH][:-1]}, "y has 1199 rows"),
+        ({"y": np.r_[np.nan, Y[FRESH][1:]]}, "y contains NaN"),
+        ({"X": None}, "X is needed"),
+        ({"groups": GROUPS}, "groups has 2400 rows"),
+        ({"groups": {"g": [None] * 1200}}, "groups column 'g' contains NaN or None"),
+        ({"max_error": 0}, "max_error must be in"),
+        ({"model": np.zeros(1200, int)}, "X must be None"),
+    ],
+)
+def test_bad_input(mixture, change, words):
+    given = {"model": mixture, "X": X[FRESH], "y": Y[FRESH]} | change
+    with pytest.raises(ValueError, match=words):
+        tb.certify(given.pop("model"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_answers_that_do_not_fit():
+    with pytest.raises(ValueError, match="column of probabilities for each of 2 labels"):
+        tb.certify(np.full((3, 2), 0.5), None, [0, 1, 2])
+    with pytest.raises(ValueError, match="model has 2 rows, y has 3"):
+        tb.certify([0, 1], None, [0, 1, 2])
+    with pytest.raises(ValueError, match="model must be a fitted classifier"):
+        tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
+
+
+def test_what_is_printed_is_true(certificate):
+    text = str(certificate)
+    assert "With 95 % confidence all of these hold together" in text
+    assert "randomised" in text
+    assert "'predict' is the argmax" in text
+    assert "independent draws" in text
+    for b in certificate.bounds:
+        line = next(x for x in text.splitlines() if x.startswith(f"{b.name} ") and f" {b.rule} " in x)
+        printed = float(line.split(b.rule)[1].split()[2])
+        assert b.upper <= printed <= b.upper + 1e-4 + 1e-9
+    html = certificate._repr_html_()  # Jupyter's name for it
+    assert html.count("<tr>") == len(certificate.bounds) + 1
+    stranger = tb.certify(["a", "<b>"], None, ["a", "<b>"])
+    assert "It is not known on which rows" in str(stranger)
+    assert "<b>" not in stranger._repr_html_()
+    twice = tb.certify(LogisticRegression().fit(X, Y), np.r_[X[:9], X[:9]], np.r_[Y[:9], Y[:9]])
+    assert "9 of the 18 rows equal an earlier one" in str(twice)
+
+
+def test_a_long_certificate_shows_the_largest_bounds():
+    y = np.repeat(np.arange(100), 20)
+    answers = np.where(np.arange(2000) % 20 < y // 10, -1, y)
+    cert = tb.certify(answers, None, y)
+    assert len(cert.bounds) == 103  # −1 is answered, and no row has it
+    assert "and 90 smaller ones" in str(cert) or "and 89 smaller ones" in str(cert)
+    assert "class 99 " in str(cert)
+    assert "class 3 " not in str(cert)
+
+
+# -- later rows --------------------------------------------------------------------------------------------
+
+
+def test_recheck(mixture, certificate):
+    found = certificate.recheck(X[LATER], Y[LATER], groups=GROUPS[LATER])
+    assert not found.contradicted
+    assert found.bounds[0].n == 400
+    assert "contradict none" in str(found)
+    wrong = (Y[LATER] + 1) % 3
+    first = certificate.recheck(X[2000:2200], wrong[:200], groups=GROUPS[2000:2200])
+    assert first.contradicted
+    assert "contradicted" in str(first)
+    json.dumps(first.to_dict())
+    assert "<table>" in first._repr_html_()  # Jupyter's name for it
+    then = certificate.recheck(X[2200:], Y[2200:], groups=GROUPS[2200:], previous=found_of(certificate))
+    assert [r.estimate for r in then.bounds] == pytest.approx([r.estimate for r in found.bounds])
+
+
+def found_of(certificate):
+    return certificate.recheck(X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200])
+
+
+def test_recheck_refuses_rows_that_were_used(certificate):
+    with pytest.raises(tb.LeakageError, match="certificate was made on"):
+        certificate.recheck(X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
+    with pytest.raises(tb.LeakageError, match="rechecked before"):
+        certificate.recheck(
+            X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200], previous=found_of(certificate)
+        )
+    with pytest.raises(ValueError, match="groups is needed"):
+        certificate.recheck(X[LATER], Y[LATER])
+    table = tb.certify(np.array([0, 1]), None, np.array([0, 1]))
+    with pytest.raises(ValueError, match="model is needed"):
+        table.recheck(None, [0, 1])
+    assert table.recheck(None, [0, 1], model=[0, 0]).bounds[0].estimate == 0.5
+
+
+# -- calibrate ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["predict", "randomised"])
+def test_calibrated_targets(mixture, rule, tmp_path):
+    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.4, rule=rule)
+    cert = point.certificate_
+    assert cert.certified
+    assert [(b.kind, b.rule, b.upper, b.target) for b in cert.bounds] == [("class", rule, 0.4, 0.4)] * 3
+    losses = point.predict(X[FRESH]) != Y[FRESH]
+    if rule == "predict":
+        for b in cert.bounds:
+            inside = losses[Y[FRESH] == b.unit]
+            assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05 * 6 / np.pi**2
+    assert not hasattr(mixture, "certificate_")
+    assert not hasattr(point.reweight(alpha=0.5), "certificate_")
+    with pytest.raises(tb.LeakageError, match="chosen on 100%"):
+        tb.certify(point, X[FRESH], Y[FRESH])
+    assert not cert.recheck(X[LATER], Y[LATER]).contradicted
+    tb.save_model(point, tmp_path / "point.model")
+    for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.model")):
+        assert again.certificate_ == cert
+        assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
+        with pytest.raises(tb.LeakageError):
+            again.check_unseen(X[FRESH])
+
+
+def test_the_walk_is_the_fixed_sequence(mixture):
+    """The point is the last before the first that fails, by brute force over all points."""
+    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error={0: 0.3, None: 0.5})
+    allowed = np.array([0.3, 0.5, 0.5])
+    last = None
+    for share in np.linspace(0.0, 1.0, 25):
+        bounds = {k: max(share * bound, 1e-6) for k, bound in enumerate(allowed.tolist())}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            candidate = mixture.reweight(objective="worst_class", max_error=bounds)
+        wrong = candidate.predict(X[FRESH]) != Y[FRESH]
+        p = [binom.cdf(wrong[Y[FRESH] == k].sum(), (Y[FRESH] == k).sum(), allowed[k]) for k in range(3)]
+        if max(p) > 0.05 * 6 / np.pi**2:  # what the first attempt may spend
+            break
+        last = candidate
+    assert last is not None
+    np.testing.assert_allclose(point.estimator_weights_, last.estimator_weights_, atol=1e-6)
+
+
+def test_targets_that_cannot_be_certified(mixture):
+    other = copy.copy(mixture)  # it knows of none of the attempts below
+    with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
+        tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
+    assert {s.more_rows for s in raised.value.shortfalls} == {None}
+    few = slice(800, 830)
+    with pytest.raises(tb.NotCertifiedError, match="fresh rows of it would do") as raised:
+        tb.calibrate(other, X[few], Y[few], max_error=0.5)
+    for s in raised.value.shortfalls:
+        of = s.low if s.error >= 0.5 else s.error
+        assert s.more_rows == tb.rows_needed(of, 0.5, 1 - 0.05 * 6 / np.pi**2 / 4)
+    only = np.flatnonzero(Y[FRESH] != 2) + 800
+    with pytest.raises(tb.NotCertifiedError, match=r"class 2 .* has no rows"):
+        tb.calibrate(mixture, X[only], Y[only], max_error={2: 0.5})
+
+
+def test_a_constant_answer_is_said(mixture):
+    with pytest.warns(UserWarning, match="answers 2 to every row"):
+        point = tb.calibrate(mixture, X[800:860], Y[800:860], max_error={2: 0.35}, confidence=0.9)
+    assert set(point.predict(X[LATER])) == {2}
+
+
+@pytest.mark.parametrize("form", ["frame", "dict", "array", "one column"])
+def test_groups_have_the_names_that_a_fit_gives_them(form):
+    table = np.column_stack([GROUPS, Y > 0]).astype(str)[FRESH]
+    given = {
+        "frame": pd.DataFrame(table), "dict": {7: table[:, 0], 8: table[:, 1]}, "array": table,
+        "one column": table[:, :1],
+    }[form]  # fmt: skip
+    fitted = tb.GroupDROBoostClassifier(TREE, n_estimators=1).fit(X[FRESH], Y[FRESH], groups=given)
+    bounds = tb.certify(Y[FRESH], None, Y[FRESH], groups=given).bounds
+    assert [b.unit for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
+
+
+def test_groups_have_targets(mixture):
+    clf = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0)
+    clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    for model in (clf, mixture):  # one that was fitted for these groups, one that was not
+        point = tb.calibrate(copy.copy(model), X[FRESH], Y[FRESH], max_error=0.4, groups=GROUPS[FRESH])
+        assert {b.unit for b in point.certificate_.bounds} == {"a", "b"}
+
+
+def test_calibrate_refuses(mixture):
+    given = X[FRESH], Y[FRESH]
+    with pytest.raises(ValueError, match="one of tailboost's mixtures"):
+        tb.calibrate(LogisticRegression().fit(X, Y), *given, max_error=0.4)
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(mixture, X[TRAIN], Y[TRAIN], max_error=0.4)
+    with pytest.raises(ValueError, match="rule must be"):
+        tb.calibrate(mixture, *given, max_error=0.4, rule="mean")
+    with pytest.raises(ValueError, match="sets no target below 1"):
+        tb.calibrate(mixture, *given, max_error=1.0)
+
+
+@pytest.mark.parametrize("form", ["coo", "csc"])
+def test_sparse_rows_of_weight_zero_are_left_out(form):
+    from scipy import sparse
+
+    X, y = make_classification(300, random_state=0)
+    model = LogisticRegression().fit(X[:100], y[:100])
+    weight = np.arange(200) % 3 > 0
+    bounds = tb.certify(
+        model, sparse.csr_array(X[100:]).asformat(form), y[100:], sample_weight=weight.astype(float)
+    )
+    assert bounds.bounds == tb.certify(model, X[100:][weight], y[100:][weight]).bounds
+
+
+def test_targets_of_what_is_not_there_are_shown_as_given():
+    y, groups = np.arange(60) % 2, np.repeat(["a", "b", "c"], 20)
+    for max_error, says in [
+        (
+            {"z": 0.2},
+            r"max_error=\{'z': 0.2\}: no group or class or cell is called 'z'; there are \['a', 'b'",
+        ),
+        ({"a": 0.2, 1: 0.3}, "names units of several kinds"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            tb.certify(y, None, y, groups=groups, max_error=max_error)
+    with pytest.raises(
+        ValueError, match=r"^max_error=\{'z': 0.2\}: no class is called 'z'; there are \[0, 1\]"
+    ):
+        tb.certify(y, None, y, max_error={"z": 0.2})
+
+
+# -- units without rows ------------------------------------------------------------------------------------
+
+
+def test_groups_of_the_fit_without_rows_have_the_bound_one():
+    clf = tb.GroupDROBoostClassifier(TREE, n_estimators=1, random_state=0)
+    clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    only = np.flatnonzero(GROUPS[FRESH] == "a") + 800
+    cert = tb.certify(clf, X[only], Y[only], groups=GROUPS[only])
+    assert (cert.bound("group", "b").upper, cert.bound("group", "b").n) == (1.0, 0)
+    assert cert.bound("worst", "group").upper == cert.bound("worst", "cell").upper == 1.0
+    assert {b.unit for b in cert.bounds if b.kind == "cell"} == {(k, g) for k in range(3) for g in "ab"}
+    assert "No row is of these groups, so that their bounds are 1, and that of the worst: b." in cert.notes
+    assert cert.bound("worst", "group").name == "worst group"
+    # The level is shared by the units with rows alone.
+    wrong = clf.predict(X[only]) != Y[only]
+    level = 0.05 / 4 / len({b.rule for b in cert.bounds})
+    assert cert.bound("group", "a").upper == clopper_pearson_upper(int(wrong.sum()), len(only), level)
+    other = np.where(X[only][:, 1] > 0, "left", "right")  # of another kind than the groups of the fit
+    seen = tb.certify(clf, X[only], Y[only], groups=other)
+    assert seen.bound("worst", "group").name == "worst group seen"
+    assert any("Which groups exist is not known" in note for note in seen.notes)
+    table = {"side": GROUPS[TRAIN], "old": X[TRAIN][:, 1] > 0}
+    clf.fit(X[TRAIN], Y[TRAIN], groups=table)
+    cert = tb.certify(clf, X[only], Y[only], groups={"side": GROUPS[only]})  # one of its columns
+    assert {b.unit: b.upper == 1 for b in cert.bounds if b.kind == "group"} == {
+        ("side", "a"): False,
+        ("side", "b"): True,
+    }
+
+
+def test_units_are_listed():
+    y, groups = np.arange(60) % 2, np.repeat(["a", "b"], 30)
+    answers = np.where(np.arange(60) % 7 == 0, 1 - y, y)
+    seen = tb.certify(answers, None, y, groups=groups)
+    assert [b.name for b in seen.bounds if b.kind == "worst"] == [
+        "worst class seen", "worst group seen", "worst cell seen",
+    ]  # fmt: skip
+    listed = tb.certify(answers, None, y, groups=groups, units={"group": ["a", "b", "c"], "class": [0, 1]})
+    assert [(b.name, b.upper) for b in listed.bounds if b.kind == "worst"][1:] == [
+        ("worst group", 1.0),
+        ("worst cell", 1.0),
+    ]
+    assert listed.bound("worst", "class").upper == seen.bound("worst", "class").upper < 1
+    assert json.dumps(listed.to_dict())
+    third = tb.certify(np.where(np.arange(60) == 5, 2, y), None, y)  # a label answered that no row has
+    assert (third.bound("class", 2).upper, third.bound("worst", "class").upper) == (1.0, 1.0)
+    shares = np.eye(3)[answers]
+    assert tb.certify(shares, None, y, units={"class": [0, 1, 2]}).bound("class", 2).n == 0
+    table = tb.certify(answers, None, y, groups={"g": groups}, units=[("g", "a"), ("g", "c")])
+    assert [b.unit for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
+    for units, says in [
+        ("abc", "units must be a list of the groups"),
+        ({"groups": ["a"]}, "units must be a list"),
+        ([], "units must be a list"),
+        ([("g", "a")], "units must name groups as bounds do, as values of groups"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            tb.certify(answers, None, y, groups=groups, units=units)
+    with pytest.raises(ValueError, match="groups is not given"):
+        tb.certify(answers, None, y, units=["a"])
+
+
+def test_a_classifier_without_classes_answers_what_it_answers():
+    class Stranger:
+        def predict(self, X):
+            return np.where(X[:, 0] > 1.5, 7, 0)
+
+    cert = tb.certify(Stranger(), X[FRESH], Y[FRESH])
+    assert cert.bound("class", 7).upper == cert.bound("worst", "class").upper == 1.0
+
+
+@pytest.mark.parametrize("model", ["fitted with groups", "listed"])
+def test_no_target_is_certified_without_rows(mixture, model):
+    only = np.flatnonzero(GROUPS[FRESH] == "a") + 800
+    given = {"groups": GROUPS[only]}
+    if model == "listed":
+        given["units"] = ["a", "b"]
+    else:
+        mixture = tb.GroupDROBoostClassifier(TREE, n_estimators=2, random_state=0)
+        mixture.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    with pytest.raises(tb.NotCertifiedError, match=r"group b \(target 0.5\) has no rows") as raised:
+        tb.calibrate(mixture, X[only], Y[only], 0.5, **given)
+    assert [s.name for s in raised.value.shortfalls] == ["group b"]
+    point = tb.calibrate(mixture, X[only], Y[only], {"a": 0.5}, previous=raised.value, **given)
+    assert [b.unit for b in point.certificate_.bounds] == ["a"]
+    assert any(note.startswith("Attempt 1: it spent 0.608") for note in point.certificate_.notes)
+
+
+# -- attempts ----------------------------------------------------------------------------------------------
+
+
+def test_levels_of_all_attempts_sum_to_the_rest_of_the_confidence():
+    assert sum(level_of(k, 0.9) for k in range(1, 200_000)) == pytest.approx(0.1, rel=1e-5)
+    assert level_of(2, 0.95) == pytest.approx(0.05 * 6 / np.pi**2 / 4)
+
+
+def test_an_attempt_after_another(mixture):
+    with pytest.raises(tb.NotCertifiedError, match="These rows are spent") as first:
+        tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
+    assert len(first.value.attempts) == 1
+    assert "previous=" in str(first.value)
+    with pytest.raises(tb.NotCertifiedError):  # the very same call says the same
+        tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
+    for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.45)):  # other targets, some more rows
+        for previous in (None, first.value):
+            with pytest.raises(tb.LeakageError, match="an attempt before this one had these rows"):
+                tb.calibrate(mixture, X[rows], Y[rows], target, previous=previous)
+    with pytest.warns(UserWarning, match="calibrated 1 times before, of which previous= accounts for 0"):
+        tb.calibrate(mixture, X[860:2000], Y[860:2000], 0.45)
+
+
+def test_the_second_attempt_spends_less(fitted):
+    """Rows whose p-value at the safest point lies between the levels of a first and a second attempt."""
+    with pytest.raises(tb.NotCertifiedError) as raised:
+        tb.calibrate(copy.copy(fitted), X[800:820], Y[800:820], 0.45)
+    safest = next(iter(candidates(fitted, {("class", k): 0.45 for k in range(3)})))
+    wrong = safest.predict(X) != Y
+
+    def p_value(end):
+        inside = [wrong[820:end][Y[820:end] == k] for k in range(3)]
+        return max(binom.cdf(x.sum(), len(x), 0.45) for x in inside)
+
+    levels = [0.05 * 6 / np.pi**2 / attempt**2 for attempt in (1, 2)]
+    p = {end: p_value(end) for end in range(840, 1500)}
+    between = next(end for end, value in p.items() if levels[1] < value <= levels[0])
+    below = next(end for end, value in p.items() if value <= levels[1])
+    for end, passes in ((between, (True, False)), (below, (True, True))):
+        for previous, certified in zip((None, raised.value), passes, strict=True):
+            given = copy.copy(fitted), X[820:end], Y[820:end], 0.45
+            if certified:
+                assert tb.calibrate(*given, previous=previous).certificate_.certified
+                continue
+            with pytest.raises(tb.NotCertifiedError) as again:
+                tb.calibrate(*given, previous=previous)
+            assert len(again.value.attempts) == 2
+
+
+def test_a_calibrated_point_is_a_previous_attempt(mixture):
+    point = tb.calibrate(mixture, X[800:1400], Y[800:1400], 0.5)
+    for previous in (point, point.certificate_, pickle.loads(pickle.dumps(point))):
+        later = tb.calibrate(copy.copy(mixture), X[1400:], Y[1400:], 0.5, previous=previous)
+        assert len(later.certificate_.attempts) == 2
+    with pytest.raises(ValueError, match="previous must be the NotCertifiedError"):
+        tb.calibrate(mixture, X[1400:], Y[1400:], 0.5, previous=tb.certify(mixture, X[FRESH], Y[FRESH]))
+
+
+def test_more_rows_would_not_help_only_where_that_is_shown():
+    """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
+    from tailboost.guarantees.calibration import not_certified
+    from tailboost.guarantees.fresh_rows import FreshRows
+    from tailboost.guarantees.rate_bounds import RateFamily
+    from tailboost.rates import Answered
+
+    few, many = np.r_[1, 1, 0], np.r_[np.ones(60, int), np.zeros(40, int)]
+    for losses, helps in ((few, True), (many, False)):
+        judged = FreshRows(Answered.of(np.zeros(len(losses), int), losses, labels=[0, 1]))
+        family = RateFamily.of_errors("class", judged, "predict", {0: 0.3})
+        (short,) = not_certified([family], 0.95, (None,)).shortfalls
+        low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
+        assert short.low == pytest.approx(low)
+        assert (short.more_rows is not None) == helps == (low < 0.3)
+        assert ("would not help" in str(short)) == (not helps)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"confidence": ".95"}, "confidence must be a number, got '.95'"),
+        ({"max_error": ".3"}, "max_error must be a number, got '.3'"),
+        ({"max_error": {}}, "max_error={} names no unit"),
+        ({"max_error": {1: "0.3"}}, "'0.3'"),
+    ],
+)
+def test_text_is_no_number_and_no_target_no_target(mixture, given, says):
+    with pytest.raises(ValueError, match=says):
+        tb.certify(mixture, X[FRESH], Y[FRESH], **given)
+    with pytest.raises(ValueError, match=says):
+        tb.calibrate(mixture, X[FRESH], Y[FRESH], **({"max_error": 0.3} | given))

@@ -1,0 +1,252 @@
+"""Persons with several rows have one vote each in a certificate."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.core.fingerprints import random_numbers
+from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
+
+RNG = np.random.default_rng(0)
+PERSONS = 400
+LABEL = RNG.integers(2, size=PERSONS)
+X = np.c_[RNG.normal(size=PERSONS) + LABEL, RNG.normal(size=PERSONS)]
+GROUP = RNG.choice(["a", "b"], PERSONS)
+
+
+class Ruler:
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (X[:, 0] > 0.5).astype(int)
+
+
+def test_equal_copies_are_one_row():
+    """However often each person is copied, the bounds are those of one row each."""
+    once = tb.certify(Ruler(), X, LABEL, groups=GROUP, max_error=0.5)
+    times = RNG.integers(1, 6, PERSONS)
+    person = np.repeat(np.arange(PERSONS), times)
+    order = RNG.permutation(len(person))
+    copies = [np.repeat(each, times, axis=0)[order] for each in (X, LABEL, GROUP)]
+    often = tb.certify(
+        Ruler(), *copies[:2], groups=copies[2], max_error=0.5, clusters=[f"id {i}" for i in person[order]]
+    )
+    assert often.bounds == once.bounds
+    assert "400 clusters has one vote" in str(often)
+    assert tb.certify(Ruler(), *copies[:2], groups=copies[2]).bound("mean").upper < once.bound("mean").upper
+    later = copies[0] + [[0.0, 7.0]]
+    rechecked = once.recheck(later, copies[1], groups=copies[2], model=Ruler(), clusters=person[order])
+    assert rechecked.bounds[0].n == PERSONS
+
+
+def test_votes_do_not_depend_on_the_order_nor_on_losses():
+    many = RNG.normal(size=(2000, 2))
+    y, person = RNG.integers(2, size=2000), RNG.integers(PERSONS, size=2000)
+    order = RNG.permutation(2000)
+    first = tb.certify(Ruler(), many, y, clusters=person)
+    assert tb.certify(Ruler(), many[order], y[order], clusters=person[order]).bounds == first.bounds
+    assert first.bound("mean").n == len(np.unique(person))
+    assert first.bound("class", 0).n == len(np.unique(person[y == 0]))
+    wrong = (many[:, 0] > 0.5) != y
+    by_person = np.bincount(person, wrong) / np.bincount(person).clip(1)
+    mean = by_person[np.unique(person)].mean()  # a vote is a fair draw of the person's rows
+    assert first.bound("mean").estimate == pytest.approx(mean, abs=4 * 0.5 / np.sqrt(PERSONS))
+
+
+class First:
+    """Answers the first of three columns of two values each."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, low):
+        self.low = low
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] - self.low).astype(int)
+
+
+def few_valued(rng, low, clusters=200, rows=10, continuous=False):
+    """Rows of three columns with two values each; where the second is high, 60 % of the answers are wrong."""
+    z = rng.integers(0, 2, size=(clusters * rows, 3)).astype(float)
+    wrong = (z[:, 1] == 1) & (rng.random(len(z)) < 0.6)
+    X = np.c_[z + low, rng.normal(size=len(z))] if continuous else z + low
+    return X, np.where(wrong, 1 - z[:, 0], z[:, 0]).astype(int), np.repeat(np.arange(clusters), rows)
+
+
+def test_no_content_wins_the_votes():
+    """However values are coded, a vote is a fair draw: the error of the votes is that of the rows."""
+    rng = np.random.default_rng(0)
+    for low in range(12):
+        X, y, person = few_valued(rng, low)
+        mean = np.mean(First(low).predict(X) != y)
+        cert = tb.certify(First(low), X, y, clusters=person)
+        by_answers = tb.certify(First(low).predict(X), None, y, clusters=person)
+        later = few_valued(rng, low)
+        found = cert.recheck(*later[:2], clusters=later[2], equal_rows="natural").bounds[0]
+        for bound in (cert.bound("mean"), by_answers.bound("mean"), found):
+            assert bound.estimate == pytest.approx(mean, abs=4 * np.sqrt(0.21 / 200))
+
+
+def test_random_numbers_belong_to_rows():
+    """Numbers follow their rows into any order; equal rows have different ones, which differ by table."""
+    content = np.repeat(np.arange(5), 200)
+    kind = np.tile([0, 1], 500)
+    numbers, order = random_numbers(content, kind), RNG.permutation(1000)
+    again = random_numbers(content[order], kind[order])
+    for cell in np.ndindex(5, 2):
+        own = numbers[(content == cell[0]) & (kind == cell[1])]
+        moved = again[(content[order] == cell[0]) & (kind[order] == cell[1])]
+        assert sorted(own) == sorted(moved)
+        assert stats.kstest(own, "uniform").pvalue > 0.001
+    assert len(np.unique(numbers)) == 1000
+    # Two rows that are alone in their table: whose number is less changes with the rows beside them.
+    least = [random_numbers(np.array([1, 2, k]))[:2].argmin() for k in range(3, 203)]
+    assert 70 < sum(least) < 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize(("clusters", "rows"), [(12, 2), (60, 5), (200, 10)])
+def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
+    """The true error .3 and that of each class are below their bounds in 95 % of tables."""
+    rng, times, failed = np.random.default_rng(1), 1000, 0
+    for k in range(times):
+        low = k % 8
+        X, y, person = few_valued(rng, low, clusters, rows, continuous)
+        cert = tb.certify(First(low), X, y, clusters=person)
+        failed += any(cert.bound(*unit).upper < 0.3 for unit in (("mean",), ("class", 0), ("class", 1)))
+    assert failed <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
+def test_rows_of_weight_zero_and_answers_alone():
+    person, weight = np.arange(PERSONS) // 2, np.tile([1.0, 0.0], PERSONS // 2)
+    kept = tb.certify(Ruler(), X, LABEL, clusters=person, sample_weight=weight)
+    assert kept.bounds == tb.certify(Ruler(), X[::2], LABEL[::2]).bounds
+    answers = tb.certify(Ruler().predict(X), None, LABEL, clusters=person)
+    assert answers.bound("mean").n == PERSONS // 2
+    with pytest.raises(ValueError, match="clusters"):
+        tb.certify(Ruler(), X, LABEL, clusters=person[1:])
+    with pytest.raises(ValueError, match="clusters"):
+        tb.certify(Ruler(), X, LABEL, clusters=np.where(person == 0, np.nan, person))
+
+
+def test_calibrate_counts_persons():
+    many = np.vstack([X] * 5) + 0.01 * RNG.normal(size=(5 * PERSONS, 2))
+    y, person = np.tile(LABEL, 5), np.tile(np.arange(PERSONS), 5)
+    clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0)
+    clf.fit(RNG.normal(size=(600, 2)) + np.repeat([[0, 0], [1, 0]], 300, axis=0), np.repeat([0, 1], 300))
+    point = tb.calibrate(clf, many, y, max_error=0.45, clusters=person)
+    assert sorted(b.n for b in point.certificate_.bounds) == sorted(np.bincount(LABEL))
+    # The least target that is certified by rows is not by persons.
+    with pytest.raises(tb.NotCertifiedError) as missed:
+        tb.calibrate(point, many + 1e-3, y, max_error=0.3, clusters=person, previous=point)
+    assert all(short.n <= PERSONS for short in missed.value.shortfalls)
+
+
+def test_tails_of_a_rule_that_draws_are_of_the_votes():
+    class Drawn(Ruler):
+        def predict_proba(self, X):
+            p = np.where(X[:, 0] > 0.5, 0.7, 0.2)
+            return np.c_[1 - p, p]
+
+        def predict_randomized(self, X, random_state=None):
+            raise AssertionError
+
+    once = tb.certify(Drawn(), X, LABEL, alphas=[0.2], shifts=[0.1])
+    twice = tb.certify(
+        Drawn(), np.vstack([X, X]), np.tile(LABEL, 2), alphas=[0.2], shifts=[0.1],
+        clusters=np.tile(np.arange(PERSONS), 2),
+    )  # fmt: skip
+    assert [b.upper for b in twice.bounds] == pytest.approx([b.upper for b in once.bounds])
+
+
+# -- rates -------------------------------------------------------------------------------------------------
+
+NAMES = np.array(["no", "yes"])
+ASKED = [
+    rates.gap(rates.selected("yes", by="group")) <= 0.9,
+    rates.precision("yes", by="group"),
+    rates.cost([[0, 1], [4, -1]]),
+    rates.error(by="class") <= 0.9,
+]
+
+
+def test_rates_of_equal_copies_are_those_of_one_row():
+    answers = NAMES[Ruler().predict(X)]
+    once = tb.certify(answers, None, NAMES[LABEL], groups=GROUP, rates=ASKED)
+    person = RNG.permutation(np.repeat(np.arange(PERSONS), RNG.integers(1, 6, PERSONS)))
+    often = tb.certify(
+        answers[person], None, NAMES[LABEL[person]], groups=GROUP[person], rates=ASKED, clusters=person
+    )
+    assert often.rates == once.rates
+    assert "400 clusters has one vote" in str(often)
+
+
+@pytest.mark.parametrize("limit", [rates.selected("yes"), rates.precision("no"), rates.false_alarm("yes")])
+def test_false_limits_of_persons_are_rarely_certified(limit):
+    """Each person has several equal rows: by rows alone false limits are certified too often."""
+    persons, delta, times, rng = 60, 0.1, 150, np.random.default_rng(2)
+    found = {True: 0, False: 0}
+    for _ in range(times):
+        said = rng.random(persons) < 0.3  # truth and answer are independent coins
+        truth = rng.random(persons) < 0.3
+        person = np.repeat(np.arange(persons), 6)
+        stated = [limit >= 0.7 + 1e-9 if limit.kind == "precision" else limit <= 0.3 - 1e-9]
+        for votes in found:
+            cert = tb.certify(
+                NAMES[said.astype(int)][person], None, NAMES[truth.astype(int)][person],
+                rates=stated, confidence=1 - delta, clusters=person if votes else None,
+            )  # fmt: skip
+            found[votes] += bool(cert.certified)
+    assert found[True] / times <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
+    assert found[False] / times > delta + 2 * np.sqrt(delta * (1 - delta) / times)
+
+
+def test_calibrated_limits_count_persons():
+    rng = np.random.default_rng(4)
+
+    def rows(n):
+        y = rng.integers(2, size=n)
+        return (rng.normal(size=n) + 2.0 * y)[:, None], NAMES[y]
+
+    model = LogisticRegression().fit(*rows(300))
+    mix = tb.tune(model, *rows(600), limits=[rates.error(by="class") <= 0.3])
+    many, y = rows(400)
+    person = np.repeat(np.arange(400), 5)
+    point = tb.calibrate(mix, many[person], y[person], clusters=person, equal_rows="natural")
+    assert [b.n for b in point.certificate_.rates] == [int((y == k).sum()) for k in NAMES]
+    few, y = rows(12)
+    person = np.repeat(np.arange(12), 100)
+    with pytest.raises(tb.NotCertifiedError, match=r"among \d rows"):
+        tb.calibrate(mix.reweight(), few[person], y[person], clusters=person, equal_rows="natural")
+
+
+# -- intervals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_rows_of_persons_are_worth_what_their_mean_varies(copies):
+    """The number is that with which independent rows would vary as the mean does over many draws."""
+    rng, persons, m, p = np.random.default_rng(1), 60, 5, 0.3
+    means, sizes = [], []
+    for _ in range(2000):
+        wrong = rng.random((persons, 1 if copies else m)) < p
+        wrong = np.broadcast_to(wrong, (persons, m)).ravel()
+        means.append(wrong.mean())
+        sizes.append(clustered_size(wrong, np.repeat(np.arange(persons), m)))
+    assert np.median(sizes) == pytest.approx(p * (1 - p) / np.var(means), rel=0.15)
+    low, high = clopper_pearson_interval(means, sizes)
+    assert np.mean((low <= p) & (p <= high)) >= 0.94
+
+
+def test_edges_of_what_rows_are_worth():
+    person = np.repeat(np.arange(20), 3)
+    assert clustered_size(np.zeros(60), person) == 20  # nothing is seen of how rows agree
+    assert clustered_size(np.arange(60) % 2, np.arange(60)) == 60
+    assert clustered_size([1.0, 0.0], [0, 0]) == 1
+    assert clustered_size([], []) == 0
+    mixed = np.arange(60) % 3 == 0  # persons agree exactly: each has one error
+    assert clustered_size(mixed, person) == 20

@@ -1,0 +1,163 @@
+"""What a notebook shows of a fit: guarantee and trace as tables that hold the fitted numbers."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+import tailboost as tb
+from tailboost.guarantees.fit_summary import Bound
+from tailboost.learners import HistTreeClassifier
+from tailboost.selection.rate_table import MOST_LINES, RateLine, RateTable
+
+TREE = HistTreeClassifier(max_depth=3)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(600, 8, n_informative=4, n_classes=3, weights=[0.7, 0.2, 0.1], random_state=0)
+    return X, np.array(["a", "b", "<c>"])[y], np.where(X[:, 0] > 0, "u", "v")
+
+
+@pytest.fixture(scope="module")
+def worst_class(data):
+    X, y, _ = data
+    allowed = {"a": 0.1, "b": 0.5, "<c>": 0.3}
+    with warnings.catch_warnings():  # a target that is missed is part of the picture
+        warnings.simplefilter("ignore")
+        return tb.WorstClassBoostClassifier(TREE, max_error=allowed, n_estimators=6, random_state=0).fit(X, y)
+
+
+def test_lines_are_the_fitted_errors(data, worst_class):
+    _, y, _ = data
+    table = worst_class.summary_.units
+    assert table.kind == "class"
+    allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
+    for rule, errors in (
+        ("predict", worst_class.unit_errors_),
+        ("randomised", worst_class.expected_unit_errors_),
+    ):
+        lines = [line for line in table if line.rule == rule]
+        for line, error in zip(lines, errors, strict=True):
+            assert line.rate == "error by class"
+            assert line.rows == pytest.approx((y == line.unit).sum(), rel=0.01)
+            assert (line.bound, line.value) == (allowed[line.unit], pytest.approx(error, abs=1e-12))
+            assert line.met == (error <= line.bound)
+
+
+def test_the_table_is_printed_first(worst_class):
+    text = worst_class.summary_.details
+    head, titles, *lines = text.splitlines()
+    assert head.startswith("error of each class, measured on")
+    assert titles.split("  ")[0] == "class"
+    for name, line in zip(worst_class.units_, lines, strict=False):
+        assert line.startswith(name)
+    assert text.index(worst_class.summary_.verdict) > text.index(lines[2])
+
+
+def test_html_is_escaped_and_whole(worst_class):
+    html = worst_class.summary_._repr_html_()
+    assert "<c>" not in html
+    assert "&lt;c&gt;" in html
+    assert html.count("<table>") == html.count("</table>") == 1
+    assert worst_class.summary_.verdict.replace("<", "&lt;") in html.replace("&#x27;", "'")
+
+
+def test_dict_is_json(worst_class):
+    found = json.loads(json.dumps(worst_class.summary_.to_dict()))
+    units = [line["unit"] for line in found["units"]["lines"] if line["rule"] == "predict"]
+    assert units == worst_class.units_
+
+
+def test_groups_and_cells(data):
+    X, y, groups = data
+    dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
+    table = dro.summary_.units
+    for line in table:  # effective numbers: rows of equal lots count once
+        assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
+    drawn = [line.value for line in table if line.rule == "randomised"]
+    assert max(drawn) == pytest.approx(dro.summary_.achieved)
+    assert [line.value for line in table if line.rule == "predict"] == dro.unit_errors_.tolist()
+    cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
+        X, y, groups=groups
+    )
+    rows = {line.unit: line.rows for line in cells.summary_.units}
+    assert rows[("a", "u")] == pytest.approx(((y == "a") & (groups == "u")).sum(), rel=0.01)
+    json.dumps(cells.summary_.to_dict())
+
+
+def test_no_table_where_the_objective_is_about_rows(data, worst_class):
+    X, y, groups = data
+    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).summary_.units is None
+    dro = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=groups)
+    assert dro.reweight(alpha=0.3).summary_.units is None  # about rows
+    assert dro.reweight(objective="worst_class").summary_.units.kind == "class"
+
+
+def test_of_many_units_the_worst_are_shown():
+    errors = np.linspace(0.0, 0.9, 50)
+    nan = float("nan")
+    lines = [RateLine("error by class", k, e, nan, nan, 1.0, "", nan, None) for k, e in enumerate(errors)]
+    table = RateTable(tuple(lines), "50 rows", kind="class")
+    assert len(str(table).splitlines()) == MOST_LINES + 2
+    assert "\n49 " in str(table)
+    assert "\n0 " not in str(table)
+    assert "20 more" in str(table)
+    assert len(table.lines) == 50
+
+
+@pytest.mark.parametrize(("value", "empty"), [(None, False), (0.99, False), (1.0, True), (3.031, True)])
+def test_bounds_of_one_or_more_say_nothing(value, empty):
+    bound = Bound("largest mean loss", "V", value)
+    assert bound.empty is empty
+    assert ("says nothing" in str(bound)) is empty
+
+
+def test_trace(worst_class):
+    trace = worst_class.trace_
+    found = json.loads(json.dumps(trace.to_dict()))
+    assert found["weighted_loss"] == trace.weighted_loss.tolist()
+    assert found["weights"] == trace.weights.tolist()
+    assert found["stop_reason"] == trace.stop_reason
+    rows = re.findall(r"<tr>.*?</tr>", trace._repr_html_())
+    assert len(rows) == 1 + len(trace)
+    assert f"{trace.weighted_loss[0]:.4f}" in rows[1]
+
+
+def test_long_traces_are_cut(data):
+    X, y, _ = data
+    clf = tb.AdaBoostClassifier(n_estimators=30, random_state=0).fit(X, (y == "a").astype(int))
+    html = clf.trace_._repr_html_()
+    assert html.count("<tr>") == 21
+    assert f"{len(clf.trace_) - 20} in the middle left out" in html
+
+
+@pytest.mark.parametrize("name", ["GroupDROBoostClassifier", "AdaLPBoostClassifier"])
+def test_the_usual_name_of_groups_elsewhere(data, name):
+    X, y, groups = data
+    with pytest.raises(TypeError, match="use groups="):
+        getattr(tb, name)().fit(X, y, sensitive_features=groups)
+
+
+def test_an_unknown_class_is_named(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="no class is called 'z'"):
+        tb.WorstClassBoostClassifier(max_error={"a": 0.1, "z": 0.3, None: 0.4}).fit(X, y)
+
+
+def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
+    """The numbers of the last sentence are those of the table; symbols are in the details alone."""
+    said = worst_class.summary_
+    *table, standing, headline = str(said).splitlines()
+    assert "\n".join(table) == said.units.of_rule("predict").text
+    assert [standing, headline] == [said.standing, said.headline]
+    worst = max(said.units.of_rule("predict"), key=lambda line: line.value)
+    between = f"{100 * worst.low:.0f}–{100 * worst.high:.0f}, 95 %"
+    error = f"{100 * worst.value:.0f} of 100 wrong ({between})"
+    assert said.headline.startswith(f"Worst class: {worst.unit}, {error}")
+    assert "compared with" not in said.headline  # what is made small there is the excess over targets
+    assert "symbols: " in said.details
+    assert not set("λη") & set(str(said))

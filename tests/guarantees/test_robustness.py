@@ -1,0 +1,413 @@
+"""Worst-case loss of any classifier, the shift that breaks it, who carries it, and its display."""
+
+import doctest
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import tailboost as tb
+from experiments._bounds import cvar_bound, worst_class_margin_bound
+from tailboost.guarantees.robustness import (
+    certified_shift,
+    dro_radius,
+    empirical_bernstein_bound,
+    profile_likelihood,
+    row_losses,
+    worst_case_loss,
+)
+from tailboost.rates.metrics import cvar
+
+BALLS = ("kl", "chi2", "cvar")
+
+
+@pytest.fixture(scope="module")
+def case():
+    X, y = make_classification(400, 6, n_informative=4, flip_y=0.2, random_state=1)
+    names = np.array(["no", "yes"])[y]
+    return X, names, LogisticRegression().fit(X, names)
+
+
+def test_radius_of_the_paper():
+    assert dro_radius(3000, 0.95, 30) == pytest.approx(0.0073, abs=5e-5)
+    assert dro_radius(100) == pytest.approx(3.841 / 200, rel=1e-3)
+    for arguments, message in (((0,), "n must"), ((10, 1.0), "confidence"), ((10, 0.9, 0), "effective_dim")):
+        with pytest.raises(ValueError, match=message):
+            dro_radius(*arguments)
+
+
+def test_what_the_radius_promises():
+    """The means over the ball hold the true mean, while the ball does not hold the true distribution."""
+    rng = np.random.default_rng(0)
+    n, repeats = 200, 300
+    radius = dro_radius(n)
+    values = np.arange(10.0)
+    held = means = 0
+    for _ in range(repeats):
+        seen = np.bincount(rng.integers(0, 10, n), minlength=10) / n
+        highest = tb.solvers.worst_case_weights(values, "kl", radius=radius, base=seen).value
+        lowest = -tb.solvers.worst_case_weights(-values, "kl", radius=radius, base=seen).value
+        means += lowest <= values.mean() <= highest
+        held += (seen > 0).all() and np.mean(-np.log(10 * seen)) <= radius  # KL(true ‖ data)
+    # Two standard errors of 300 repeats are 0.025.
+    assert means / repeats == pytest.approx(0.95, abs=0.025)
+    assert held / repeats < 0.15
+    for text in (dro_radius.__doc__, tb.DROBoostClassifier.__doc__):
+        assert "that holds the true distribution with" not in " ".join(text.split())
+
+
+class Scores:
+    """An additive classifier with fixed hypotheses, the columns of X, and given steps."""
+
+    classes_ = np.array([-1, 1])
+
+    def __init__(self, steps):
+        self.steps = np.asarray(steps)
+
+    def staged_decision_function(self, X):
+        for t in range(1, len(self.steps) + 1):
+            yield X[:, :t] @ self.steps[:t]
+
+
+def draw(steps, n, rng):
+    """Draw rows for which f = Σ a_t x_t is half the log-odds: the optimum of the exponential loss."""
+    X = rng.choice([-1.0, 1.0], (n, len(steps)))
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * X @ steps)), 1, -1)
+    return X, y
+
+
+def test_profile_likelihood_is_the_least_divergence():
+    rng = np.random.default_rng(0)
+    steps = np.array([0.4, -0.3, 0.2])
+    X, y = draw(steps, 40, rng)
+    weight = rng.integers(1, 4, 40).astype(float)
+    p, conditions = weight / weight.sum(), (np.exp(-y * (X @ steps)) * y)[:, None] * X
+    found = minimize(
+        lambda q: np.sum(q * np.log(np.maximum(q, 1e-300) / p)),
+        p,
+        jac=lambda q: np.log(np.maximum(q, 1e-300) / p) + 1,
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * 40,
+        constraints=[
+            {"type": "eq", "fun": lambda q: q.sum() - 1},
+            {"type": "eq", "fun": lambda q: q @ conditions},
+        ],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert found.success
+    assert profile_likelihood(Scores(steps), X, y, sample_weight=weight) == pytest.approx(found.fun, abs=1e-7)
+
+
+def test_profile_likelihood_at_the_optimum_of_the_rows_and_where_there_is_none():
+    X, y = draw(np.array([0.4, -0.3]), 200, np.random.default_rng(1))
+    best = minimize(lambda a: np.mean(np.exp(-y * (X @ a))), np.zeros(2), options={"gtol": 1e-12}).x
+    assert profile_likelihood(Scores(best), X, y) == pytest.approx(0, abs=1e-10)
+    right = np.c_[y, X[:, 0]].astype(float)  # a hypothesis that is right everywhere wants a longer step
+    assert profile_likelihood(Scores([0.5, 0.1]), right, y) == np.inf
+    with pytest.raises(TypeError, match="no scores by round"):
+        profile_likelihood(LogisticRegression().fit(X, y), X, y)
+    with pytest.raises(ValueError, match="loss='linear' is unknown"):
+        profile_likelihood(Scores(best), X, y, loss="linear")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+@pytest.mark.parametrize("d", [2, 5])
+def test_theorem_1_of_blanchet_et_al(d, loss):
+    """The true optimum is within the radius with the stated confidence: d hypotheses, 1,500 rows."""
+    rng = np.random.default_rng(d)
+    steps = rng.normal(size=d) * 0.3
+    scale = 2.0 if loss == "logistic" else 1.0  # its optimum is the log-odds
+    n, repeats = 1_500, 600
+    radius = dro_radius(n, 0.95, d)
+    held = np.mean(
+        [
+            profile_likelihood(Scores(scale * steps), *draw(steps, n, rng), loss=loss) <= radius
+            for _ in range(repeats)
+        ]
+    )
+    assert held == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / repeats))
+
+
+def test_margin_bound_of_noise_is_no_promise():
+    """A vote of 20,000 one-feature stumps learns noise by heart; without a margin a bound says 0.4."""
+    rng = np.random.default_rng(0)
+    n, d = 2000, 20_000
+    y, f = np.repeat([-1, 1], n // 2), np.zeros(n)
+    for _ in range(20):
+        X = (2 * rng.integers(0, 2, (n, d // 20), dtype=np.int8) - 1).astype(np.float32)
+        f += X @ np.where(y @ X > 0, 1, -1).astype(np.float32)
+    assert (y * f > 0).mean() > 0.99
+    assert worst_class_margin_bound(y, (1 + y * f / d) / 2, np.sqrt(2 * np.log(2 * d))) >= 0.5
+
+
+def test_margin_bound_holds_where_it_says_something():
+    """The vote is the best for the training rows among votes of five fixed hypotheses; truth is known."""
+    rng = np.random.default_rng(1)
+    errors = np.array([[0.30, 0.25], [0.10, 0.30], [0.25, 0.05], [0.3, 0.3], [0.2, 0.2]])  # hypothesis, class
+    candidates = np.vstack([np.eye(5), rng.dirichlet(np.full(5, 0.5), 60)])
+    patterns = (np.arange(32)[:, None] >> np.arange(5)) & 1  # which of the five are wrong
+    chance = np.array([np.prod(np.where(patterns, e, 1 - e), axis=1) for e in errors.T])
+    truth = np.array([chance[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates])
+    bounds = []
+    for _ in range(100):
+        drawn = [rng.choice(32, size=m, p=c) for m, c in zip((60_000, 20_000), chance, strict=True)]
+        y, wrong = np.repeat([0, 1], [60_000, 20_000]), patterns[np.concatenate(drawn)]
+        counts = np.array([np.bincount(k, minlength=32) / len(k) for k in drawn])
+        seen = [counts[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates]
+        best = int(np.argmin(seen))
+        bounds.append(worst_class_margin_bound(y, 1 - wrong @ candidates[best], np.sqrt(2 * np.log(5)), 0.1))
+        assert bounds[-1] >= truth[best]
+    assert np.mean(bounds) < 0.6
+
+
+def test_margin_bound_by_hand():
+    y, shares = np.array([0] * 50 + [1] * 200), np.array([1.0] * 250)
+    shares[50:70] = 0.7  # margin 0.4
+    rows, log_term = np.array([50, 200]), np.log(2 * 2 / 0.05)
+    by_class = np.sqrt(log_term / (2 * rows))
+    by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below
+    assert worst_class_margin_bound(y, shares, 0.0) == pytest.approx(by_class.max())
+    assert worst_class_margin_bound(y, shares, 1.0) == pytest.approx(by_class[0] + 4 / np.sqrt(50))
+    assert worst_class_margin_bound(y, 0 * shares, 0.0) == 1.0
+    for arguments, message in (
+        ((y[1:], shares, 1.0), "shares"),
+        ((y, shares + 1, 1.0), "shares must be"),
+        ((y, shares, -1.0), "complexity"),
+        ((y, shares, 1.0, 1.0), "delta"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            worst_class_margin_bound(*arguments)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
+def test_empirical_bernstein_covers(rate):
+    rng = np.random.default_rng(2)
+    n, delta = 300, 0.1
+    losses = rng.random((1000, n)) < rate
+    bounds = np.array([empirical_bernstein_bound(row, delta) for row in losses])
+    assert (bounds < rate).mean() <= delta
+    # The least of twenty hypotheses on the same rows, each with the same truth.
+    chosen = [losses[20 * j + losses[20 * j : 20 * j + 20].mean(axis=1).argmin()] for j in range(50)]
+    assert np.mean([empirical_bernstein_bound(row, delta, n_hypotheses=20) < rate for row in chosen]) <= delta
+
+
+def test_empirical_bernstein_by_hand():
+    losses = np.array([0.0, 0.5, 1.0])  # mean ½, variance ¼
+    log_term = np.log(2 / 0.05)
+    assert empirical_bernstein_bound(losses) == pytest.approx(
+        0.5 + np.sqrt(2 * 0.25 * log_term / 3) + 7 * log_term / 6
+    )
+    log_term = 4 - np.log(0.05)
+    assert empirical_bernstein_bound(losses, log_covering=4.0) == pytest.approx(
+        0.5 + np.sqrt(18 * 0.25 * log_term / 3) + 15 * log_term / 2
+    )
+    # Less variance at the same mean is worth something.
+    even, uneven = np.full(100, 0.2), np.arange(100) < 20
+    assert empirical_bernstein_bound(even) < empirical_bernstein_bound(uneven)
+    for arguments, options, message in (
+        (([0.1],), {}, "losses"),
+        (([0.1, 1.1],), {}, "losses"),
+        ((losses, 0.0), {}, "delta"),
+        ((losses,), {"n_hypotheses": 0}, "n_hypotheses"),
+        ((losses,), {"log_covering": 1.0}, "log_covering"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            empirical_bernstein_bound(*arguments, **options)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("n", [40, 400])
+def test_the_cvar_bound_covers(alpha, n):
+    """Of rare errors, of a uniform loss and of the least of twenty classifiers: the truth is known."""
+    rng, delta = np.random.default_rng(3), 0.1
+    for draw, truth in (
+        (rng.random((600, n)) < 0.05, min(1.0, 0.05 / alpha)),
+        (rng.random((600, n)), 1 - alpha / 2),
+    ):
+        bounds = np.array([cvar_bound(row, alpha, delta) for row in draw])
+        assert (bounds < truth).mean() <= delta
+        chosen = [min(draw[20 * j : 20 * j + 20], key=lambda row: cvar(row, alpha)) for j in range(30)]
+        held = [cvar_bound(row, alpha, delta, n_hypotheses=20) >= truth for row in chosen]
+        assert np.mean(held) >= 1 - delta
+
+
+def test_the_cvar_bound_is_the_printed_one():
+    """Thomas and Learned-Miller's sum over the gaps of the sorted losses, and the second form by hand."""
+    rng = np.random.default_rng(4)
+    for n, alpha, delta in (
+        (1, 0.3, 0.5),
+        (7, 0.05, 0.05),
+        (30, 0.4, 0.2),
+        (500, 0.9, 0.01),
+        (500, 1.0, 0.05),
+    ):
+        losses = np.round(rng.random(n), 1)
+        z, shift = np.append(np.sort(losses), 1.0), np.sqrt(np.log(1 / delta) / (2 * n))
+        above = np.maximum(np.arange(1, n + 1) / n - shift - (1 - alpha), 0.0)
+        assert cvar_bound(losses, alpha, delta) == pytest.approx(1.0 - np.diff(z) @ above / alpha, abs=1e-12)
+        slack = (2 * 0.3 + 1) / np.sqrt(n) + shift
+        by_hand = min(1.0, cvar(losses, alpha) + slack / alpha)
+        assert cvar_bound(losses, alpha, delta, complexity=0.3) == pytest.approx(by_hand)
+
+
+def test_the_cvar_bound_of_a_mixture_chosen_on_the_rows():
+    """Shares that make the CVaR on 4,000 rows least, of four members: the truth counts all 16 patterns."""
+    rng, alpha, n = np.random.default_rng(5), 0.5, 4000
+    errors = np.array([0.3, 0.32, 0.35, 0.4])
+    patterns = (np.arange(16)[:, None] >> np.arange(4)) & 1
+    chance = np.prod(np.where(patterns, errors, 1 - errors), axis=1)
+    for _ in range(20):
+        rows = patterns[rng.choice(16, size=n, p=chance)]
+        shares = tb.solvers.minimize_cvar_mixture(rows.T.astype(float), alpha).mixture
+        truth = cvar(patterns @ shares, alpha, chance)
+        bound = cvar_bound(rows @ shares, alpha, complexity=np.sqrt(2 * np.log(4)))
+        assert truth <= bound < 1.0
+        assert cvar(rows @ shares, alpha) < truth + 0.05  # the choice is kind to itself, the bound is not
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], 0.5), {}, "losses"),
+        (([1.5], 0.5), {}, "losses"),
+        (([0.5], 0.0), {}, "alpha"),
+        (([0.5], 0.5, 0.6), {}, "delta"),
+        (([0.5], 0.5), {"n_hypotheses": 0.5}, "n_hypotheses"),
+        (([0.5], 0.5), {"complexity": -1.0}, "complexity"),
+    ],
+)
+def test_cvar_bound_refusals(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        cvar_bound(*arguments, **options)
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_worst_case_error_is_that_of_two_atoms(case, uncertainty):
+    X, y, clf = case
+    e = (clf.predict(X) != y).mean()
+    radii = np.array([0.0, 0.01, 0.1, 0.5])
+    values = worst_case_loss(clf, X, y, radii, uncertainty)
+    assert values[0] == pytest.approx(e)
+    assert (np.diff(values) > 0).all()
+    for r, q in zip(radii[1:], values[1:], strict=True):
+        reached = {
+            "kl": q * np.log(q / e) + (1 - q) * np.log((1 - q) / (1 - e)),
+            "chi2": (q - e) ** 2 / (2 * e * (1 - e)),
+            "cvar": np.log(q / e),
+        }[uncertainty]
+        assert reached == pytest.approx(r, rel=1e-6)
+    assert worst_case_loss(clf, X, y, 0.1, uncertainty) == pytest.approx(values[2])
+    assert worst_case_loss(clf, X, y, 100.0, uncertainty) == 1.0
+
+
+@pytest.mark.parametrize(
+    "loss", ["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
+)
+def test_losses_of_any_classifier(case, loss):
+    X, y, clf = case
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    boosted = tb.DROBoostClassifier(n_estimators=5, radius=0.01, n_jobs=1).fit(X, y)
+    for fitted in (clf, forest, boosted):
+        losses = row_losses(fitted, X, y, loss)
+        assert losses.shape == y.shape
+        assert np.isfinite(losses).all()
+        assert (losses >= 0).all()
+        assert worst_case_loss(fitted, X, y, 0.2, "kl", loss) >= losses.mean()
+    if loss == "exponential":
+        p = clf.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
+        np.testing.assert_allclose(row_losses(clf, X, y, loss), np.sqrt((1 - p) / p))
+        # An additive classifier's own margin is what its probabilities say.
+        q = boosted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
+        np.testing.assert_allclose(row_losses(boosted, X, y, loss), np.sqrt((1 - q) / q))
+
+
+def test_three_classes_have_margins_of_one_scale():
+    X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
+    boosted = tb.AdaBoostClassifier(n_estimators=5, n_jobs=1).fit(X, y)
+
+    class ByProbability:
+        classes_, predict, predict_proba = boosted.classes_, boosted.predict, boosted.predict_proba
+
+    np.testing.assert_allclose(
+        row_losses(boosted, X, y, "exponential"), row_losses(ByProbability(), X, y, "exponential")
+    )
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+@pytest.mark.parametrize("loss", ["zero_one", "exponential"])
+def test_certified_shift_is_where_the_worst_case_meets_the_target(case, uncertainty, loss):
+    X, y, clf = case
+    mean, top = row_losses(clf, X, y, loss).mean(), row_losses(clf, X, y, loss).max()
+    target = mean + 0.3 * (top - mean)
+    shift = certified_shift(clf, X, y, target, uncertainty, loss)
+    assert worst_case_loss(clf, X, y, shift, uncertainty, loss) == pytest.approx(target, rel=1e-6)
+    assert worst_case_loss(clf, X, y, shift * 1.01, uncertainty, loss) > target
+    assert certified_shift(clf, X, y, mean / 2, uncertainty, loss) == 0.0
+    assert certified_shift(clf, X, y, top, uncertainty, loss) == np.inf
+
+
+def test_weights_count_as_repetitions(case):
+    X, y, clf = case
+    k = np.random.default_rng(0).integers(0, 3, len(y))
+    repeated = worst_case_loss(clf, np.repeat(X, k, axis=0), np.repeat(y, k), [0, 0.1, 1.0], loss="logistic")
+    weighted = worst_case_loss(clf, X, y, [0, 0.1, 1.0], loss="logistic", sample_weight=k)
+    np.testing.assert_allclose(weighted, repeated)
+
+
+def test_bad_input_is_named(case):
+    X, y, clf = case
+    with pytest.raises(ValueError, match="radii must"):
+        worst_case_loss(clf, X, y, [-0.1])
+    with pytest.raises(ValueError, match="loss must be one of"):
+        worst_case_loss(clf, X, y, 0.1, loss="hinge")
+    with pytest.raises(ValueError, match="uncertainty must be one of"):
+        worst_case_loss(clf, X, y, 0.1, "l2")
+    for loss in ("zero_one", "expected_zero_one", "logistic"):
+        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \['maybe'\]"):
+            worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss=loss)
+        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[0, 1\]"):
+            worst_case_loss(clf, X, (y == "no").astype(int), 0.1, loss=loss)
+    for loss in ("zero_one", "expected_zero_one", "logistic"):
+        with pytest.raises(NotFittedError):
+            worst_case_loss(tb.AdaBoostClassifier(), X, y, 0.1, loss=loss)
+    with pytest.raises(ValueError, match=r"y has .* rows, X has"):
+        worst_case_loss(clf, X, y[:-1], 0.1)
+    with pytest.raises(ValueError, match="target must be in"):
+        certified_shift(clf, X, y, np.nan)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        worst_case_loss(LinearSVC().fit(X, y), X, y, 0.1, loss="logistic")
+
+
+def test_display(case):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    X, y, clf = case
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
+    first = tb.plotting.WorstCaseDisplay.from_estimator(clf, X, y, target=0.5, name="logistic")
+    np.testing.assert_allclose(first.line_.get_ydata(), worst_case_loss(clf, X, y, first.radii))
+    shift = certified_shift(clf, X, y, 0.5)
+    assert first.shift_line_.get_xdata()[0] == pytest.approx(shift)
+    assert first.line_.get_label() == f"logistic (shift {shift:.3g} breaks 0.5)"
+    second = tb.plotting.WorstCaseDisplay.from_estimator(forest, X, y, target=0.5, ax=first.ax_)
+    assert second.target_line_ is first.target_line_
+    assert second.line_.get_color() != first.line_.get_color()
+    third = tb.plotting.WorstCaseDisplay.from_estimator(
+        clf, X, y, radii=[0, 0.1], loss="logistic", uncertainty="chi2", target=1e6
+    )
+    assert third.shift_line_ is None
+    assert "no shift breaks" in third.line_.get_label()
+    assert third.ax_.get_xlabel() == "radius of the χ² ball"
+    with pytest.raises(ValueError, match="increase"):
+        tb.plotting.WorstCaseDisplay([0.1, 0.1], [1, 2])
+    with pytest.raises(ValueError, match="values has shape"):
+        tb.plotting.WorstCaseDisplay([0.1, 0.2], [1])
+    plt.close("all")
+
+
+def test_examples():
+    assert doctest.testmod(tb.robustness).failed == 0

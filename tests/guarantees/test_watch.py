@@ -1,0 +1,814 @@
+"""Watching a model: evidence by batch, late labels, drift, the state in JSON, and its page."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.app.report import render_monitor
+from tailboost.core.output import held
+from tailboost.guarantees.drift import Reference
+from tailboost.guarantees.monitor import _digest as digest_of
+from tailboost.guarantees.monitor import certificate_from
+from tailboost.guarantees.recheck import Bets, Claim
+from tailboost.rates import Sample, bounds
+from tailboost.rates.bounds import level_of
+
+
+class Ruler:
+    """Answers 1 where the first column is positive."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (np.asarray(X, dtype=float)[:, 0] > 0).astype(int)
+
+
+def rows(n, seed, error=(0.2, 0.1)):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    said = (X[:, 0] > 0).astype(int)
+    y = rng.integers(2, size=n)
+    wrong = rng.random(n) < np.where(y == 0, *error)
+    X[:, 0] = np.abs(X[:, 0]) * np.where(wrong ^ (y == 1), 1, -1)
+    return X, y, said
+
+
+def claims(**upper):
+    bounds = [tb.CertifiedBound("class", int(k[1:]), "predict", None, u, 0, "") for k, u in upper.items()]
+    return tb.Monitor.of(tb.Certificate(bounds, 0.95, 0, ()))
+
+
+def test_an_alarm_once_raised_stays():
+    watch = claims(c0=0.25, c1=0.15)
+    for k in range(3):
+        watch = watch.add(Ruler(), *rows(2000, k)[:2])
+    assert (watch.alarms, [b.judged for b in watch.batches]) == ([], [2000] * 3)
+    watch = watch.add(Ruler(), *rows(3000, 9, (0.4, 0.1))[:2], name="bad")
+    (alarm,) = watch.alarms
+    assert alarm.bound.unit == 0
+    assert watch.batches[-1].errors[0][1] == pytest.approx(0.4, abs=0.05)
+    assert "contradict 1 of 2 bounds" in str(watch)
+    for k in range(20, 24):
+        watch = watch.add(Ruler(), *rows(4000, k, (0.05, 0.1))[:2])
+    assert [a.bound.unit for a in watch.alarms] == [0]
+    assert watch.summary()["alarm"]
+
+
+def test_evidence_is_that_of_recheck():
+    X, y, _ = rows(1000, 0)
+    cert = tb.Certificate([tb.CertifiedBound("mean", None, "predict", None, 0.1, 0, "")], 0.9, 0, (), Ruler())
+    watch, found = tb.Monitor.of(cert), None
+    for part in (slice(0, 300), slice(300, 1000)):
+        watch = watch.add(Ruler(), X[part], y[part])
+        found = cert.recheck(X[part], y[part], previous=found)
+    assert watch.recheck.evidence[0].value == found.evidence[0].value
+
+
+def test_late_labels_are_judged_once():
+    """Whatever part of the labels comes first, the rows judged are those of all labels at once."""
+    X, y, _ = rows(600, 1)
+    X[10:20] = X[:10]  # equal rows: each waits for itself
+    late = y.astype(object)
+    late[5:400] = None
+    watch = claims(c0=0.25, c1=0.15).add(Ruler(), X, late, name="May", equal_rows="natural")
+    assert watch.batches[-1].judged == 205
+    assert watch.batches[-1].waiting == 395
+    later = y.astype(float)
+    later[300:400] = np.nan
+    watch = watch.add(Ruler(), X, later, name="May", equal_rows="natural")
+    watch = tb.Monitor.from_dict(json.loads(json.dumps(watch.to_dict())))
+    watch = watch.add(Ruler(), X, y, name="May", equal_rows="natural")
+    whole = claims(c0=0.25, c1=0.15).add(Ruler(), X, y, equal_rows="natural")
+    assert [b.judged for b in watch.batches] == [205, 295, 100]
+    assert [(r.n, r.estimate) for r in watch.recheck.bounds] == [
+        (r.n, pytest.approx(r.estimate)) for r in whole.recheck.bounds
+    ]
+    assert not watch.waiting
+    with pytest.raises(ValueError, match="none of its rows waits"):
+        watch.add(Ruler(), X, y, name="May")
+    with pytest.raises(tb.LeakageError):
+        watch.add(Ruler(), X, y, name="June")
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "Float64"])
+def test_missing_labels_of_pandas_are_late(dtype):
+    pd = pytest.importorskip("pandas")
+
+    class Labeller(Ruler):
+        classes_ = np.array({"boolean": [False, True], "string": ["0", "1"]}.get(dtype, [0, 1]))
+
+        def predict(self, X):
+            return self.classes_[super().predict(X)]
+
+    X, y, _ = rows(50, 0)
+    labels = pd.Series(Labeller.classes_[y]).astype(dtype)
+    late = labels.mask(np.arange(50) < 20)
+    watch = tb.Monitor.against(Labeller(), 0.6).add(Labeller(), X, late, name="May")
+    assert (watch.batches[0].judged, watch.batches[0].waiting) == (30, 20)
+    assert watch.add(Labeller(), X, labels, name="May").batches[1].judged == 20
+
+
+def test_rows_seen_before_add_up():
+    """A batch of rows that were all judged, a few in each batch; and one same row in every batch."""
+    X, y, said = rows(6000, 0)
+    watch, wrong = tb.Monitor.against(Ruler(), 0.45), np.flatnonzero((said == 1) != (y == 1))
+    taken = []
+    for k in range(10):
+        part = slice(500 * k, 500 * (k + 1))
+        watch = watch.add(Ruler(), X[part], y[part])
+        taken.append(np.arange(500 * k, 500 * k + 20))  # 4 % of the batch, 10 % of what is to come
+    again = np.concatenate(taken)
+    with pytest.raises(tb.LeakageError):
+        watch.add(Ruler(), X[again], y[again])
+    watch = watch.add(Ruler(), X[5000:5400], y[5000:5400])
+    few = tb.Monitor.against(Ruler(), 0.45)
+    parts = [np.r_[wrong[0], 5 * k + 1 + np.arange(4)] for k in range(60)]
+    for part in parts[:5]:
+        few = few.add(Ruler(), X[part], y[part])
+    with pytest.raises(tb.LeakageError, match="of all batches together"):
+        sum((few := few.add(Ruler(), X[part], y[part])).batches[-1].rows for part in parts[5:])
+    assert not few.alarms
+    assert len(few.batches) < 20
+    # The counts go on in the state: the same row is refused after it was read, too.
+    read = tb.Monitor.from_dict(json.loads(json.dumps(few.to_dict())))
+    with pytest.raises(tb.LeakageError):
+        read.add(Ruler(), X[part], y[part])
+
+
+def test_fresh_rows_are_not_refused():
+    """Rows of one normal number, of which few are equal by rounding, in 100 batches."""
+    watch = tb.Monitor.against(Ruler(), 0.45)
+    for k in range(100):
+        X, y, _ = rows(50, k)
+        watch = watch.add(Ruler(), X, y)
+    assert len(watch.batches) == 100
+
+
+def test_state_goes_on_where_it_was():
+    watch, other = (claims(c0=0.25, c1=0.15).add(Ruler(), *rows(500, 0)[:2]) for _ in range(2))
+    text = json.dumps(watch.to_dict(), allow_nan=False)
+    again = tb.Monitor.from_dict(json.loads(text))
+    more = rows(500, 1)[:2]
+    assert again.add(Ruler(), *more).summary() == other.add(Ruler(), *more).summary()
+    damaged = json.loads(text)
+    damaged["evidence"][0]["bets"][0]["log_wealths"].pop()
+    for state in (damaged, {}, {**json.loads(text), "format": 99}):
+        with pytest.raises(ValueError):  # noqa: PT011 -- each says what it is in its own words
+            tb.Monitor.from_dict(state)
+
+
+def test_a_changed_digit_of_a_state_is_refused():
+    watch = claims(c0=0.25, c1=0.15).add(Ruler(), *rows(60, 0)[:2])
+    watch = watch.add(Ruler(), rows(20, 1)[0], name="late")
+    text = json.dumps(watch.to_dict())
+    rng, same = np.random.default_rng(0), 0
+    digits = np.array([k for k, c in enumerate(text) if c.isdigit()])
+    for place in rng.choice(digits, 200, replace=False):
+        changed = json.loads(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        if changed == json.loads(text):  # a digit beyond those that a number has
+            same += 1
+            continue
+        with pytest.raises(ValueError):  # noqa: PT011
+            tb.Monitor.from_dict(changed)
+    assert same < 100
+
+
+def test_a_forged_state_is_refused_when_it_is_read():
+    """With a new seal: what is missing is named at once, not at the next batch."""
+    state = claims(c0=0.25, c1=0.15).add(Ruler(), *rows(60, 0)[:2]).to_dict()
+    state = json.loads(json.dumps(state))
+    column = state["reference"]["columns"]["x0"]
+    forged = [
+        {"reference": {"columns": {"x0": {"cuts": column["cuts"]}}}},
+        {"reference": {"columns": {"x0": {"counts": column["counts"]}}}},
+        {"reference": {"columns": {"x0": {**column, "counts": column["counts"][1:]}}}},
+        {"reference": {}},
+        {"known": [1]},
+        {"unnamed": []},
+        {"rows": [{**state["rows"][0], "limit": "x"}]},
+        {"rows": [{"kept": ""}]},
+        {"waiting": {"a": "!"}},
+        {"batches": [{}]},
+    ]
+    for change in forged:
+        changed = {key: value for key, value in (state | change).items() if key != "digest"}
+        with pytest.raises(ValueError):  # noqa: PT011
+            tb.Monitor.from_dict(changed | {"digest": digest_of(changed)})
+
+
+def test_targets_without_a_certificate():
+    watch = tb.Monitor.against(Ruler(), {0: 0.25, None: 1.0})
+    assert [(b.kind, b.unit, b.upper) for b in watch.certificate.bounds] == [("class", 0, 0.25)]
+    groups = tb.Monitor.against(Ruler(), 0.3, units=["a", "b"])
+    assert [b.unit for b in groups.certificate.bounds] == ["a", "b", None]
+    assert groups.certificate.bounds[-1].title == "error of other groups"
+
+    class Grouped(Ruler):
+        groups_ = np.array(["a", "b"])  # as `GroupDROBoostClassifier` has them
+
+    assert tb.Monitor.against(Grouped(), 0.3).certificate == groups.certificate
+    X, y, _ = rows(100, 0)
+    with pytest.raises(ValueError, match="groups is needed"):
+        groups.add(Ruler(), X, y)
+    seen = groups.add(Ruler(), X, y, groups=np.array(["a", "c"] * 50))
+    assert [n for n, _ in seen.batches[0].errors] == [50, 0, 50]
+    assert "c (50 rows)" in str(seen)
+    with pytest.raises(ValueError, match="no target"):
+        tb.Monitor.against(Ruler(), 1.0)
+
+
+def test_columns_that_move_are_named_and_are_no_alarm():
+    watch = claims(c0=0.9, c1=0.9).add(Ruler(), rows(2000, 0)[0])
+    assert watch.recheck is None
+    assert watch.batches[0].waiting == 2000
+    watch = watch.add(Ruler(), rows(2000, 1)[0])
+    assert not watch.batches[-1].moved
+    X = rows(2000, 2)[0]
+    X[:, 2] += 1
+    watch = watch.add(Ruler(), X)
+    assert [d.column for d in watch.batches[-1].moved] == ["x2"]
+    assert not watch.alarms
+    assert "weaker" in str(watch)
+
+
+def test_drift_by_counts():
+    """The index is that of its definition, and without a change few columns are called moved."""
+    before = {"n": np.arange(1000.0), "t": np.repeat(["a", "b"], 500), "all": np.ones(1000)}
+    reference = Reference.of(before)
+    p, q = np.array([500.5, 500.5]) / 1001, np.array([900.5, 100.5]) / 1001
+    drift = {d.column: d for d in reference.drift({**before, "t": np.repeat(["a", "b"], [900, 100])}, 0.05)}
+    assert drift["t"].psi == pytest.approx(((p - q) * np.log(p / q)).sum())
+    assert (drift["n"].psi, drift["all"].psi) == (0, 0)
+    gone = reference.drift({"n": np.full(50, np.nan), "t": np.array([None] * 50), "all": ["x"] * 50}, 0.05)
+    assert all(d.moved for d in gone)
+    rng, false = np.random.default_rng(0), 0
+    for _ in range(200):
+        columns = {f"c{j}": rng.normal(size=300) for j in range(5)}
+        later = {name: rng.normal(size=100) for name in columns}
+        false += any(d.moved for d in Reference.of(columns).drift(later, 0.05))
+    assert false <= 20
+
+
+def columns_without_change(kind, rng, n, m=10):
+    if kind == "rare words":
+        return {
+            f"c{j}": np.array([f"v{min(v, 500)}" for v in rng.zipf(1.5, n)], dtype=object) for j in range(m)
+        }
+    if kind == "ids":
+        return {
+            f"c{j}": np.array([str(v) for v in rng.integers(10**9, size=n)], dtype=object) for j in range(m)
+        }
+    if kind == "counts":
+        return {f"c{j}": rng.poisson(0.1, n).astype(float) for j in range(m)}
+    return {f"c{j}": np.where(rng.random(n) < 0.01, np.nan, rng.normal(size=n)) for j in range(m)}
+
+
+SMALL = [("rare words", 1000, 30), ("rare words", 200, 200), ("ids", 500, 500), ("counts", 1000, 40)]
+
+
+def false_moves(kind, before, n, times):
+    """Series of six batches in which a column that does not change is called moved."""
+    rng, false = np.random.default_rng(1), 0
+    for _ in range(times):
+        reference = Reference.of(columns_without_change(kind, rng, before))
+        false += any(
+            any(d.moved for d in reference.drift(columns_without_change(kind, rng, n), level_of(k, 0.95)))
+            for k in range(2, 8)
+        )
+    return false
+
+
+@pytest.mark.parametrize(("kind", "before", "n"), SMALL)
+def test_rare_values_of_small_batches_do_not_move(kind, before, n):
+    assert false_moves(kind, before, n, 10) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "before", "n"), [*SMALL, ("missing", 1000, 40), ("missing", 50, 50)])
+def test_columns_without_a_change_rarely_move(kind, before, n):
+    assert false_moves(kind, before, n, 400) <= 400 * (0.05 + 2 * np.sqrt(0.05 * 0.95 / 400))
+
+
+@pytest.mark.parametrize("values", [[0], [0, 1], [0, 1, 2], [5] * 9 + [6]])
+@pytest.mark.parametrize("n", [1, 3, 8, 200])
+def test_columns_of_few_values_have_a_p_value(values, n):
+    """Whatever the parts, also empty ones: a column without a change has not moved; one that is gone has."""
+    rng = np.random.default_rng(0)
+    for kind in (float, str):
+        before, now = (rng.choice(values, size).astype(kind).astype(object) for size in (500, n))
+        columns = [before.astype(float), now.astype(float)] if kind is float else [before, now]
+        (same,) = Reference.of({"c": columns[0]}).drift({"c": columns[1]}, 0.01)
+        assert 0.01 < same.p_value <= 1.0
+        (gone,) = Reference.of({"c": columns[0]}).drift({"c": np.full(n, None, dtype=object)}, 0.01)
+        assert gone.moved == (gone.p_value <= 0.01)
+        assert gone.moved or n < 200
+
+
+def test_small_batches_that_move_are_found():
+    """Values that are new, gone or more frequent, in batches of 40 rows."""
+    rng = np.random.default_rng(0)
+    for kind in ("rare words", "counts", "missing"):
+        reference = Reference.of(columns_without_change(kind, rng, 1000, 1))
+        later = columns_without_change(kind, rng, 40, 1)["c0"]
+        changed = {
+            "rare words": lambda x: [np.array(["new"] * 40, dtype=object), np.where(x == "v1", "v3", x)],
+            "counts": lambda x: [x + 1, np.full(40, np.nan)],
+            "missing": lambda x: [np.full(40, np.nan), x + 1.5, np.array(["x"] * 40)],
+        }
+        for column in changed[kind](later):
+            assert reference.drift({"c0": column}, 0.01)[0].moved, (kind, column[:3])
+
+
+def test_page_draws_every_bound():
+    watch = claims(c0=0.25, c1=0.15)
+    for k, error in enumerate([0.2, 0.2, 0.5, 0.9]):
+        watch = watch.add(Ruler(), *rows(500, k, (error, 0.1))[:2], name=f"<{k}>")
+    page = render_monitor(watch, "A <title>")
+    assert "A &lt;title&gt;" in page
+    assert "<script" not in page
+    assert "class 0" in page
+    assert "contradicted" in page
+    assert page.count("<svg") == 2  # wide and narrow
+    assert "<0>" not in page
+
+
+@pytest.mark.slow
+def test_two_thousand_years_without_a_change():
+    """False alarms of twelve months with errors exactly at the bounds."""
+    rng, false = np.random.default_rng(0), 0
+    for _ in range(2000):
+        watched = [bounds.Evidence.against(p) for p in (0.2, 0.1, 0.15)]
+        most = 0.0
+        for _ in range(12):
+            errors = rng.binomial(200, [0.2, 0.1, 0.15])
+            watched = [
+                e.add(np.repeat([1.0, 0.0], [k, 200 - k])) for e, k in zip(watched, errors, strict=True)
+            ]
+            most = max([most, *(e.value for e in watched)])
+        false += most >= 60
+    assert false <= 0.05 * 2000
+
+
+# -- rates -------------------------------------------------------------------------------------------------
+
+
+def drawn_rates(n, seed, selected):
+    """Rows whose answers are "yes" as often as said by group."""
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["f", "m"], n)
+    y = rng.choice(["no", "yes"], n)
+    said = np.where(rng.random(n) < np.vectorize(selected.get)(groups), "yes", "no")
+    return y, said, {"sex": groups}
+
+
+class Sayer:
+    """Answers as its only column says."""
+
+    classes_ = np.array(["no", "yes"])
+    groups_ = (("sex", "f"), ("sex", "m"))
+
+    def predict(self, X):
+        return np.where(np.asarray(X)[:, 0] > 0, "yes", "no")
+
+
+def said_rows(n, seed, selected):
+    y, said, groups = drawn_rates(n, seed, selected)
+    X = np.random.default_rng(seed + 1000).uniform(0.1, 1.0, size=(n, 1))
+    return np.where(said == "yes", 1, -1)[:, None] * X, y, groups
+
+
+@pytest.mark.parametrize("form", ["gap", "ratio"])
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 4), (3, 3)])
+def test_bets_on_units_apart_are_fair(form, sizes):
+    """Over all draws of two units whose rates are just as far apart as claimed, the mean wealth is 1."""
+    p, q = 0.7, 0.4
+    claim = Claim(form, ("a", "b"), lower=q / p, upper=p - q)
+    mean = {"a over b": 0.0, "b over a": 0.0}
+    for outcome in product([0.0, 1.0], repeat=sum(sizes)):
+        first, second = np.split(np.array(outcome), [sizes[0]])
+        weight = np.prod(np.where(first, p, 1 - p)) * np.prod(np.where(second, q, 1 - q))
+        samples = [Sample(k, np.arange(len(v)), v, 0.0, 1.0) for k, v in (("a", first), ("b", second))]
+        found = Bets().add(claim, samples)
+        for name, bet in zip(mean, found.bets, strict=True):
+            mean[name] += weight * bet.value
+    assert max(mean.values()) == pytest.approx(1.0)
+    assert all(value <= 1.0 + 1e-12 for value in mean.values())
+    assert min(mean.values()) < 1.0  # the other direction is far from broken
+
+
+def test_a_rate_is_bet_on_as_its_mean():
+    """The evidence on a share answered "yes" is that of its zeros and ones, from both sides."""
+    X, y, _ = said_rows(400, 0, {"f": 0.5, "m": 0.5})
+    yes = Sayer().predict(X) == "yes"
+    bound = tb.CertifiedBound(rate=rates.selected("yes"), lower=0.4, upper=0.45, sense="")
+    watch = tb.Monitor.of(tb.Certificate([], 0.95, 0, (), rates=(bound,))).add(Sayer(), X, y)
+    above = bounds.Evidence.against(0.45).add(yes.astype(float)).value
+    below = bounds.Evidence.against(0.6).add(1.0 - yes).value
+    assert watch.ever == [pytest.approx((above + below) / 2)]
+    assert watch.batches[0].errors == [(400, pytest.approx(yes.mean()))]
+
+
+def test_watch_against_limits():
+    matrix = [[0, 1], [4, -1]]
+    limits = [
+        rates.gap(rates.selected("yes", by="sex")) <= 0.1,
+        rates.ratio(rates.selected("yes", by="sex")) >= 0.7,
+        rates.miss("yes") <= 0.55,
+        rates.cost(matrix) <= 1.6,
+        rates.precision("yes") >= 0.4,
+        rates.error(by="class") <= {"no": 0.6},
+    ]
+    watch = tb.Monitor.against(Sayer(), limits=limits)
+    assert [b.unit for b in watch.certificate.rates] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + ["no"]
+    for k in range(4):
+        X, y, groups = said_rows(1500, k, {"f": 0.5, "m": 0.5})
+        watch = watch.add(Sayer(), X, y, groups=groups)
+    assert watch.alarms == []
+    watch = tb.Monitor.from_dict(json.loads(json.dumps(watch.to_dict(), allow_nan=False)))
+    for k in range(4, 8):
+        X, y, groups = said_rows(1500, k, {"f": 0.3, "m": 0.7})
+        watch = watch.add(Sayer(), X, y, groups=groups)
+    assert {alarm.bound.unit for alarm in watch.alarms} == {"gap", "ratio"}
+    seen = {r.bound.unit: r.estimate for r in watch.recheck.bounds if not r.bound.others}
+    kept = [drawn_rates(1500, k, {"f": 0.5, "m": 0.5} if k < 4 else {"f": 0.3, "m": 0.7}) for k in range(8)]
+    said, sex = (
+        np.concatenate([part[1] for part in kept]),
+        np.concatenate([part[2]["sex"] for part in kept]),
+    )
+    share = [float((said[sex == group] == "yes").mean()) for group in "fm"]
+    assert (seen["gap"], seen["ratio"]) == (
+        pytest.approx(share[1] - share[0]),
+        pytest.approx(share[0] / share[1]),
+    )
+    assert "gap" in str(watch)
+    assert "gap" in render_monitor(watch)
+    with pytest.raises(ValueError, match="give one of them"):
+        tb.Monitor.against(Sayer(), 0.2, limits=limits)
+    X, y, groups = said_rows(1500, 8, {"f": 0.3, "m": 0.7})
+    with pytest.raises(ValueError, match="some have rows in several of the units that a gap or ratio"):
+        watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500) // 2)
+    persons = watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
+    plain = watch.add(Sayer(), X, y, groups=groups)
+    found = [[(b.n, b.estimate) for b in each.recheck.bounds] for each in (persons, plain)]
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="limit the gap"):
+        tb.Monitor.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
+    with pytest.raises(ValueError, match="no class is called 'ja'"):
+        tb.Monitor.against(Sayer(), limits=[rates.selected("ja") <= 0.7])
+
+
+def test_certified_rates_are_watched():
+    X, y, groups = said_rows(2000, 0, {"f": 0.5, "m": 0.5})
+    asked = [rates.gap(rates.selected("yes", by="sex")) <= 0.2, rates.cost()]
+    costs = np.where(np.array(["no", "yes"])[None, :] == y[:, None], 0.0, 3.0)
+    given = {"costs": costs, "cost_range": (0, 4)}
+    cert = tb.certify(Sayer(), X, y, groups=groups, rates=asked, **given)
+    again = certificate_from(json.loads(json.dumps(cert.to_dict())))
+    assert again.rates == cert.rates
+    watch = tb.Monitor.of(again)
+    X, y, groups = said_rows(1000, 7, {"f": 0.5, "m": 0.5})
+    given["costs"] = np.where(np.array(["no", "yes"])[None, :] == y[:, None], 0.0, 3.0)
+    late = y.astype(object)
+    late[::2] = None
+    watch = watch.add(Sayer(), X, late, groups=groups, name="May", **given)
+    watch = watch.add(Sayer(), X, y, groups=groups, name="May", **given)
+    assert [r.n for r in watch.recheck.bounds][-1] == 1000
+    with pytest.raises(ValueError, match="same for all batches"):
+        watch.add(Sayer(), X + 2.0, y, groups=groups, costs=given["costs"], cost_range=(0, 9))
+
+
+class Coin(Ruler):
+    """Answers the first column, which has the values ``low`` and one more."""
+
+    groups_ = np.array(["a", "b"])
+
+    def __init__(self, low):
+        self.low = low
+
+    def predict(self, X):
+        return (np.asarray(X, dtype=float)[:, 0] - self.low).astype(int)
+
+
+def alarms_of_gaps(d, n, gap, limit, batches, times, continuous=False):
+    """Watches of a gap that raise an alarm although the gap keeps its limit; d features have two values."""
+    rng, false = np.random.default_rng(1), 0
+    for _ in range(times):
+        model = Coin(float(rng.integers(1000)))
+        watch = tb.Monitor.against(model, limits=[rates.gap(rates.selected(1, by="group")) <= limit])
+        for _ in range(batches):
+            groups = rng.choice(["a", "b"], n)
+            X = rng.integers(0, 2, (n, d)).astype(float)
+            X[:, 0] = rng.random(n) < np.where(groups == "a", 0.5 - gap / 2, 0.5 + gap / 2)
+            X = np.c_[X + model.low, rng.normal(size=n)] if continuous else X + model.low
+            watch = watch.add(model, X, rng.integers(0, 2, n), groups=groups, equal_rows="natural")
+        false += bool(watch.alarms)
+    return false
+
+
+def test_rows_of_a_gap_are_paired_at_random():
+    """With one feature of two values, pairs in the order of the content raised an alarm in a third of all."""
+    assert alarms_of_gaps(1, 1000, 0.0, 0.0, 1, 40) <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize(
+    ("d", "n", "gap", "limit", "batches"),
+    [
+        (1, 2000, 0, 0.01, 6),
+        (2, 1000, 0, 0.005, 4),
+        (1, 1000, 0, 0, 1),
+        (1, 5000, 0.02, 0.02, 1),
+        (5, 300, 0.1, 0.1, 4),
+    ],
+)
+def test_gaps_that_keep_their_limit_rarely_alarm(d, n, gap, limit, batches, continuous):
+    times = 400
+    false = alarms_of_gaps(d, n, gap, limit, batches, times, continuous)
+    assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
+@pytest.mark.parametrize("whose", [None, np.arange(600)])
+def test_the_order_of_the_rows_has_no_effect(whose):
+    rng = np.random.default_rng(0)
+    X, y, groups = (
+        np.c_[rng.integers(0, 2, 600), rng.integers(0, 3, 600)],
+        rng.integers(2, size=600),
+        rng.choice(["a", "b"], 600),
+    )
+    limits = [rates.gap(rates.selected(1, by="group")) <= 0.05, rates.error(by="group") <= 0.5]
+    found = []
+    for order in (np.arange(600), rng.permutation(600)):
+        watch = tb.Monitor.against(Coin(0), limits=limits)
+        clusters = None if whose is None else whose[order]
+        watch = watch.add(Coin(0), X[order], y[order], groups=groups[order], clusters=clusters)
+        found.append([bound.evidence for bound in watch.recheck.bounds])
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_groups_that_come_later():
+    """A limit on every group is tested on them together; a certificate only names them."""
+    X, y, groups = said_rows(2000, 0, {"f": 0.5, "m": 0.5})
+    limit = rates.selected("yes", by="sex") <= 0.6
+    late = {"sex": np.where(np.arange(2000) < 300, "x", groups["sex"]).astype(object)}
+    always = np.abs(X) * np.where(np.arange(2000) < 300, 1, np.sign(X[:, 0]))[:, None]
+    watch = tb.Monitor.against(Sayer(), limits=[limit]).add(Sayer(), always, y, groups=late)
+    (alarm,) = watch.alarms
+    assert (alarm.bound.name, alarm.n, alarm.estimate) == ("other groups", 300, 1.0)
+    assert "x (300 rows)" in str(watch)
+    again = tb.Monitor.from_dict(json.loads(json.dumps(watch.to_dict())))
+    assert str(again) == str(watch)
+    proved = tb.certify(Sayer(), X, y, groups=groups, rates=[limit])
+    said = str(tb.Monitor.of(proved).add(Sayer(), always, y, groups=late, equal_rows="natural"))
+    assert "x (300 rows); no bound by group counts them" in said
+    upper = {"sex": np.char.upper(groups["sex"])}
+    with pytest.warns(UserWarning, match="spelled"):
+        tb.Monitor.of(proved).add(Sayer(), X + 0.5 * np.sign(X), y, groups=upper)
+
+
+def test_other_groups_of_targets_and_gaps():
+    """Limits by the class within the group, by several columns, and gaps to groups that come later."""
+    X, y, groups = said_rows(3000, 0, {"f": 0.5, "m": 0.5})
+    third = np.arange(3000) < 1000
+    X = np.abs(X) * np.where(third, 1, np.sign(X[:, 0]))[:, None]
+    late = np.where(third, "x", groups["sex"]).astype(object)
+    city = np.where(np.arange(3000) % 3 == 0, "new", "old").astype(object)
+    limits = [
+        rates.gap(rates.selected("yes", by="sex")) <= 0.2,
+        rates.ratio(rates.selected("yes", by="sex")) >= 0.7,
+        rates.selected("yes", by=("sex", "city")) <= 0.7,
+        rates.selected("yes", by="group") <= 0.7,
+        rates.error(by="sex") <= {"f": 0.9},  # says nothing of other groups
+    ]
+    units = [("sex", "f"), ("sex", "m"), ("city", "old")]
+    watch = tb.Monitor.against(Sayer(), limits=limits, units=units)
+    assert sum(bound.others for bound in watch.certificate.rates) == 4
+    watch = watch.add(Sayer(), X, y, groups={"sex": late, "city": city})
+    found = {str(r.bound.rate.by) + str(r.bound.unit): r for r in watch.recheck.bounds if r.bound.others}
+    assert {alarm.bound.others for alarm in watch.alarms} == {True}
+    assert found["sexgap"].evidence > 1e6
+    assert found["sexratio"].evidence > 1e6
+    crossed = found["('sex', 'city')None"]
+    assert crossed.n == np.sum((late == "x") | (city == "new"))
+    assert crossed.estimate == pytest.approx(np.mean(X[(late == "x") | (city == "new"), 0] > 0))
+    # Of two columns: each row in one of its two groups, at random.
+    both = (late == "x").astype(int) + (city == "new")
+    assert found["groupNone"].n == pytest.approx(both.sum() / 2, abs=4 * np.sqrt(3000 / 4))
+    targets = tb.Monitor.against(Sayer(), {("no", ("sex", "f")): 0.9, None: 0.8})
+    assert [b.name for b in targets.certificate.bounds if b.others] == ["other groups"]
+    grown = targets.add(Sayer(), X, y, groups={"sex": late})
+    assert grown.recheck.bounds[-1].n == third.sum()
+
+
+@pytest.mark.slow
+def test_limits_of_groups_that_come_later_rarely_alarm():
+    """Each batch has a new group; every group has just the error, and the gap, that is allowed."""
+    rng, times, false = np.random.default_rng(0), 400, 0
+    limits = [rates.selected("yes", by="sex") <= 0.6, rates.gap(rates.selected("yes", by="sex")) <= 0.2]
+    for _ in range(times):
+        watch = tb.Monitor.against(Sayer(), limits=limits)
+        for k in range(6):
+            sex = rng.choice(["f", "m", f"new{k}"], 300)
+            said = rng.random(300) < np.where(sex == "f", 0.4, 0.6)
+            X = np.where(said, 1, -1)[:, None] * rng.uniform(0.1, 1, (300, 1))
+            watch = watch.add(Sayer(), X, rng.choice(["no", "yes"], 300), groups={"sex": sex.astype(object)})
+        false += bool(watch.alarms)
+    assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
+@pytest.mark.slow
+def test_two_thousand_years_within_limits():
+    """False alarms of twelve months with a share answered just at its limit and a gap just as large."""
+    claims_ = [Claim("mean", (None,), upper=0.3), Claim("gap", ("a", "b"), upper=0.05)]
+    rng, false = np.random.default_rng(0), 0
+    for _ in range(2000):
+        found, most = [Bets(), Bets()], 0.0
+        for _ in range(12):
+            units = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
+            units[None] = np.concatenate([units["a"], units["b"]])
+            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
+            found = [
+                bets.add(claim, [samples[unit] for unit in claim.units])
+                for bets, claim in zip(found, claims_, strict=True)
+            ]
+            most = max([most, *(bets.value for bets in found)])
+        false += most >= 40
+    assert false <= 0.05 * 2000
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder with a model, its certificate as JSON, and rows by month of which the last two went bad."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    pytest.importorskip("jinja2")
+    from tailboost.app import cli
+
+    folder = tmp_path_factory.mktemp("watch")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=3600), "city": rng.choice(["Rome", "Oslo"], 3600)})
+    table["outcome"] = np.where(table.a + 0.7 * rng.normal(size=3600) > 0, "good", "bad")
+    table.loc[2800:, "outcome"] = rng.choice(["good", "bad"], 800)
+    for k, name in enumerate(["train", "test", "m1", "m2", "m3", "m4"]):
+        table[600 * k : 600 * (k + 1)].to_csv(folder / f"{name}.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    model = folder / "m.model"
+    options = ("--target", "outcome", "--method", "forest", "--model", model)
+    assert call("fit", folder / "train.csv", *options).exit_code == 0
+    certified = call("certify", model, folder / "test.csv", "--group", "city", "--json")
+    (folder / "cert.json").write_text(certified.stdout)
+    return folder, call
+
+
+def test_command(stored):
+    folder, call = stored
+    state, page, model = folder / "watch.json", folder / "watch.html", folder / "m.model"
+
+    def watch(month, *more):
+        return call("watch", model, folder / f"{month}.csv", "--state", state, "--group", "city", *more)
+
+    first = watch("m1", "--certificate", folder / "cert.json", "--reference", folder / "test.csv")
+    assert (first.exit_code, "No alarm" in first.stdout) == (0, True)
+    for known in (("--certificate", folder / "cert.json"), ("--max-error", ".3")):
+        assert watch("m2", *known).exit_code == 2
+    assert watch("m2", "--page", page).exit_code == 0
+    assert watch("m3").exit_code in (0, 3)
+    last = watch("m4", "--page", page, "--json")
+    assert last.exit_code == 3
+    assert json.loads(last.stdout)["alarm"]
+    assert "contradicted" in page.read_text()
+    assert watch("m4").exit_code == 2  # nothing of it waits
+    state.write_text("{}")
+    assert watch("m4").exit_code == 2
+
+
+def test_command_with_targets_and_late_labels(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "late.json"
+    table = pd.read_csv(folder / "m1.csv")
+    table.drop(columns="outcome").to_csv(folder / "blind.csv", index=False)
+
+    def watch(data, *more):
+        return call("watch", folder / "m.model", folder / data, "--state", state, "--batch", "one", *more)
+
+    assert watch("blind.csv").exit_code == 2  # nothing says what is to hold
+    assert not state.exists()
+    assert "600 rows wait" in watch("blind.csv", "--max-error", ".9").stdout
+    known = watch("m1.csv", "--json")
+    assert [batch["judged"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
+
+
+def test_command_with_limits_and_persons(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "limits.json"
+
+    def watch(data, *more):
+        return call("watch", folder / "m.model", folder / data, "--state", state, "--group", "city", *more)
+
+    limits = ("--limit", "gap(selected(good, by=city)) <= .2", "--limit", "miss(good) <= .6")
+    assert watch("m1.csv", *limits, "--max-error", ".3").exit_code == 2  # one or the other
+    assert watch("m1.csv", "--limit", "gap(selected(good, by=town)) <= .2").exit_code == 2
+    assert watch("m1.csv", *limits).exit_code == 0
+    table = pd.read_csv(folder / "m2.csv")
+    table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
+    kept = (table.a > 0) == (table.city == "Rome")  # now the model says "good" in Rome alone
+    table[kept].to_csv(folder / "apart.csv", index=False)
+    found = watch("apart.csv", "--json")
+    assert found.exit_code == 3
+    bounds = json.loads(found.stdout)["bounds"]
+    assert [each["bound"]["unit"] for each in bounds] == ["gap", "gap", None]
+    assert bounds[0]["estimate"] > 0.2
+    persons = folder / "persons.json"
+    table["person"] = np.arange(600) // 4
+    table.to_csv(folder / "several.csv", index=False)
+    arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
+    said = call("watch", folder / "m.model", folder / "several.csv", *arguments, "--json")
+    assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
+    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
+    good = table.outcome == "good"
+    assert [each["n"] for each in known] == [table.person[good].nunique()]
+    whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
+    known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
+    plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))
+    assert by_person[0]["persons"] == 150
+    assert [unit["error"] for unit in plain] == [unit["error"] for unit in by_person]
+    table.loc[:, :] = table.iloc[np.arange(600) // 4 * 4].to_numpy()  # equal copies
+    table.to_csv(folder / "copies.csv", index=False)
+    once = table.iloc[::4]
+    once.to_csv(folder / "once.csv", index=False)
+    copies = call("evaluate", folder / "m.model", folder / "copies.csv", "--cluster", "person")
+    assert "persons (person)" in copies.stdout
+    widths = []
+    for name, more in (("copies", ("--cluster", "person")), ("once", ())):
+        said = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
+        first = json.loads(said.stdout)["errors"][0]
+        widths.append(first["high"] - first["low"])
+    assert widths[0] == pytest.approx(widths[1], rel=0.03)
+
+
+def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "later.json"
+    table = pd.read_csv(folder / "m2.csv")
+    table.loc[:199, "city"] = "Pisa"
+    table.loc[:199, "outcome"] = np.where(table.a[:200] > 0, "bad", "good")  # all wrong
+    table.to_csv(folder / "pisa.csv", index=False)
+
+    def watch(data, *more):
+        return call("watch", folder / "m.model", folder / data, "--state", state, *more)
+
+    assert watch("m1.csv", "--limit", "error(by=city) <= 45%", "--group", "city").exit_code == 0
+    before = state.read_bytes()
+    dead = folder / f"later.json.{2**22 + 1}-1.part"  # beyond the largest number of a process
+    dead.write_text("unfinished")
+    with held(state):
+        found = watch("pisa.csv")
+    assert (found.exit_code, "in use by process" in found.stderr) == (2, True)
+    assert state.read_bytes() == before
+    found = watch("pisa.csv")
+    assert found.exit_code == 3
+    assert "other groups" in found.stdout
+    assert "Pisa (200 rows)" in found.stdout
+    assert [path.name for path in folder.glob("later.json*")] == ["later.json"]
+
+
+def test_command_takes_the_columns_of_the_fit(tmp_path):
+    """A model that was fitted within limits by group is watched by the plain call."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    from tailboost.app import cli
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=900), "sex": rng.choice(["f", "m"], 900)})
+    table["y"] = np.where(table.a + 0.7 * rng.normal(size=900) > 0, "good", "bad")
+    table[:600].to_csv(tmp_path / "train.csv", index=False)
+    table[600:].to_csv(tmp_path / "january.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    options = (
+        "--target",
+        "y",
+        "--group",
+        "sex",
+        "--method",
+        "robustmixture",
+        "--limit",
+        "error(by=sex) <= 45%",
+    )
+    assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
+    found = call("watch", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
+    assert (found.exit_code, "error by sex: f" in found.stdout) == (0, True)

@@ -1,0 +1,221 @@
+"""Nets, rows and files that cannot be used are refused by name, before a step is trained."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import noisy
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import torch
+from torch import nn
+
+import tailboost as tb
+from tailboost.learners.torch import TorchClassifier, nets, read_dataset
+from tailboost.learners.torch.training import Training
+
+X, Y = noisy(3, n=60, d=4, K=3)
+PICTURES = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_trained(monkeypatch):
+    def advance(self, n_steps):
+        raise AssertionError("a step was trained before the refusal")
+
+    monkeypatch.setattr(Training, "advance", advance)
+
+
+def by_itself(net):
+    return net
+
+
+def in_a_game(net):
+    return tb.AdaLPBoostClassifier(net, n_estimators=2)
+
+
+class Silent(nn.Module):
+    def forward(self, x):
+        return torch.zeros(len(x), 3)
+
+
+class Pair(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+
+    def forward(self, x):
+        return super().forward(x), x
+
+
+def loss_of(value):
+    return lambda logits, y: value(logits)
+
+
+PARAMETERS = {
+    "too few outputs": ({"module": nn.Linear(4, 2)}, r"returns \(2, 2\) .*\(2, 3\) is needed.* 3 classes"),
+    "too many outputs": ({"module": nn.Linear(4, 7)}, r"returns \(2, 7\)"),
+    "two outputs": ({"module": Pair()}, "returns tuple"),
+    "wrong input": ({"module": nn.Linear(5, 3)}, r"rejects rows of shape \(4,\)"),
+    "nothing to train": ({"module": Silent()}, "has no parameter to train"),
+    "no module": ({"module": lambda shape, K: None}, "returned NoneType; an nn.Module is needed"),
+    "not a module": ({"module": 3}, "'module' parameter of TorchClassifier must be a callable"),
+    "loss": ({"loss": "hinge"}, "unknown loss 'hinge'.*cross_entropy"),
+    "loss of no number": ({"loss": loss_of(lambda z: 0.5)}, "returns float; a mean or one per row"),
+    "loss of all scores": ({"loss": loss_of(lambda z: z)}, r"returns \(2, 3\); a mean or one per row"),
+    "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchClassifier.*'adam'.*'newton'"),
+    "augment": ({"augment": lambda x: x[:, :2]}, r"augment returned \(2, 2\) for a batch of shape \(2, 4\)"),
+    "device": (
+        {"device": "abacus"},
+        "device='abacus' cannot be used here .*'auto' takes an available device",
+    ),
+    "precision": ({"precision": "float8"}, "'precision' parameter"),
+    "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
+    "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
+    "weight_decay": ({"weight_decay": -1.0}, "'weight_decay' parameter"),
+    "batch_size": ({"batch_size": 0}, "'batch_size' parameter"),
+    "steps": ({"steps": 0}, "'steps' parameter"),
+    "growth": ({"growth": 0}, "'growth' parameter"),
+    "warmup_steps": ({"warmup_steps": -1}, "'warmup_steps' parameter"),
+    "milestones": ({"milestones": (0.5, 400)}, r"fractions of steps in \[0, 1\) are needed, got \[400\]"),
+}
+
+
+@pytest.mark.parametrize("wrap", [by_itself, in_a_game])
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_parameters(case, wrap):
+    params, match = PARAMETERS[case]
+    clf = wrap(TorchClassifier(**({"module": nets.mlp_100_100} | params)))
+    with pytest.raises((ValueError, TypeError), match=match):
+        clf.fit(X, Y)
+
+
+def put(at, value, dtype=np.float32):
+    pictures = PICTURES.astype(dtype) / 255
+    pictures[at] = value
+    return pictures
+
+
+ROWS = {
+    "NaN pixel": (put((3, 2, 1, 0), np.nan), Y, "contains NaN"),
+    "infinite pixel": (put((3, 2, 1, 0), np.inf), Y, "contains infinity"),
+    "too large for float32": (put((3, 2, 1, 0), 1e300, np.float64), Y, "too large for float32"),
+    "no pictures": (PICTURES[:0], Y[:0], "0 sample"),
+    "a table for a net of images": (X, Y, "small_cnn takes images of shape"),
+    "labels missing": (PICTURES, None, "requires y"),
+    "too few labels": (PICTURES, Y[:-1], r"\[60, 59\]"),
+    "one class": (PICTURES, np.zeros(60), "one class only"),
+    "continuous labels": (PICTURES, np.random.default_rng(0).random(60), "continuous"),
+}
+
+
+@pytest.mark.parametrize("wrap", [by_itself, in_a_game])
+@pytest.mark.parametrize("case", ROWS)
+def test_rows(case, wrap):
+    pictures, labels, match = ROWS[case]
+    with pytest.raises(ValueError, match=match):
+        wrap(TorchClassifier(nets.small_cnn)).fit(pictures, labels)
+
+
+def test_images_where_the_learner_takes_none():
+    with pytest.raises(ValueError, match="dim 4"):
+        tb.AdaLPBoostClassifier(n_estimators=2).fit(PICTURES, Y)
+
+
+@pytest.mark.parametrize("wrap", [by_itself, in_a_game])
+def test_other_rows_at_prediction(wrap, monkeypatch):
+    monkeypatch.undo()
+    clf = wrap(TorchClassifier(nets.small_cnn, steps=1)).fit(PICTURES, Y)
+    for other in (PICTURES[:, :7], PICTURES[..., :1], PICTURES[..., 0], X):
+        with pytest.raises(
+            ValueError, match=r"X has rows of shape .* was fitted on rows of shape \(8, 8, 3\)"
+        ):
+            clf.predict(other)
+    with pytest.raises(ValueError, match="contains NaN"):
+        clf.predict(put((0, 0, 0, 0), np.nan))
+    flat = wrap(TorchClassifier(nets.mlp_100_100, steps=1)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has rows of shape \(8, 8, 3\), .* was fitted on a table"):
+        flat.predict(PICTURES)
+
+
+def test_labels_out_of_range():
+    clf = in_a_game(TorchClassifier(nets.small_cnn))
+    with pytest.raises(ValueError, match=r"y_val holds labels not seen in fit: \[7\]"):
+        clf.fit(PICTURES, Y, X_val=PICTURES[:5], y_val=[0, 1, 2, 7, 0])
+
+
+class Items(torch.utils.data.Dataset):
+    def __init__(self, *items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+DATASETS = {
+    "empty": (Items(), "is empty"),
+    "uneven": (
+        Items((PICTURES[0], 0), (PICTURES[0][:4], 1)),
+        r"row 1 .* shape \(4, 8, 3\), row 0 has \(8, 8, 3\)",
+    ),
+    "endless": (Stream(), "has no length"),
+    "without labels": (Items(*PICTURES), "requires y"),
+}
+
+
+@pytest.mark.parametrize("case", DATASETS)
+def test_datasets(case):
+    dataset, match = DATASETS[case]
+    with pytest.raises(ValueError, match=match):
+        in_a_game(TorchClassifier(nets.small_cnn)).fit(dataset)
+
+
+def test_a_dataset_of_pictures_is_read_as_it_is():
+    image = pytest.importorskip("PIL.Image")
+    given = [image.fromarray(p) for p in PICTURES]
+    pictures, labels = read_dataset(Items(*zip(given, Y, strict=True)))
+    np.testing.assert_array_equal(pictures, PICTURES)
+    np.testing.assert_array_equal(labels, Y)
+    tensors = [torch.from_numpy(p.transpose(2, 0, 1)) for p in PICTURES]
+    pictures, labels = read_dataset(Items(*tensors))
+    np.testing.assert_array_equal(pictures, PICTURES)
+    assert labels is None
+
+
+def test_without_pytorch():
+    code = """
+import sys
+
+class Absent:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Absent())
+import tailboost
+assert not any(m.startswith(("torch.", "safetensors", "tailboost.learners.torch")) for m in sys.modules)
+try:
+    tailboost.learners.torch
+except ImportError as error:
+    print(error)
+tailboost.AdaBoostClassifier(n_estimators=2).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+"""
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'tailboost[torch]'" in said.stdout
+
+
+def test_pytorch_is_imported_only_when_asked_for():
+    code = "import sys, tailboost, tailboost.app.cli; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,593 @@
+"""A net as a learner: by itself, in every kind of game, on tables and on images."""
+
+import copy
+import math
+import pickle
+import shutil
+import threading
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import OURS, having, make, noisy
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import tailboost as tb
+from experiments._architectures import resnet32, wrn_28_10
+from experiments._augment import crop_and_flip
+from experiments._losses import LOSSES, influence_balanced
+from tailboost.core.fingerprints import hash_rows
+from tailboost.learners.session import open_session
+from tailboost.learners.torch import TorchClassifier, nets
+from tailboost.learners.torch.net_data import Feed
+from tailboost.learners.torch.net_learner import TorchSession
+from tailboost.learners.torch.training import Training, is_mixed
+
+GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
+
+X, Y = noisy(3, n=200, d=4, K=3)
+X = X.astype(np.float32)
+ONES = np.ones(len(Y))
+
+
+def learner(module=nets.mlp_100_100, **params):
+    given = {"steps": 20, "batch_size": 16, "learning_rate": 0.05, "random_state": 0, "device": "cpu"}
+    return TorchClassifier(module, **(given | params))
+
+
+def session(table=X, labels=Y, weight=ONES, **params):
+    return open_session(learner(**params), table, labels, int(labels.max()) + 1, weight, {}, seed=5)
+
+
+def images(n=120, size=8, seed=0):
+    """Squares that are brighter at the top, at the left, or nowhere."""
+    rng = np.random.default_rng(seed)
+    pictures = rng.integers(0, 200, (n, size, size, 3), dtype=np.uint8)
+    labels = rng.integers(0, 3, n)
+    labels[:3] = range(3)
+    pictures[labels == 1, : size // 2] += 55
+    pictures[labels == 2, :, : size // 2] += 55
+    return pictures, labels
+
+
+class Dropout(nn.Sequential):
+    """A net that draws while it trains, and that lacks nothing a state can hold."""
+
+    def __init__(self, input_shape, n_classes):
+        super().__init__(
+            nn.Linear(input_shape[0], 16),
+            nn.BatchNorm1d(16),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+            nn.Linear(16, n_classes),
+        )
+
+
+def jitter(x):
+    return x + 0.01 * torch.randn_like(x)
+
+
+# -- by itself ----------------------------------------------------------------------------------------
+
+
+class Perceptron:
+    """A factory whose name is the same in all workers of a test run."""
+
+    def __call__(self, input_shape, n_classes):
+        return nets.mlp_100_100(input_shape, n_classes)
+
+    def __repr__(self):
+        return "Perceptron()"
+
+
+CHECKED = [
+    learner(Perceptron(), steps=100, batch_size=32),
+    tb.AdaLPBoostClassifier(
+        learner(Perceptron(), steps=60, batch_size=32), n_estimators=2, validation="train"
+    ),
+]
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", partial(torch.optim.RMSprop, lr=0.001)])
+def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(optimizer):
+    before = torch.get_rng_state()
+    params = {
+        "module": Dropout,
+        "augment": jitter,
+        "warmup_steps": 7,
+        "optimizer": optimizer,
+        "learning_rate": 0.01,
+    }
+    one = learner(**params).fit(X, Y)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(99)
+    two = learner(**params).fit(X, Y)
+    other = learner(**(params | {"random_state": 1})).fit(X, Y)
+    assert one.member_.weights == two.member_.weights != other.member_.weights
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_it_is_plain_training(device):
+    """The same rows, the same first weights, a loop written down: the same net."""
+    ours = learner(steps=10, milestones=(0.5, 0.8), weight_decay=0.01, warmup_steps=4, device=device)
+    weight = np.random.default_rng(0).exponential(size=len(Y))
+    fitted = ours.fit(X, Y, sample_weight=weight)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    order = np.lexsort((Y, hash_rows(X)))
+    share = np.cumsum(weight[order]) / weight[order].sum()
+
+    def batches(steps):
+        drawn = np.random.default_rng(seed).random((steps, 16))
+        return order[np.searchsorted(share, drawn, side="right")]
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        net = nets.mlp_100_100((4,), 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    rates = [0.05] * 4 + [0.05] * 5 + [0.005] * 3 + [0.0005] * 2
+    for rows, lr in zip([*batches(4), *batches(10)], rates, strict=True):
+        optimizer.param_groups[0]["lr"] = lr
+        optimizer.zero_grad()
+        functional.cross_entropy(net(torch.from_numpy(X[rows])), torch.from_numpy(Y[rows])).backward()
+        optimizer.step()
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            fitted.member_.net().cpu()(torch.from_numpy(X)).numpy(),
+            net(torch.from_numpy(X)).numpy(),
+            atol=1e-6 if device == "cpu" else 1e-4,
+        )
+
+
+def test_rows_are_drawn_by_weight_with_replacement():
+    weight = np.arange(len(Y), dtype=float) ** 2
+    s = session(weight=ONES, batch_size=100)
+    drawn = s.begin(weight, 3, None).draw(2000).numpy()
+    assert drawn.shape == (2000, 100)
+    counts = np.bincount(drawn.ravel(), minlength=len(Y))
+    expected = drawn.size * weight / weight.sum()
+    assert counts[0] == 0
+    chi2 = ((counts[1:] - expected[1:]) ** 2 / expected[1:]).sum()
+    assert abs(chi2 - 198) < 5 * math.sqrt(2 * 198)
+    held = np.arange(len(Y)) % 3 == 0
+    assert set(np.unique(s.begin(weight, 3, ~held).draw(100).numpy()) % 3) == {1, 2}
+
+
+def test_a_weight_of_two_is_the_row_twice_and_order_does_not_matter():
+    weight = np.random.default_rng(1).integers(0, 4, len(Y))
+    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(len(Y)), weight))
+    one = learner(warmup_steps=5).fit(X, Y, sample_weight=weight)
+    two = learner(warmup_steps=5).fit(X[rows], Y[rows])
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-9)
+    scaled = learner(warmup_steps=5).fit(X, Y, sample_weight=weight * 1e-7)
+    np.testing.assert_allclose(one.predict_proba(X), scaled.predict_proba(X), atol=1e-9)
+
+
+def test_a_module_is_where_training_starts_and_stays_as_it_was():
+    net = nets.mlp_100_100((4,), 3)
+    before = copy.deepcopy(net.state_dict())
+    a, b = (learner(net, random_state=seed).fit(X, Y) for seed in (0, 0))
+    assert a.member_.weights == b.member_.weights
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+    far = learner(net, learning_rate=1e-9).fit(X, Y).member_.net().state_dict()
+    for k, v in far.items():
+        torch.testing.assert_close(v, before[k], atol=1e-5, rtol=0)
+
+
+def test_lazy_layers_and_tied_weights():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.out = nn.LazyLinear(8), nn.Linear(8, 8), nn.Linear(8, 3)
+            self.c = self.b
+
+        def forward(self, x):
+            return self.out(self.c(torch.relu(self.b(self.a(x)))))
+
+    clf = learner(lambda shape, K: Tied()).fit(X, Y)
+    assert clf.predict_proba(X).shape == (200, 3)
+    net = clf.member_.net()
+    assert torch.equal(net.b.weight, net.c.weight)
+
+
+def test_the_loss_by_name_and_by_function():
+    named = learner(loss="weighted_cross_entropy").fit(X, Y)
+    counts = np.bincount(Y)
+    factor = torch.tensor(len(Y) / (3 * counts), dtype=torch.float32)
+
+    def weighted(logits, y):  # one loss per row
+        return factor[y] * functional.cross_entropy(logits, y, reduction="none")
+
+    np.testing.assert_allclose(
+        named.predict_proba(X), learner(loss=weighted).fit(X, Y).predict_proba(X), atol=1e-6
+    )
+    assert learner().fit(X, Y).member_.weights != named.member_.weights
+
+
+def test_a_loss_is_given_the_last_layers_input():
+    seen = []
+
+    def spy(logits, y, *, features=None):
+        seen.append(features)
+        return functional.cross_entropy(logits, y)
+
+    assert learner(loss=spy, steps=2).fit(X, Y).member_.weights == learner(steps=2).fit(X, Y).member_.weights
+    assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
+    assert seen[1].min() == 0  # behind a ReLU
+    by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
+    assert learner(loss=influence_balanced).fit(X, Y).member_.weights != by_logits.fit(X, Y).member_.weights
+
+
+def test_divergence_is_said():
+    with pytest.warns(
+        ConvergenceWarning, match="the loss is (nan|inf) after 20 steps: the training diverged"
+    ):
+        learner(learning_rate=1e20).fit(X, Y)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="torch.compile needs a compiler"
+)
+def test_compiled_is_the_same_training():
+    """Fused arithmetic rounds differently: the parameters agree to float32, the answers exactly."""
+    plain, compiled = learner().fit(X, Y), learner(compile=True).fit(X, Y)
+    for name, values in plain.member_.state().items():
+        np.testing.assert_allclose(compiled.member_.state()[name], values, rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(plain.predict(X), compiled.predict(X))
+
+
+def test_training_goes_through_what_torch_compile_returns(monkeypatch):
+    """The compiler is replaced by one that counts: every step is asked of it, and it trains the net."""
+    calls = []
+
+    def compiler(net):
+        def forward(x):
+            calls.append(len(x))
+            return net(x)
+
+        return forward
+
+    plain = learner().fit(X, Y)
+    monkeypatch.setattr(torch, "compile", compiler)
+    compiled = learner(compile=True).fit(X, Y)
+    assert len(calls) >= compiled.steps
+    assert compiled.member_.weights == plain.member_.weights
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_trains_on_the_device(name, device):
+    clf = learner(loss=LOSSES[name], steps=3, warmup_steps=2, device=device).fit(X, Y)
+    assert next(clf.member_.net().parameters()).device.type == device
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
+    """The device "meta" computes no values: it refuses what lies elsewhere and what looks at a value."""
+    pictures, labels = images(60)
+    given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
+    s = session(pictures, labels, np.ones(60), loss=LOSSES[name], optimizer=optimizer, **given)
+    training = s.begin(np.ones(60), 0, None)
+    rows = training.draw(1)[0].to("meta")
+    # private: `advance` ends with a look at the loss, which has no value here
+    loss = training._step(s.X.index_select(0, rows), s.recipe.y.index_select(0, rows))
+    assert loss.device.type == "meta"
+    assert {p.grad.device.type for p in training.net.parameters()} == {"meta"}
+
+
+def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    with torch.device("meta"):  # only counted
+        small, large = resnet32((3, 32, 32), 10), wrn_28_10((3, 32, 32), 10)
+    assert [is_mixed("auto", net, gpu) for net in (small, large)] == [False, True]
+    assert not is_mixed("auto", large, cpu)
+    assert is_mixed("bfloat16", small, cpu)
+    assert not is_mixed("float32", large, gpu)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_mixed_precision(device):
+    pictures, labels = images(300)
+    params = {"steps": 150, "batch_size": 32, "warmup_steps": 20, "augment": jitter, "device": device}
+    net = learner(partial(nets.small_cnn, channels=8), precision="bfloat16", **params)
+    before = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    after = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
+    assert all(map(torch.equal, before, after))
+    assert {v.dtype for v in clf.estimators_[0].state().values()} == {torch.float32}
+    assert clf.score(*images(200, seed=1)) > 0.9
+    on_cpu = pickle.loads(pickle.dumps(clf))
+    for member in on_cpu.estimators_[: on_cpu.n_iter_]:
+        member.table_ = replace(member.table_, device="cpu")
+    assert (on_cpu.predict(pictures) == clf.predict(pictures)).mean() > 0.98
+
+
+# -- the session --------------------------------------------------------------------------------------
+
+
+def test_rounds_start_from_one_warm_model_and_share_nothing():
+    s = session(warmup_steps=30, optimizer="adam", learning_rate=0.001)
+    first = s.fit(ONES, 1)
+    start = copy.deepcopy(s.starts["all"])
+    assert any(v.abs().max() > 0 for v in start.optimizer["state"][0].values() if v.ndim)
+    s.fit(ONES, 2)
+    for k, v in s.starts["all"].net.items():
+        assert torch.equal(v, start.net[k])
+    for i, slots in s.starts["all"].optimizer["state"].items():
+        assert all(torch.equal(v, start.optimizer["state"][i][k]) for k, v in slots.items())
+    assert s.fit(ONES, 1).weights == first.weights  # whatever was fitted in between
+    assert (
+        session(warmup_steps=30, optimizer="adam", learning_rate=0.001).fit(ONES, 1).weights == first.weights
+    )
+
+
+def test_momentum_is_carried_into_the_rounds():
+    s = session(warmup_steps=30, steps=1, learning_rate=1e-3)
+    start_of = s.begin(ONES, 1, None)
+    assert all(
+        v["momentum_buffer"].abs().max() > 0 for v in start_of.optimizer.state_dict()["state"].values()
+    )
+    shared = {v["momentum_buffer"].data_ptr() for v in start_of.optimizer.state_dict()["state"].values()}
+    assert not shared & {v["momentum_buffer"].data_ptr() for v in s.starts["all"].optimizer["state"].values()}
+
+
+def test_a_folds_warm_model_has_not_seen_the_rows_held_out():
+    held = np.arange(len(Y)) % 4 == 0
+    spoilt = Y.copy()
+    spoilt[held] = (spoilt[held] + 1) % 3
+    kept = [session(labels=y, warmup_steps=20).fit(ONES, 1, ~held).weights for y in (Y, spoilt)]
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("growth", [1, 3, 8, 50])
+def test_growth_ends_at_the_fit(growth):
+    s = session(module=Dropout, warmup_steps=5, growth=growth, augment=jitter)
+    whole = s.fit(ONES, 4)
+    stages = list(s.stages(ONES, 4))
+    assert len(stages) == math.ceil(20 / growth)
+    assert stages[-1].weights == whole.weights
+    assert len({m.weights for m in stages}) == len(stages)
+
+
+@pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
+@pytest.mark.parametrize("validation", [0.3, "train", "given"])
+def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
+    """A step size that spoils the net after its best stage: the same members, in fewer steps."""
+    given = {"X_val": X[::2], "y_val": Y[::2]} if validation == "given" else {}
+    net = learner(steps=60, growth=3, learning_rate=0.8, momentum=0.0)
+    clf = tb.WorstClassBoostClassifier(
+        net, n_estimators=2, class_loss="error", max_error=0.05, random_state=0,
+        validation="auto" if given else validation, n_iter_no_change=None,
+    )  # fmt: skip
+    taken, advance = [], Training.advance
+
+    def counted(training, steps):
+        taken.append(steps)
+        advance(training, steps)
+
+    monkeypatch.setattr(Training, "advance", counted)
+    members, steps = {}, {}
+    for kept in (True, False):
+        monkeypatch.setattr(TorchSession, "lasting_stages", kept)
+        fitted = clone(clf).fit(X, Y, **given)
+        members[kept] = [m.weights for m in fitted.estimators_ if hasattr(m, "digest")]
+        steps[kept] = sum(taken)
+        taken.clear()
+    assert members[True] == members[False]
+    if validation == 0.3:  # its members are fitted again, on all rows
+        assert steps[True] == steps[False]
+    else:
+        assert steps[True] < steps[False]
+
+
+def test_growth_in_lockstep():
+    s = session(module=Dropout, growth=5)
+    held = np.arange(len(Y)) % 2 == 0
+    together = [
+        (a.weights, b.weights) for a, b in zip(s.stages(ONES, 4, held), s.stages(ONES, 4, ~held), strict=True)
+    ]
+    apart = zip(s.stages(ONES, 4, held), list(s.stages(ONES, 4, ~held)), strict=True)
+    assert together == [(a.weights, b.weights) for a, b in apart]
+
+
+def test_without_a_warm_up_every_round_has_new_weights():
+    s = session(learning_rate=1e-12)
+    a, b = (s.fit(ONES, seed).state() for seed in (1, 2))
+    assert not torch.equal(a["1.weight"], b["1.weight"])
+
+
+def test_the_session_predicts_what_the_member_does():
+    s = session()
+    member = s.fit(ONES, 1)
+    rows = np.arange(len(Y)) % 3 == 0
+    np.testing.assert_array_equal(s.predict(member), member.predict(X))
+    np.testing.assert_array_equal(s.predict(member, rows), member.predict(X)[rows])
+    np.testing.assert_array_equal(member.predict_proba(X).argmax(axis=1), member.predict(X))
+
+
+# -- threads ------------------------------------------------------------------------------------------
+
+
+def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threads():
+    fits = [learner(Dropout, augment=jitter, steps=60, random_state=k) for k in range(4)]
+    alone = [clone(clf).fit(X, Y).member_.weights for clf in fits]
+    workers = [threading.Thread(target=clf.fit, args=(X, Y)) for clf in fits]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [clf.member_.weights for clf in fits] == alone
+
+
+# -- games --------------------------------------------------------------------------------------------
+
+
+SCHEMES = {"adalpboost": "cv", "regularizedlpboost": "train"}
+GAMES = {
+    name: make(name, n_estimators=3, validation=SCHEMES.get(name, 0.3)) for name in having("estimator", OURS)
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.thinned(4)
+def test_every_game_takes_nets_and_images(name):
+    pictures, labels = images()
+    net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10, growth=10)
+    clf = clone(GAMES[name]).set_params(estimator=net, random_state=0)
+    one = clf.fit(pictures, labels).predict_proba(pictures)
+    assert one.shape == (120, 3)
+    np.testing.assert_allclose(one.sum(axis=1), 1)
+    np.testing.assert_array_equal(clone(clf).fit(pictures, labels).predict_proba(pictures), one)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(pictures), one)
+    dataset = torch.utils.data.TensorDataset(
+        torch.from_numpy(pictures).movedim(-1, 1), torch.from_numpy(labels)
+    )
+    np.testing.assert_array_equal(clone(clf).fit(dataset).predict_proba(dataset), one)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
+def test_a_net_learns_images(precision, device):
+    """With a step small enough: at .05 some seeds, in each precision, end at a third of the rows."""
+    pictures, labels = images(400)
+    test, truth = images(200, seed=1)
+    params = {"steps": 300, "learning_rate": 0.02, "precision": precision, "device": device}
+    net = learner(partial(nets.small_cnn, channels=8), batch_size=32, **params)
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    assert clf.score(test, truth) > 0.9
+
+
+def test_folds_keep_equal_pictures_together_and_weights_count_rows():
+    pictures, labels = images(60)
+    weight = np.arange(60) % 3
+    rows = np.repeat(np.arange(60), weight)
+    clf = tb.AdaLPBoostClassifier(
+        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, validation="cv", random_state=0
+    )
+    one = clone(clf).fit(pictures, labels, sample_weight=weight).predict_proba(pictures)
+    two = clone(clf).fit(pictures[rows], labels[rows]).predict_proba(pictures)
+    np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_an_explicit_validation_set_of_images():
+    pictures, labels = images()
+    val, val_labels = images(seed=1)
+    dataset = torch.utils.data.TensorDataset(
+        torch.from_numpy(val).movedim(-1, 1), torch.from_numpy(val_labels)
+    )
+    clf = tb.AdaLPBoostClassifier(
+        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, random_state=0
+    )
+    one = clone(clf).fit(pictures, labels, X_val=val, y_val=val_labels)
+    two = clone(clf).fit(pictures, labels, X_val=dataset)
+    np.testing.assert_array_equal(one.predict_proba(val), two.predict_proba(val))
+    again = clone(clf).fit(pictures, labels).reweight(dataset)
+    assert again.summary_.achieved == one.summary_.achieved
+
+
+def test_a_data_frame_and_a_pipeline():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, validation="train", random_state=0).fit(frame, Y)
+    np.testing.assert_array_equal(
+        clf.predict_proba(frame), clone(clf).fit(X, Y).predict_proba(X)
+    )  # fmt: skip
+    piped = clone(clf).set_params(estimator=make_pipeline(StandardScaler(), learner())).fit(X, Y)
+    assert piped.predict(X).shape == Y.shape
+
+
+def test_one_row_at_a_time_and_in_batches():
+    clf = learner().fit(X, Y)
+    whole = clf.predict_proba(X)
+    clf.member_.eval_batch_size = 7
+    np.testing.assert_allclose(clf.predict_proba(X), whole, atol=1e-6)
+    np.testing.assert_allclose([clf.predict_proba(x[None])[0] for x in X[:20]], whole[:20], atol=1e-6)
+
+
+# -- rows ---------------------------------------------------------------------------------------------
+
+
+def test_pixels_are_seen_divided_and_channels_first():
+    pictures, labels = images(30)
+    seen = []
+
+    class Spy(nn.Module):
+        def __init__(self, input_shape, n_classes):
+            super().__init__()
+            assert input_shape == (3, 8, 8)
+            self.out = nn.Linear(192, n_classes)
+
+        def forward(self, x):
+            seen.append(x)
+            return self.out(x.flatten(1))
+
+    clf = learner(Spy, steps=1).fit(pictures, labels)
+    seen.clear()
+    one = clf.predict_proba(pictures)
+    expected = torch.from_numpy(pictures.transpose(0, 3, 1, 2) / np.float32(255))
+    torch.testing.assert_close(seen[0].contiguous(), expected)
+    np.testing.assert_allclose(clf.predict_proba(pictures / 255.0), one, atol=1e-6)
+    with pytest.raises(ValueError, match=r"floats must lie in \[0, 1\], X contains .* 2\d\d"):
+        clf.predict(pictures.astype(float))
+    grey = Feed.of(pictures[..., 0], "cpu")
+    assert grey.input_shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_equal_pictures_have_equal_hashes(dtype):
+    pictures = images(50)[0].astype(dtype)[:, :7, :5]
+    rows = np.random.default_rng(0).integers(0, 50, 200)
+    hashes = hash_rows(pictures)
+    assert len(set(hashes.tolist())) == 50
+    np.testing.assert_array_equal(hash_rows(pictures[rows]), hashes[rows])
+    changed = pictures.copy()
+    changed[7, 3, 2, 1] += 1
+    assert np.flatnonzero(hash_rows(changed) != hashes).tolist() == [7]
+
+
+def test_a_skorch_net_is_a_learner():
+    skorch = pytest.importorskip("skorch")
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+
+        def forward(self, x):
+            return self.layers(x)
+
+    net = skorch.NeuralNetClassifier(
+        Net, criterion=nn.CrossEntropyLoss, max_epochs=3, lr=0.1, verbose=0, train_split=None
+    )
+    for scheme in ("train", "cv"):
+        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=scheme, random_state=0, n_jobs=2)
+        with pytest.warns(UserWarning, match="draws a resample of the rows by weight"):
+            one = clf.fit(X, Y).predict_proba(X)
+        with pytest.warns(UserWarning, match="resample"):
+            two = clone(clf).fit(X, Y).predict_proba(X)
+        np.testing.assert_array_equal(one, two)
+    with pytest.warns(UserWarning, match="resample"):
+        tb.AdaBoostClassifier(net, n_estimators=2).fit(X.reshape(200, 1, 2, 2), Y)

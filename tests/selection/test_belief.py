@@ -1,0 +1,95 @@
+"""Probabilities of groups: out of fold and on new rows alike, and their calibration."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from tailboost.rates import Strata
+from tailboost.selection.stratum_probabilities import Calibration, GroupModel, StratumProbabilities
+
+
+def people(n, seed=0, rare=0.02):
+    """Two classes and groups; the features know the group well and one class is rare."""
+    rng = np.random.default_rng(seed)
+    g, y = (rng.random(n) < 0.3).astype(int), (rng.random(n) < rare).astype(int)
+    X = np.column_stack([rng.normal(size=n) + 4 * g, rng.normal(size=n) + y, rng.normal(size=n)])
+    return X, y, g
+
+
+def fitted(X, y, g, K=2):
+    w = np.ones(len(y))
+    strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (("f", "m"),))
+    belief = StratumProbabilities(K, strata.combinations, False)
+    return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
+
+
+def test_groups_are_known_from_features():
+    X, y, g = people(1500)
+    belief, _, _, out = fitted(X, y, g)
+    assert out[y, g, np.arange(len(y))].mean() > 0.9
+    fresh, _, _ = people(4000, seed=1)
+    np.testing.assert_allclose(belief.groups_of(fresh).sum(axis=1), 1.0, rtol=1e-6)
+    alone = GroupModel.fit(X[:12], y[:12], np.zeros(12, int), np.ones(12), 2, 2).predict(X[:5])
+    assert (alone[:, 0] == 1).all()
+
+
+def test_every_kind_of_table_serves():
+    X, y, g = people(400)
+    found = [
+        fitted(table, y, g)[0].groups_of(table)
+        for table in (X, pd.DataFrame(X, columns=["a", "b", "c"]), scipy.sparse.csr_matrix(X))
+    ]
+    np.testing.assert_allclose(found[0], found[1], atol=0.02)
+    np.testing.assert_allclose(found[0], found[2], atol=0.02)
+
+
+def test_several_columns_multiply_to_one_distribution():
+    X, y, g = people(600)
+    other = (X[:, 2] > 0).astype(int)
+    groups, w = np.column_stack([g, other]), np.ones(600)
+    strata, _ = Strata.of(y, groups, w, range(2), ("sex", "race"), (("f", "m"), ("a", "b")))
+    belief = StratumProbabilities(2, strata.combinations, False)
+    out = belief.fit_groups(X, y, groups, w, strata)
+    assert out.shape == (2, 4, 600)
+    np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-6)
+    assert out[y, strata.find(groups), np.arange(600)].mean() > 0.7
+
+
+def test_a_calibration_mends_a_belief_and_answers_each_row_for_itself():
+    rng = np.random.default_rng(0)
+    true = rng.dirichlet(np.ones(4), 4000).T
+    stratum = np.array([rng.choice(4, p=p) for p in true.T])
+    skewed = true**3 * np.array([1.0, 4.0, 0.5, 1.0])[:, None]
+    skewed = (skewed / skewed.sum(axis=0)).astype(np.float32)
+    calibration = Calibration.fit(skewed, stratum, np.full(4000, 1 / 4000))
+    mended = calibration.apply(skewed.astype(float))
+    loss = [-np.log(p[stratum, np.arange(4000)]).mean() for p in (skewed, mended, true)]
+    assert loss[1] < loss[0]
+    assert loss[1] == pytest.approx(loss[2], abs=0.01)
+    alone = np.column_stack([calibration.apply(skewed[:, [i]].astype(float)) for i in range(200)])
+    assert (alone == mended[:, :200]).all()
+
+
+def test_a_calibration_of_strata_without_rows():
+    belief = np.full((3, 10), 1 / 3, dtype=np.float32)
+    one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))
+    assert one[0].min() > 0.999
+    two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
+    assert two[2].max() < 1e-6
+
+
+def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
+    """By some of the rows it comes out as by all of them, where a twentieth of its rows would not do."""
+    n, rng = 60_000, np.random.default_rng(0)
+    near = rng.random(n) < 0.003  # only here the rare stratum is
+    true = np.array([np.full(n, 0.3), np.full(n, 0.7), np.where(near, 0.25, 1e-4)])
+    true /= true.sum(axis=0)
+    skewed = (true**2 / (true**2).sum(axis=0)).astype(np.float32)
+    stratum = (rng.random(n)[:, None] > true.cumsum(axis=0).T[:, :2]).sum(axis=1)
+    said = []
+    for most in (10**9, 20_000):
+        monkeypatch.setattr("tailboost.selection.stratum_probabilities.CALIBRATION_ROWS", most)
+        calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
+        said.append(calibration.apply(skewed.astype(float))[2][near].mean())
+    assert said[1] == pytest.approx(said[0], rel=0.2)

@@ -1,0 +1,403 @@
+"""The engine against all deterministic rules of a small table, mixed by a generic solver."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from threadpoolctl import threadpool_limits
+
+from tailboost import rates
+from tailboost.rates import Objective, Strata
+from tailboost.selection.candidates import Candidate, charges, decide
+from tailboost.selection.counts import Table
+from tailboost.selection.growth import grow, solve
+from tailboost.selection.program import Program, mixed
+from tailboost.selection.selecting import seeded, select, selected, within_budget
+
+NAMES = np.array(["a", "b", "c"])
+
+
+def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
+    """A table in which the belief is right: x has few values, and p(s | x) are the frequencies there."""
+    rng = np.random.default_rng(seed)
+    x, s = rng.integers(n_atoms, size=n), None
+    chance = rng.dirichlet(np.full(K * G, 0.7), n_atoms)
+    s = np.array([rng.choice(K * G, p=chance[i]) for i in x])
+    w = rng.integers(1, 4, size=n).astype(float) if weights else np.ones(n)
+    y, g = s // G, s % G
+    groups = g[:, None] if G > 1 else None
+    columns, values = (("sex",), (tuple(range(G)),)) if G > 1 else ((), ())
+    costs = rng.random((n, K + more.get("defers", False))) * 5 if more.pop("costs", False) else None
+    strata, stratum = Strata.of(y, groups, w, NAMES[:K], columns, values, costs=costs, **more)
+    share = w / w.sum()
+    frequency = np.zeros((n_atoms, len(strata.mass)))
+    np.add.at(frequency, (x, stratum), share)
+    frequency /= frequency.sum(axis=1, keepdims=True)
+    belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
+    return Table(strata, stratum, share, (belief,), costs), x
+
+
+def every_rule(table, x):
+    """Tallies of all deterministic rules of x, by counting rows one by one."""
+    A, share = table.strata.n_actions, table.share
+    tallies = []
+    for rule in product(range(A), repeat=int(x.max()) + 1):
+        actions = np.array(rule)[x]
+        tally = np.zeros((len(table.strata.mass), A))
+        np.add.at(tally, (table.stratum, actions), share)
+        if table.costs is not None:
+            met = np.zeros_like(tally)
+            np.add.at(met, (table.stratum, actions), share * table.costs[np.arange(len(x)), actions])
+            tally = np.concatenate([tally, met])
+        tallies.append(tally)
+    return tallies
+
+
+def value_of(rate, strata, tally):
+    return rate.terms(strata).values(tally)
+
+
+def best_mixture(table, x, objective, limits):
+    """The optimum over mixtures of all rules by a generic solver, from rates of each rule, not from rows."""
+    tallies, strata = every_rule(table, x), table.strata
+    T = len(tallies)
+    rows, right = [], []
+    worst = isinstance(objective, rates.Largest)
+    n_more = worst + len(limits)
+    tie = np.array([value_of(rates.error(), strata, t)[0] for t in tallies])
+    cost = np.zeros(T + n_more)
+    scale = (objective.rate if worst else objective).scale(strata)
+    if worst:
+        cost[:T], cost[T] = 1e-3 * tie, 1.0
+        V = np.array([value_of(objective.rate, strata, t) for t in tallies]) / scale
+        for column in V.T[~np.isnan(V).any(axis=0)]:
+            rows.append(np.r_[column, -1.0, np.zeros(len(limits))])
+            right.append(0.0)
+    else:
+        cost[:T] = [value_of(objective, strata, t)[0] / scale for t in tallies]
+    for j, limit in enumerate(limits):
+        z = np.eye(n_more)[worst + j]
+        terms = limit.rate.terms(strata)
+        top = np.array([np.tensordot(terms.top, t, axes=2) for t in tallies])
+        bottom = np.array([np.tensordot(terms.bottom, t, axes=2) for t in tallies])
+        for u in np.flatnonzero(bottom.max(axis=0) > 0):
+            if limit.form in ("gap", "ratio"):
+                r = top[:, u] / bottom[:, u]
+                rows += [np.r_[r, -z], np.r_[-r, z * (1.0 if limit.form == "gap" else limit.bound)]]
+                right += [limit.bound if limit.form == "gap" else 0.0, 0.0]
+            else:
+                sign = 1.0 if limit.form == "at most" else -1.0
+                rows.append(np.r_[sign * (top[:, u] - limit.bound * bottom[:, u]), np.zeros(n_more)])
+                right.append(0.0)
+    bounds = [(0, None)] * T + [(None, None)] * n_more
+    found = linprog(
+        cost,
+        A_ub=np.array(rows) if rows else None,
+        b_ub=right if rows else None,
+        A_eq=np.r_[np.ones(T), np.zeros(n_more)][None],
+        b_eq=[1.0],
+        bounds=bounds,
+    )
+    return found.fun if found.status == 0 else None
+
+
+def grown(table, objective, limits, error_budget=None):
+    """Candidates of a problem, and the best mixture of them."""
+    program = Program.of_rates(table.strata, Objective.of(objective), limits)
+    pool = seeded(table, program)
+    program = within_budget(pool, program, error_budget)
+    return pool, program, grow(pool, program)
+
+
+def one_rule(table, objective, limits, error_budget=None):
+    program = Program.of_rates(table.strata, Objective.of(objective), limits)
+    pool = seeded(table, program)
+    program = within_budget(pool, program, error_budget)
+    return pool, selected(pool, program, budgeted=error_budget is not None)
+
+
+PROGRAMS = {
+    "error": (rates.error(), []),
+    "worst class": (rates.largest(rates.error(by="class")), []),
+    "worst cell": (rates.largest(rates.error(by="cell")), []),
+    "equal misses": (rates.error(), [rates.gap(rates.miss("b", by="sex")) <= 0.02]),
+    "equalised odds": (
+        rates.error(),
+        [rates.gap(rates.miss("b", by="sex")) <= 0.05, rates.gap(rates.false_alarm("b", by="sex")) <= 0.05],
+    ),
+    "four fifths": (rates.error(), [rates.ratio(rates.selected("a", by="sex")) >= 0.8]),
+    "parity of cost": (rates.cost([[0, 1], [5, 0]]), [rates.gap(rates.selected("a", by="sex")) <= 0.02]),
+    "precision": (rates.miss("b"), [rates.precision("b") >= 0.75]),
+    "precision in each": (rates.miss("b"), [rates.precision("b", by="sex") >= 0.6]),
+    "ceiling": (rates.largest(rates.error(by="sex")), [rates.selected("a") <= 0.35]),
+    "floor": (rates.error(), [rates.selected("a", by="sex") >= 0.45]),
+    "target": (rates.error(), [rates.error(by="class") <= 0.4]),
+    "cost of rows": (rates.cost(), []),
+    "cost of rows, limited": (rates.error(), [rates.cost(by="sex") <= 2.7]),
+    "pass on": (rates.error(), [rates.deferred(by="sex") <= 0.2]),
+    "pass on, answered": (rates.deferred(), [rates.answered_error(by="class") <= 0.3]),
+    "pass on, worst": (rates.largest(rates.error(by="class")), [rates.deferred() <= 0.15]),
+}
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.thinned(12)
+def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
+    objective, limits = PROGRAMS[name]
+    defers, costs = name.startswith("pass on"), name.startswith("cost of rows")
+    n_atoms = 5 if defers else 8
+    solved = 0
+    for seed in range(3):
+        table, x = atoms(seed, 2, 2, n_atoms, weights=weights, defers=defers, costs=costs)
+        best = best_mixture(table, x, objective, limits)
+        pool, program, counted = grown(table, objective, limits)
+        if best is None:
+            assert not counted.feasible
+            assert counted.contradicting.any()
+            continue
+        solved += 1
+        assert counted.feasible
+        if not costs:  # the probabilities know a stratum's mean cost, not a row's
+            assert counted.solved.value == pytest.approx(best, abs=1e-3)
+        assert counted.solved.value >= best - 1e-6
+        drawn = select(pool, program, randomized=True)
+        assert (drawn.excesses <= 1e-5).all()
+        _, alone = one_rule(table, objective, limits)
+        assert len(alone.numbers) == 1
+        if alone.keeps:
+            assert alone.value >= alone.bound - 1e-9
+    assert solved
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_classes_and_three_groups(seed):
+    table, x = atoms(seed, 3, 3, 5, n=600)
+    for objective, limits in (
+        (rates.largest(rates.error(by="class")), []),
+        (rates.error(), [rates.gap(rates.selected("c", by="sex")) <= 0.1]),
+    ):
+        best = best_mixture(table, x, objective, limits)
+        _, _, counted = grown(table, objective, limits)
+        if best is not None:
+            assert counted.solved.value == pytest.approx(best, abs=2e-3)
+
+
+def test_the_master_is_the_linear_program_of_its_columns():
+    """HiGHS, warm and grown column by column, against linprog over the same columns."""
+    table, _ = atoms(3, 2, 3, 8)
+    objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
+    pool, program, counted = grown(table, objective, limits)
+    again = solve(pool, program)
+    T = len(pool.tallies)
+    v = np.array([counts.ravel() for counts in pool.counts])
+    rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
+    found = linprog(
+        np.r_[v @ program.cost, 0.0],
+        A_ub=rows,
+        b_ub=program.bound,
+        A_eq=np.r_[np.ones(T), 0.0][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * T + [(None, None)],
+    )
+    assert again.solved.value == pytest.approx(found.fun, abs=1e-8)
+    assert counted.solved.value == pytest.approx(found.fun, abs=1e-6)
+
+
+def test_limits_that_contradict_each_other_are_named():
+    table, _ = atoms(0, 2, 2, 8)
+    limits = [
+        rates.selected("a") <= 0.9,
+        rates.miss("a") <= 0.01,
+        rates.gap(rates.selected("b", by="sex")) <= 1.0,
+        rates.false_alarm("a") <= 0.01,
+    ]
+    _, _, counted = grown(table, rates.error(), limits)
+    assert not counted.feasible
+    assert counted.contradicting.tolist() == [False, True, False, True]
+
+
+def test_units_without_rows_limit_nothing():
+    rng = np.random.default_rng(0)
+    y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
+    strata, stratum = Strata.of(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
+    belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
+    table = Table(strata, stratum, np.full(200, 1 / 200), (belief,))
+    limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
+    _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
+    assert counted.feasible
+    assert counted.solved.value == pytest.approx(0.0, abs=1e-6)
+    assert np.isnan(rates.error(by="sex").terms(strata).values(np.ones((2, 2)))[1])
+
+
+def test_a_budget_limits_the_mean_error():
+    table, _ = atoms(1, 3, 1, 6)
+    errors = []
+    for budget in (0.0, 0.02, 1.0):
+        pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
+        tally = mixed(counted.solved.weights, pool.counts)
+        plain = rates.error().terms(table.strata).values(pool.counts[0])[0]
+        mean = rates.error().terms(table.strata).values(tally)[0]
+        assert mean <= plain + budget + 1e-6
+        _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
+        assert rates.error().terms(table.strata).values(alone.counts)[0] <= plain + budget + 1e-9
+        errors.append(counted.solved.value)
+    assert errors[0] >= errors[1] >= errors[2]
+
+
+def test_a_row_is_answered_alike_alone_and_in_its_table():
+    rng = np.random.default_rng(0)
+    belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
+    for A in (2, 3, 5):
+        member = Candidate.of(0, rng.normal(size=(12, A)))
+        together = member.answers(belief)
+        alone = [member.answers(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
+        assert together.tolist() == alone
+
+
+RATIOS = {
+    "all": (rates.answered_error(), [rates.deferred(by="sex") <= 0.2]),
+    "class": (rates.answered_error(by="class"), [rates.deferred() <= 0.15]),
+    "class, by sex": (rates.answered_error(by="class"), [rates.deferred(by="sex") <= 0.15]),
+    "cell": (rates.answered_error(by="cell"), [rates.deferred(by="cell") <= 0.1]),
+}
+
+
+@pytest.mark.parametrize("name", RATIOS)
+@pytest.mark.thinned(2)
+def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
+    """Against bisection over limits on it, each decided by a generic solver over every rule."""
+    family, limits = RATIOS[name]
+    for seed in range(2):
+        table, x = atoms(seed, 2, 2, 4, defers=True)
+        low, high = 0.0, 1.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
+            low, high = (low, middle) if reached is not None else (middle, high)
+        objective = family if family.by is None else rates.largest(family)
+        pool, program, counted = grown(table, objective, limits)
+        assert counted.program.level == pytest.approx(high, abs=3e-4)
+        choice = select(pool, program, randomized=True)
+        assert counted.program.value(choice.counts) == pytest.approx(high, abs=3e-4)
+        assert choice.value == pytest.approx(high, abs=2e-3)
+        assert (choice.excesses <= 1e-5).all()
+
+
+def smooth(seed, n=3000):
+    """A table whose belief takes a value of its own in every row, and is right in any range of it."""
+    rng = np.random.default_rng(seed)
+    p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
+    y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
+    strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
+    belief = np.stack([(1 - p) / 2, (1 - p) / 2, p / 2, p / 2]).astype(np.float32)
+    return Table(strata, stratum, np.full(n, 1 / n), (belief,)), p, y, sex
+
+
+@pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
+def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
+    """Chow's rule in all, and within a limit by group: what passes on fewer rows wastes the person."""
+    table, p, _, sex = smooth(0)
+    pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
+    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
+    assert passed.mean() == pytest.approx(most, abs=2 / len(p))
+    assert (passed != unsure).mean() <= 3e-3
+    pool, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
+    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    of_groups = [passed[sex == g].mean() for g in (0, 1)]
+    assert max(of_groups) <= most
+    assert max(of_groups) == pytest.approx(most, abs=2e-3)
+
+
+def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
+    table, p, y, _ = smooth(1)
+    goal = rates.largest(rates.error(by="class"))
+    chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
+    for budget in (0.0, 0.02):
+        _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], error_budget=budget)
+        limit = counted.program.limits[-1]
+        assert limit.rate == rates.error()
+        assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
+
+
+def test_who_passes_every_row_on_still_says_labels():
+    table, p, _, _ = smooth(2)
+    pool, alone = one_rule(table, rates.error(), [rates.deferred() <= 1.0])
+    member = pool.members[alone.numbers[0]]
+    assert (table.answers(member) == 2).all()
+    said = decide(charges(table.beliefs[0], member.prices)[:2])
+    assert (said == (p > 0.5)).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [rates.error(), rates.largest(rates.error(by="class")), rates.largest(rates.answered_error(by="class"))],
+    ids=str,
+)
+def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
+    """Against two solutions with the bound a little looser and tighter."""
+    for rate, most in ((rates.deferred(), 0.1), (rates.deferred(by="sex"), 0.1), (rates.selected("b"), 0.4)):
+        others = [] if rate.needs_deferral else [rates.deferred() <= 0.05]
+        table, *_ = smooth(3)
+        reached = []
+        for bound in (most - 0.02, most, most + 0.02):
+            pool, program, growth = grown(table, objective, [rate <= bound, *others])
+            tally = mixed(growth.solved.weights, pool.counts)
+            reached.append(program.value(tally))
+            if bound == most:
+                worth = growth.program.worth(growth.solved.duals, tally)
+        assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
+
+
+def test_a_price_of_a_look_gives_the_rule_of_the_limit():
+    """The price that a limit has, as one more column of costs, passes the same rows on: Chow's rule."""
+    table, p, *_ = smooth(4)
+    for most in (0.05, 0.1):
+        pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
+        limited = pool.members[alone.numbers[0]]
+        _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
+        [[price]] = growth.program.worth(growth.solved.duals, np.zeros((4, 3)))
+        assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
+        cost = rates.cost([[0, 1, price], [1, 0, price]])
+        pool, alone = one_rule(table, cost, [])
+        priced = pool.members[alone.numbers[0]]
+        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.02
+
+
+def test_fewer_rows_count_as_all_of_them():
+    """Strata of few rows keep all of theirs."""
+    rng, n = np.random.default_rng(0), 20_000
+    y, g = rng.integers(2, size=n), np.where(np.arange(n) < 40, 1, 0)
+    strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
+    belief = rng.dirichlet(np.ones(4), n).T.astype(np.float32)
+    table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
+    member = Candidate.of(0, rng.normal(size=(4, 2)))
+    few = table.thinned(2_000)
+    every, thin = (of.counted(of.answers(member)) for of in (table, few))
+    assert len(few) == 2_000
+    np.testing.assert_allclose(few.strata.mass, strata.mass)
+    np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
+    np.testing.assert_allclose(thin, every, atol=0.03)  # four standard errors of 1,000 rows, half of all each
+
+
+def test_the_number_of_threads_changes_no_digit():
+    """Of sums over rows that BLAS orders by its number of threads, and of all that grows from them."""
+    rng = np.random.default_rng(0)
+    n, S = 40_000, 20
+    belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
+    s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
+    groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
+    strata, stratum = Strata.of(s // 10, groups, np.ones(n), NAMES[:2], *columns)
+    table = Table(strata, stratum, np.full(n, 1 / n), (np.ascontiguousarray(belief.T),))
+    limits = [rates.selected("b", by="sex") <= 0.45]
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            pool, choice = one_rule(table, rates.error(), limits)
+        duals = choice.growth.solved.duals
+        found.append([member.prices for member in pool.members] + [choice.weights, duals])
+    assert len(found[0]) == len(found[1])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

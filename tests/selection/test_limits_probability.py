@@ -1,0 +1,127 @@
+"""The probability that limits hold on new rows, against closed forms and against draws of new truths."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from tailboost import rates
+from tailboost.rates import Answered
+from tailboost.selection.confidence import outlook
+
+# Standard errors of the simulated probability.
+CLOSE = 3 * np.sqrt(0.25 / 2000)
+
+
+def answered(errors, sizes):
+    """Return rows of groups of which so many are answered 1, the labels being 0."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    answers = np.concatenate([(np.arange(n) < k).astype(int) for k, n in zip(errors, sizes, strict=True)])
+    return Answered.of(np.zeros(len(group), int), answers, groups={"g": group}, labels=[0, 1])
+
+
+def probability(limits, errors, sizes, *, refit=False, confidence=0.9):
+    rows = answered(errors, sizes)
+    return outlook(limits, rows.strata, rows.tally, refit, confidence)
+
+
+def deviation(k, n):
+    """Return the standard error of a share with a pseudo-row of each kind, of 1.25 binomial variances."""
+    p = (k + 1) / (n + 2)
+    return np.sqrt(1.25 * p * (1 - p) / n)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("bound", [0.18, 0.2, 0.22, 0.26])
+def test_one_rate_is_normal(bound, refit):
+    limit = [rates.selected(1, by="g") <= bound]
+    found = probability(limit, [80], [400], refit=refit)
+    spread = np.hypot(deviation(80, 400), 0.015 * refit)
+    assert found.probability == pytest.approx(norm.cdf((bound - 0.2) / spread), abs=CLOSE)
+    overall = probability([rates.error() <= bound], [80], [400], refit=refit)  # it has no noise of a refit
+    assert overall.probability == pytest.approx(norm.cdf((bound - 0.2) / deviation(80, 400)), abs=CLOSE)
+
+
+def test_a_gap_is_the_difference_of_two_rates_and_a_refit_moves_both():
+    for refit in (False, True):
+        found = probability([rates.gap(rates.selected(1, by="g")) <= 0.05], [80, 60], [400, 250], refit=refit)
+        spread = np.hypot(deviation(80, 400), deviation(60, 250))
+        expected = norm.cdf((0.05 + 0.04) / spread) - norm.cdf((-0.05 + 0.04) / spread)
+        assert found.probability == pytest.approx(expected, abs=CLOSE)
+
+
+def test_a_ratio_of_two_rates():
+    found = probability([rates.ratio(rates.selected(1, by="g")) >= 0.8], [80, 60], [400, 250])
+    a, b = deviation(80, 400), deviation(60, 250)
+    less = norm.cdf((0.8 * 0.24 - 0.2) / np.hypot(a, 0.8 * b)) + norm.cdf(
+        (0.8 * 0.2 - 0.24) / np.hypot(0.8 * a, b)
+    )
+    assert found.probability == pytest.approx(1 - less, abs=CLOSE)
+
+
+def test_limits_on_the_same_rows_hold_together():
+    """Twice the same limit is one limit; of two groups the probabilities are multiplied."""
+    share = rates.selected(1, by="g")
+    once = probability([share <= {0: 0.21}], [80, 60], [400, 250]).probability
+    twice = probability([share <= {0: 0.21}, rates.error(by="g") <= {0: 0.21}], [80, 60], [400, 250])
+    assert twice.probability == once
+    both = probability([share <= {0: 0.21, 1: 0.25}], [80, 60], [400, 250]).probability
+    other = probability([share <= {1: 0.25}], [80, 60], [400, 250]).probability
+    assert both == pytest.approx(once * other, abs=CLOSE)
+
+
+def test_overall_and_group_rates_are_correlated():
+    limits = [rates.error() <= 0.22, rates.error(by="g") <= {0: 0.22}]
+    found = probability(limits, [80, 60], [400, 250]).probability
+    a, b = deviation(80, 400) ** 2, deviation(60, 250) ** 2
+    w = np.array([400, 250]) / 650
+    covariance = [[w[0] ** 2 * a + w[1] ** 2 * b, w[0] * a], [w[0] * a, a]]
+    error = 140 / 650
+    expected = multivariate_normal([0, 0], covariance).cdf([0.22 - error, 0.22 - 0.2])
+    assert found == pytest.approx(
+        expected, abs=2 * CLOSE
+    )  # that groups have other sizes on new rows is counted
+
+
+def test_the_wider_limits_hold_with_the_confidence():
+    limits = [rates.gap(rates.selected(1, by="g")) <= 0.03, rates.selected(1) <= 0.2]
+    for confidence in (0.5, 0.9):
+        found = probability(limits, [80, 60], [400, 250], confidence=confidence)
+        wider = dict(found.wider)
+        limits_then = [
+            rates.gap(rates.selected(1, by="g")) <= 0.03 + wider.get(limits[0], 0.0),
+            rates.selected(1) <= 0.2 + wider.get(limits[1], 0.0),
+        ]
+        then = probability(limits_then, [80, 60], [400, 250])
+        assert then.probability >= confidence - 1e-9
+        assert then.probability <= confidence + 0.1
+        assert found.fewest == ("1", pytest.approx(250))
+    assert "gap at most 0." in found.shortfall
+    assert "asked: 0.03" in found.shortfall
+    assert probability([rates.selected(1) <= 0.9], [80], [400]).shortfall == ""
+
+
+def test_a_rule_that_decides_its_rates_is_certain():
+    """All groups get answer 0 or 1 alike: the gap is 0 on any rows."""
+    found = probability([rates.gap(rates.selected(1, by="g")) <= 0.0], [400, 250], [400, 250])
+    assert found.probability == 1.0
+    rows = answered([80], [400])
+    assert outlook([], rows.strata, rows.tally, refit=False) is None
+    costs = Answered.of([0, 1, 0, 1], [0, 1, 1, 1], costs=np.eye(4)[:, :2])
+    assert outlook([rates.cost() <= 1.0], costs.strata, costs.tally, refit=False) is None
+
+
+def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():
+    """Truths are uniform, rows binomial: of rules that hold with probability p about p hold, not fewer."""
+    rng = np.random.default_rng(0)
+    said, held = [], []
+    for _ in range(600):
+        truth = rng.uniform(0.1, 0.4, size=2)
+        counts = rng.binomial([200, 120], truth)
+        found = probability([rates.gap(rates.selected(1, by="g")) <= 0.1], counts, [200, 120])
+        said.append(found.probability)
+        held.append(abs(truth[0] - truth[1]) <= 0.1)
+    said, held = np.array(said), np.array(held)
+    for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0)):
+        inside = (said >= low) & (said < high)
+        noise = 3 * np.sqrt(0.25 / inside.sum())
+        assert said[inside].mean() - noise <= held[inside].mean() <= said[inside].mean() + noise + 0.1

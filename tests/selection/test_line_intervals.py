@@ -1,0 +1,157 @@
+"""The intervals of a table of rates, against exact ones and against many draws of rows."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from tailboost import rates
+from tailboost.rates import Answered, Objective
+from tailboost.selection.confidence import fold_spread
+from tailboost.selection.program import Program
+from tailboost.selection.rate_table import RateTable
+
+COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
+
+
+def exact(errors, n):
+    interval = binomtest(int(errors), int(n)).proportion_ci(0.95, method="exact")
+    return interval.low, interval.high
+
+
+def selected_table(y, answers, groups, objective, limits, refit):
+    answered = Answered.of(y, answers, groups=groups)
+    program = Program.of_rates(answered.strata, Objective.of(objective), limits)
+    return RateTable.of(program, answered.tally, "rows", refit=refit)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    rng = np.random.default_rng(0)
+    n = 500
+    group, y = np.where(rng.random(n) < 0.3, "b", "a"), rng.integers(0, 2, n)
+    return y, np.where(rng.random(n) < 0.25, 1 - y, y), {"group": group}
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit):
+    y, answers, groups = counted
+    stated = {
+        "error": (rates.error(), answers != y, np.ones(len(y), bool)),
+        "error of a": (rates.error(by="group"), answers != y, groups["group"] == "a"),
+        "miss": (rates.miss(1), answers != 1, y == 1),
+        "precision": (rates.precision(1), y == 1, answers == 1),
+        "selected of b": (rates.selected(1, by="group"), answers == 1, groups["group"] == "b"),
+    }
+    for name, (rate, event, among) in stated.items():
+        limits = [rate <= 1.0] if name != "error" else []
+        table = selected_table(y, answers, groups, rates.error(), limits, refit)
+        unit = name.split()[-1] if " of " in name else None
+        (line,) = [
+            x for x in table if x.rate == str(rate) and x.unit == unit and bool(x.limit) == bool(limits)
+        ]
+        k, n = event[among].sum(), among.sum()
+        assert (line.value, line.rows) == pytest.approx((k / n, n))
+        more = 1.96 * 0.015 * (refit and name != "error")
+        less, beyond = (np.hypot(abs(end - k / n), more) for end in exact(k, n))
+        assert (line.low, line.high) == pytest.approx((k / n - less, k / n + beyond), abs=1e-6), name
+    assert ("refit" in str(table)) == refit
+
+
+def test_weights_count_by_their_effective_number(counted):
+    y, answers, groups = counted
+    weight = np.where(groups["group"] == "a", 1.0, 3.0)
+    answered = Answered.of(y, answers, groups=groups, sample_weight=weight)
+    (line,) = RateTable.measured([rates.error()], answered, "rows")
+    n = weight.sum() ** 2 / (weight**2).sum()
+    assert line.rows == pytest.approx(n)
+    error = np.average(answers != y, weights=weight)
+    assert line.low == pytest.approx(exact(np.floor(error * n), np.floor(n))[0], abs=0.005)
+    assert line.high == pytest.approx(exact(np.ceil(error * n), np.ceil(n))[1], abs=0.005)
+
+
+def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
+    rng = np.random.default_rng(0)
+    group = np.repeat(["many", "more", "few"], [200, 300, 9])
+    y = rng.integers(0, 2, len(group))
+    answers = np.where(rng.random(len(y)) < 0.2, 1 - y, y)
+    answered = Answered.of(y, answers, groups={"group": group})
+    selected = rates.selected(1, by="group")
+    table = RateTable.measured([selected, rates.gap(selected) <= 0.5], answered, "rows")
+    none = {line.unit for line in table if np.isnan(line.low)}
+    assert none == {"few", "gap"}
+    assert "No interval for share answered 1 by group of few: fewer than 10 rows." in str(table)
+    # A rule that gives nobody an answer has a rate of 0 on any rows; its error depends on these.
+    nobody = Answered.of(y, np.zeros_like(y), groups={"group": group}, labels=[0, 1])
+    table = RateTable.measured([rates.selected(1), rates.miss(1), rates.error()], nobody, "rows")
+    assert [np.isnan(line.low) for line in table] == [True, True, False]
+    assert "which decides the rate" in str(table)
+    costs = rng.random((len(y), 2))
+    of_rows = Answered.of(y, answers, costs=costs)
+    table = RateTable.measured([rates.cost()], of_rows, "rows")
+    assert np.isnan(next(iter(table)).low)
+    assert "costs on new rows have no known range" in str(table)
+
+
+def drawn(rng, n, share=(0.5, 0.5), error=(0.1, 0.3)):
+    y = rng.choice(2, n, p=share)
+    return y, np.where(rng.random(n) < np.array(error)[y], 1 - y, y)
+
+
+def test_the_interval_of_a_mean_cost_holds_the_true_one():
+    rng, missed, widths = np.random.default_rng(1), 0, []
+    truth = 0.5 * 0.1 * 1.0 + 0.5 * 0.3 * 20.0
+    for _ in range(400):
+        y, answers = drawn(rng, 200)
+        (line,) = RateTable.measured([COST], Answered.of(y, answers), "rows")
+        missed += not line.low <= truth <= line.high
+        widths.append(line.high - line.low)
+    assert missed <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
+    # A bounded mean alone would be as uncertain as a share of 20, which is about as wide here.
+    assert np.mean(widths) < 20 * 2 * 1.96 * np.sqrt(truth / 20 * (1 - truth / 20) / 200) * 1.2
+
+
+@pytest.mark.parametrize("sizes", [(400, 300), (60, 100, 150, 700, 600, 500)])
+@pytest.mark.parametrize("true", [0.3, None], ids=["alike", "apart"])
+def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, true):
+    """Also where a group of few rows, neither largest nor least on these rows, is the least in truth."""
+    rng = np.random.default_rng(len(sizes))
+    share = np.full(len(sizes), true) if true else np.linspace(0.22, 0.35, len(sizes))
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    y = rng.integers(0, 2, len(group))
+    selected = rates.selected(1, by="group")
+    limits = [rates.ratio(selected) >= 0.8, rates.gap(selected) <= 0.1]
+    truth = {"ratio": share.min() / share.max(), "gap": np.ptp(share)}
+    missed = Counter()
+    for _ in range(200):
+        answers = (rng.random(len(group)) < share[group]).astype(int)
+        answered = Answered.of(y, answers, groups={"group": group})
+        table = RateTable.measured(limits, answered, "rows")
+        for line in table:
+            if line.unit in truth:
+                missed[line.unit] += not line.low <= truth[line.unit] <= line.high
+                assert line.low <= line.value <= line.high
+    assert max(missed.values(), default=0) <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.06, 0.15])
+def test_the_spread_of_refits_is_found_from_folds(deviation):
+    """Errors under the models of five folds vary by a known deviation, one more model by √(1 + 1/5) of it."""
+    rng, found = np.random.default_rng(0), []
+    m, F, n = 3, 5, 600
+    group, fold, y = np.arange(n) % m, (np.arange(n) // m) % F, np.zeros(n, int)
+    for _ in range(60):
+        folds = []
+        for _ in range(4):  # rules
+            error = np.clip(rng.normal(0.4, deviation, size=(F, m)), 0.0, 1.0)
+            wrong = (rng.random(n) < error[fold, group]).astype(int)
+            rows = Answered.of(y, wrong, groups={"g": group}, labels=[0, 1])
+            cell = (fold * len(rows.strata.mass) + rows.stratum) * 2 + wrong
+            folds.append(np.bincount(cell, minlength=F * len(rows.strata.mass) * 2) / n)
+        counts = [each.reshape(F, len(rows.strata.mass), 2) for each in folds]
+        found.append(fold_spread(rates.error(by="g"), rows.strata, counts))
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(
+        max(deviation * np.sqrt(1.2), 0.02), abs=0.1 * deviation + 0.006
+    )
+    assert min(found) >= 0.015

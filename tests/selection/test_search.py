@@ -1,0 +1,194 @@
+"""The search for one rule, against counting and against every rule of a small table."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from test_engine import atoms, best_mixture, grown, one_rule, value_of
+
+from tailboost import rates
+from tailboost.rates import Objective, Strata
+from tailboost.selection.candidates import charges, decide
+from tailboost.selection.counts import Table
+from tailboost.selection.program import Program
+from tailboost.selection.search import line
+from tailboost.selection.selecting import select
+
+
+def told(seed, n=600, G=2, values=None, right=False):
+    """Rows of told groups whose scores are unequally good, and p(1 | x) of each."""
+    rng = np.random.default_rng(seed)
+    y, g = rng.integers(2, size=n), rng.integers(G, size=n)
+    logit = (0.8 + 0.8 * g) * (2 * y - 1) + 0.7 * g + 1.3 * rng.normal(size=n)
+    p = 1 / (1 + np.exp(-logit))
+    if right:
+        y = (rng.random(n) < p).astype(int)
+    if values:
+        p = np.round(p * values) / values
+    strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
+    belief = np.zeros((2 * G, n), dtype=np.float32)
+    belief[g, np.arange(n)], belief[G + g, np.arange(n)] = 1 - p, p
+    return Table(strata, stratum, np.full(n, 1 / n), (belief,)), p, y, g
+
+
+TOLD = {
+    "odds": (
+        [rates.gap(rates.miss("b", by="sex")) <= 0.05, rates.gap(rates.false_alarm("b", by="sex")) <= 0.05]
+    ),
+    "parity": [rates.gap(rates.selected("b", by="sex")) <= 0.02],
+    "ratio": [rates.ratio(rates.selected("b", by="sex")) >= 0.9],
+    "ratio within a ceiling": [rates.ratio(rates.selected("b", by="sex")) >= 0.9, rates.selected("b") <= 0.4],
+}
+
+
+def thresholds_of(table, p, y, g):
+    """The tallies of all thresholds of each group, from above: a list of (T, S, 2)."""
+    G, found = table.strata.n_combinations, []
+    for group in range(G):
+        own = g == group
+        cuts = np.append(np.unique(p[own]), np.inf)
+        tallies = np.zeros((len(cuts), 2 * G, 2))
+        for t, cut in enumerate(cuts):
+            for k, a in product((0, 1), (0, 1)):
+                tallies[t, k * G + group, a] = (own & (y == k) & ((p >= cut) == a)).mean()
+        found.append(tallies)
+    return found
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
+    """Against every pair of thresholds of two groups."""
+    limits = TOLD[name]
+    table, p, y, g = told(0, values=50)
+    _, alone = one_rule(table, rates.error(), limits)
+    program = Program.of_rates(table.strata, Objective.of(rates.error()), limits)
+    one, other = thresholds_of(table, p, y, g)
+    both = (one[:, None] + other[None]).reshape(-1, 4, 2)
+    kept = (program.excesses(both) <= 1e-9).all(axis=1)
+    errors = np.array([value_of(rates.error(), table.strata, tally)[0] for tally in both[kept]])
+    assert alone.keeps
+    assert errors.min() - 1e-9 <= alone.value <= errors.min() + 5 / 600
+
+
+@pytest.mark.parametrize("name", ["odds", "parity", "ratio"])
+@pytest.mark.parametrize("G", [2, 4])
+def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
+    """Against a linear program over all thresholds of each group, from either side, by a generic solver."""
+    table, p, y, g = told(7, n=1500, G=G, right=True)
+    _, _, growth = grown(table, rates.error(), TOLD[name])
+    tallies = [np.concatenate([t, t[:, :, ::-1]]) for t in thresholds_of(table, p, y, g)]
+    sizes, program = [len(t) for t in tallies], growth.program
+    flat = np.concatenate(tallies).reshape(sum(sizes), -1)
+    free = np.zeros((len(program.bound), program.n_free))
+    free[np.arange(len(free)), program.variable] = program.free
+    one_each = np.zeros((G, len(flat) + program.n_free))
+    for group, end in enumerate(np.cumsum(sizes)):
+        one_each[group, end - sizes[group] : end] = 1.0
+    found = linprog(
+        np.r_[flat @ program.cost, np.zeros(program.n_free)],
+        np.c_[program.matrix @ flat.T, free],
+        program.bound,
+        one_each,
+        np.ones(G),
+        [(0, None)] * len(flat) + [(None, None)] * program.n_free,
+    )
+    assert growth.solved.value == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
+    assert growth.solved.value >= found.fun - 1e-8
+
+
+def test_a_line_counts_as_its_rules_do():
+    rng = np.random.default_rng(0)
+    for K, defers, costs in ((2, False, False), (2, True, False), (3, False, True), (2, False, True)):
+        table, _ = atoms(1, K, 2, 8, n=300, weights=True, defers=defers, costs=costs)
+        A, belief = table.strata.n_actions, table.beliefs[0]
+        prices = rng.normal(size=(len(belief), A))
+        charged, moved = charges(belief, prices), rng.normal(size=len(belief)) @ belief
+        action = int(rng.integers(len(charged)))
+        for most in (10, 10_000):
+            places, tallies = line(table, charged, action, moved, most)
+            for place, tally in zip(places, tallies, strict=True):
+                other = charged.copy()
+                other[action] += place * moved
+                np.testing.assert_allclose(tally, table.counted(decide(other)), atol=1e-12)
+
+
+def reachable(table, x, rule):
+    """Whether prices give this rule of x: a linear program."""
+    first = np.array([np.flatnonzero(x == i)[0] for i in range(int(x.max()) + 1)])
+    signs = np.where(np.array(rule) == 1, 1.0, -1.0)[:, None]
+    belief = table.beliefs[0][:, first].T.astype(np.float64)
+    S = belief.shape[1]
+    found = linprog(
+        np.r_[np.zeros(S), -1.0],
+        np.c_[signs * belief, np.ones(len(first))],
+        np.zeros(len(first)),
+        bounds=[(-1, 1)] * S + [(0, 1)],
+    )
+    return found.status == 0 and -found.fun > 1e-7
+
+
+@pytest.mark.parametrize("bound", [0.1, 0.3])
+def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
+    """On tables of six values, against every rule that a linear program finds prices for."""
+    kept, lost = 0, []
+    limits = [rates.gap(rates.miss("b", by="sex")) <= bound, rates.selected("b") <= 0.6]
+    for seed in range(4):
+        table, x = atoms(seed, 2, 2, 6)
+        if best_mixture(table, x, rates.error(), limits) is None:
+            continue
+        _, alone = one_rule(table, rates.error(), limits)
+        program = Program.of_rates(table.strata, Objective.of(rates.error()), limits)
+        values = []
+        for rule in product((0, 1), repeat=int(x.max()) + 1):
+            tally = table.counted(np.array(rule)[x])
+            if program.excesses(tally).max() <= 1e-9 and reachable(table, x, rule):
+                values.append(float(value_of(rates.error(), table.strata, tally)[0]))
+        if values:
+            kept += alone.keeps
+            if alone.keeps:
+                lost.append(alone.value - min(values))
+    assert kept >= 2
+    assert np.mean(lost) <= 0.01
+    assert max(lost) <= 0.04
+
+
+def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
+    """With a continuous belief the best rule of a program without ties does what shares do."""
+    rng = np.random.default_rng(3)
+    n = 4000
+    z, u = rng.normal(size=n), rng.normal(size=n)
+    p, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z - u))  # of the class, of the group
+    y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
+    strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
+    belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
+    table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
+    for limits in TOLD.values():
+        pool, alone = one_rule(table, rates.error(), limits)
+        drawn = select(
+            pool, Program.of_rates(table.strata, Objective.of(rates.error()), limits), randomized=True
+        )
+        assert alone.keeps
+        assert alone.value <= drawn.value + 5e-3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
+    """Against every threshold on the score: the rule keeps the limit, with no more error than the best."""
+    rng = np.random.default_rng(seed)
+    n, levels = int(rng.choice([200, 2000])), int(rng.integers(2, 7))
+    level, prevalence = rng.integers(levels, size=n), rng.uniform(0.05, 0.5)
+    chance = np.sort(rng.beta(1, (1 - prevalence) / prevalence, levels))
+    y = (rng.random(n) < chance[level]).astype(int)
+    strata, stratum = Strata.of(y, None, np.ones(n), np.array(["a", "b"]))
+    p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
+    table = Table(strata, stratum, np.full(n, 1 / n), (np.stack([1 - p, p]).astype(np.float32),))
+    for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
+        program = Program.of_rates(strata, Objective.of(rates.error()), [limit])
+        cuts = np.append(np.unique(p), np.inf)
+        tallies = np.array([table.counted((p >= cut).astype(int)) for cut in cuts])
+        kept = program.excesses(tallies)[:, 0] <= 1e-9
+        if kept.any():
+            _, alone = one_rule(table, rates.error(), [limit])
+            assert alone.keeps
+            assert alone.value <= program.judge(tallies[kept])[0].min() + 1e-9
