@@ -61,7 +61,7 @@ def rounds(n: int, d: int, K: int, T: int) -> dict[str, Any]:
     clf = tb.AdaLPBoostClassifier(
         HistTreeClassifier(max_depth=5),
         n_estimators=T,
-        validation="train",
+        cv="train",
         n_iter_no_change=None,
         random_state=0,
     ).fit(X, y)
@@ -132,7 +132,7 @@ def large(n: int, d: int, T: int) -> dict[str, Any]:
         "import sys, time, json; sys.path.insert(0, sys.argv[1]); import rounds as r, tailboost as tb\n"
         f"X, y = r.table({n}, {d}, 2); base = r.peak_gib(); began = time.perf_counter()\n"
         f"clf = tb.AdaLPBoostClassifier(r.HistTreeClassifier(max_depth=5), n_estimators={T}, "
-        "validation='train', n_iter_no_change=None, random_state=0).fit(X, y)\n"
+        "cv='train', n_iter_no_change=None, random_state=0).fit(X, y)\n"
         f"print(json.dumps(dict(what='AdaLPBoost fit, {n:,} x {d}, T = {T}', "
         "seconds=time.perf_counter() - began, peak_gib=r.peak_gib(), before_fit_gib=base, gap=clf.gap_)))"
     )

@@ -142,7 +142,7 @@ def measure(case: Case, seed: int) -> Iterator[dict[str, Any]]:
             "mean": float(wrong.mean()),
             "errors": errors,
             "beyond": beyond,
-            "said_met": getattr(classifier, "bound_met_", None),
+            "said_met": getattr(classifier, "limits_met_", None),
             "seconds": seconds,
         }
 

@@ -121,14 +121,14 @@ def test_folds_share_every_stretch_evenly():
 
 @pytest.mark.parametrize(
     ("name", "given", "n_folds"),
-    [("adalpboost", "auto", 3), ("adalpboost", "cv", 5), ("groupdroboost", "auto", 5)],
+    [("adalpboost", "auto", 3), ("adalpboost", 5, 5), ("groupdroboost", "auto", 5)],
 )
 def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
     monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # as 1,000 rows take long
     X, y = noisy(0, n=120)
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):
-        clf = make(name, GaussianNB(), n_estimators=1, validation=given, random_state=0).fit(X[rows], y[rows])
+        clf = make(name, GaussianNB(), n_estimators=1, cv=given, random_state=0).fit(X[rows], y[rows])
         assert len(np.unique(clf.combiner_.pool.ledger.rows.fold)) == n
 
 

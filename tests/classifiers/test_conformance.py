@@ -18,7 +18,7 @@ def small(method):
     clf = method.factory()
     params = {"n_estimators": 2, "estimator": LEARNER}
     if method.randomized:
-        params["validation"] = "train"
+        params["cv"] = "train"
     return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
 
 

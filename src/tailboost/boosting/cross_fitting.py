@@ -419,7 +419,7 @@ class Split:
         seed: int,
         otherwise: str = "",
         five_up_to: float = np.inf,
-        name: str = "validation",
+        name: str = "cv",
     ) -> Split:
         """Return a split of the training rows, by hashes of the rows and the seed.
 
@@ -437,7 +437,7 @@ class Split:
             Advice to add to the message if all rows are equal.
         five_up_to : float, default=inf
             Number of distinct rows beyond which "auto" takes three folds instead of five.
-        name : str, default="validation"
+        name : str, default="cv"
             Name of the parameter, for messages.
 
         Raises
@@ -507,7 +507,7 @@ def choose_scheme(
         Session of the base learner on the training rows.
     problem : Problem
         Training set, and a validation set if the user gave one.
-    validation : {"auto", "cv", "train"}, int or float
+    validation : {"auto", "train"}, int, float or Split
         As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
     seed : int
         Seed of the folds.
@@ -533,7 +533,9 @@ def choose_scheme(
         return AllRows(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
         return AllRows(session, train, replace(train, fitted=True))
-    split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
+    split = validation
+    if not isinstance(split, Split):
+        split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
     judged = split.judged(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, problem)

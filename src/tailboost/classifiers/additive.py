@@ -25,6 +25,7 @@ from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
 from tailboost.core.fingerprints import Fingerprint
@@ -35,7 +36,7 @@ from tailboost.selection.curve import Curve, CurvePoint, RateOf
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(BaseBoostClassifier):
+class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z = 1 for the answer, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
@@ -43,12 +44,12 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     n_iter_no_change: Any
     tol: float
-    validation: Any
+    cv: Any
 
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
+        "cv": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
 
     @abstractmethod
@@ -71,16 +72,16 @@ class AdditiveClassifier(BaseBoostClassifier):
             int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
         )
 
-    def _validation(self) -> Any:
+    def _cv(self) -> Any:
         """Rows are held out where rounds are chosen by the error on them."""
-        if self.validation == "auto":
+        if self.cv == "auto":
             return "train" if self.n_iter_no_change is None else HELD_OUT
-        if self.validation == "train" and self.n_iter_no_change is not None:
+        if self.cv == "train" and self.n_iter_no_change is not None:
             raise ValueError(
                 f"n_iter_no_change={self.n_iter_no_change} watches the error on rows that no hypothesis is "
-                "fitted on, and validation='train' leaves none; use validation='auto' or a fraction"
+                "fitted on, and cv='train' leaves none; use cv='auto' or a fraction"
             )
-        return self.validation
+        return self.cv
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
@@ -126,40 +127,13 @@ class AdditiveClassifier(BaseBoostClassifier):
         """The overall error and that of each class by `predict`, on the rows where they are measured."""
         return self._measured(error(), error(by="class"))
 
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, on the rows where it is measured; NaN without rows."""
-        return {line.unit: line.value for line in self._measured(error(by="class"), kind="class")}
+    def _subgroup_table(self) -> RateTable:
+        return self._measured(error(by="class"), kind="class")
 
     @property
     def limits_met_(self) -> None:
         """None: there are no limits."""
         check_is_fitted(self)
-
-    @property
-    def limits_probability_(self) -> None:
-        """None: there are no limits."""
-        check_is_fitted(self)
-
-    @property
-    def bound_met_(self) -> None:
-        """`limits_met_`."""
-        check_is_fitted(self)
-
-    @property
-    def units_(self) -> list[Any]:
-        """The subgroups of `subgroup_errors_`: the classes."""
-        return list(self.subgroup_errors_)
-
-    @property
-    def unit_errors_(self) -> Floats:
-        """The values of `subgroup_errors_`, shape (K,)."""
-        return np.array(list(self.subgroup_errors_.values()))
-
-    @property
-    def unit_intervals_(self) -> Floats | None:
-        """95 % intervals for the errors of the classes on new rows, shape (K, 2); None on fitted rows."""
-        return self._measured(error(by="class"), kind="class").intervals()
 
     @property
     def objective_(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,10 +26,11 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from tailboost.boosting.checkpoints import Checkpoints, identify
-from tailboost.boosting.cross_fitting import Scheme, choose_scheme, respond
+from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme, respond
 from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.boosting.training_set import Problem
+from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
@@ -39,7 +41,7 @@ from tailboost.classifiers.input import (
     refuse_learner,
 )
 from tailboost.classifiers.parameters import CONSTRAINTS, naming_near
-from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.plan import FitInterruptedWarning, Plan, Schedule
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
@@ -62,10 +64,6 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
     def with_callbacks(method: Any) -> Any:
         """Return the method unchanged."""
         return method
-
-
-class FitInterruptedWarning(UserWarning):
-    """A fit ended early, by Ctrl-C or a time limit, and keeps the finished rounds."""
 
 
 def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
@@ -142,8 +140,8 @@ class BaseBoostClassifier(
         """Return how many rounds are played and when they stop early."""
 
     @abstractmethod
-    def _validation(self) -> Any:
-        """Return the argument ``validation`` of `choose_scheme`."""
+    def _cv(self) -> Any:
+        """Return the parameter ``cv``, for `choose_scheme`."""
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
@@ -209,7 +207,7 @@ class BaseBoostClassifier(
         sample_weight : array-like of shape (n,), optional
             Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
         X_val, y_val, sample_weight_val : optional
-            Held-out rows, their labels and weights. They need ``validation="auto"``. Mixture weights are
+            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
             selected on them; an additive classifier selects its number of rounds.
         **fit_params
             Metadata for the learner's ``fit``, with metadata routing enabled.
@@ -237,11 +235,26 @@ class BaseBoostClassifier(
         self.__dict__.pop("group_features_", None)  # of an earlier fit
         self.__dict__.update(attributes)
         if validation.given:
-            check_validation(validation, self.get_params(deep=False)["validation"])
+            check_validation(validation, self.get_params(deep=False)["cv"])
             problem.validation = judged_rows(
                 self, self._learner(), validation, "_val", "the {:,} rows of X_val"
             )
         return self._name_units(problem)
+
+    def _split(self, problem: Problem) -> Any:
+        """Return ``cv`` for `choose_scheme`: splits that were given as the fold of each row."""
+        cv = self._cv()
+        if isinstance(cv, (str, Real)) or problem.validation is not None:
+            return cv
+        parts = Parts.of(problem, cv, 0, all_frozen=False)
+        if parts.whole:
+            return Split(parts.fold, "cv")
+        if len(parts.held) > 1 or not parts.complementary:
+            raise ValueError(
+                f"cv={cv!r}: a split must be fitted on all rows that it does not hold out, and the splits "
+                "must hold out each row once, or be a single split"
+            )
+        return Split(parts.fold, "held out")
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
@@ -256,7 +269,7 @@ class BaseBoostClassifier(
         return choose_scheme(
             session,
             problem,
-            self._validation(),
+            self._split(problem),
             seed=entropy,
             refit=self._refits,
             n_jobs=self.n_jobs,

@@ -67,7 +67,7 @@ class DROBoostClassifier(AdditiveClassifier):
         fall below σ, w approaches p.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -180,7 +180,7 @@ class DROBoostClassifier(AdditiveClassifier):
         loss: str = "exponential",
         smoothing: float = 0.0,
         learning_rate: float = 1.0,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -199,7 +199,7 @@ class DROBoostClassifier(AdditiveClassifier):
         self.loss = loss
         self.smoothing = smoothing
         self.learning_rate = learning_rate
-        self.validation = validation
+        self.cv = cv
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol

@@ -28,7 +28,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     classes are the groups. The bound is about the randomised rule with the label distribution
     `predict_distribution`. For thresholds on the probabilities of models, use `RobustMixtureClassifier`.
 
-    The published algorithm is ``combine="average", shrinkage=0, validation="train"``.
+    The published algorithm is ``combine="average", shrinkage=0, cv="train"``.
 
     Parameters
     ----------
@@ -51,12 +51,13 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     shrinkage : float ≥ 0, default=5.0
         Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
         weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors.
-    validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
-        Selection data, on which the mixture weights are selected. "cv": out-of-fold losses of five folds,
-        which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted on all
-        rows. "train": the training losses, as in the papers; they are near zero for a strong learner. "auto":
-        ``X_val`` if `fit` gets it, else "cv" up to 50,000 distinct rows and 0.2 above, if a held-out fifth
-        has 20 rows of each class in each group.
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
+        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
+        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
+        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
+        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
+        held-out fifth has 20 rows of each class in each group.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
     class_weight : dict, "balanced" or None, default=None
@@ -92,15 +93,15 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         Error of `predict` on each class, group or cell, on the selection data.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
-    unit_pools_ : ndarray of shape (m,)
+    subgroup_pools_ : ndarray of shape (m,)
         Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
-    unit_intervals_ : ndarray of shape (m, 2) or None
+    subgroup_intervals_ : ndarray of shape (m, 2) or None
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If hypotheses are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
         test rows were inside. NaN with fewer than 10 rows. None if the hypotheses were fitted on the
         selection data, or refitted after one part was held out. `tailboost.certify` gives a guarantee.
-    expected_unit_intervals_ : ndarray of shape (m, 2) or None
+    expected_subgroup_intervals_ : ndarray of shape (m, 2) or None
         The same intervals for the expected errors of the randomised rule.
     estimators_ : list
         The hypotheses in order; for "mixture" also plain ERM and the constants.
@@ -153,7 +154,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         error_budget: float | None = None,
         min_subgroup_rows: int = 10,
         shrinkage: float = SHRINKAGE,
-        validation: Any = "auto",
+        cv: Any = "auto",
         include_constants: bool = True,
         class_weight: Any = None,
         n_iter_no_change: int | None = 3,
@@ -171,7 +172,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         self.error_budget = error_budget
         self.min_subgroup_rows = min_subgroup_rows
         self.shrinkage = shrinkage
-        self.validation = validation
+        self.cv = cv
         self.include_constants = include_constants
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -203,7 +204,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         present = judged.sizes(judged.groups, len(self.groups_)) > 0
         if not present.all():
             raise ValueError(
-                f"no validation row in group(s) {self.groups_[~present].tolist()}: use validation='cv', "
+                f"no validation row in group(s) {self.groups_[~present].tolist()}: use cv=5, "
                 "a larger fraction, or a validation set that has every group"
             )
         index = pools.index(judged.groups)

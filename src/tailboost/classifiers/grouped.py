@@ -70,7 +70,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
             Group of each row. In a table (data frame, dict of columns, array of several columns) each value
             of each column is a group, named (column, value). Without groups, the subgroups are the classes.
         X_val, y_val, groups_val, sample_weight_val : optional
-            Held-out rows on which mixture weights are selected; they need ``validation="auto"``.
+            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
         **fit_params
             Metadata for the learner's ``fit``, with metadata routing enabled.
 
@@ -120,13 +120,13 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         rule = (
             "their errors are estimated on so few"
             if pools.trivial
-            else "they steer the fit together with others, see unit_pools_"
+            else "they steer the fit together with others, see subgroup_pools_"
         )
         units, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
         warn_of_small(self._named.kind, units, pools.size, few, pools.least, rule)
 
     @property
-    def unit_pools_(self) -> Ints:
+    def subgroup_pools_(self) -> Ints:
         """Number of the pool of each subgroup; subgroups of one pool share a weight."""
         return self._pools.of
 
@@ -153,7 +153,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         return list(range(len(self._named.names))) if cells is None else cells.tolist()
 
     def _errors(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
         found = super()._errors(counts)
         if not self._own:
             return found
@@ -161,12 +161,12 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         return replace(found, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
 
     @property
-    def expected_unit_errors_(self) -> Floats:
+    def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
         drawn = self._counting.mixed(self.estimator_weights_)
         return np.array([line.value for line in self._errors(drawn)])
 
     @property
-    def expected_unit_intervals_(self) -> Floats | None:
+    def expected_subgroup_intervals_(self) -> Floats | None:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
         return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()

@@ -194,7 +194,7 @@ class OCOBoostClassifier(MixtureClassifier):
     def _depends_on_rounds(self) -> bool:
         return self.eta == "theory"
 
-    def _validation(self) -> Any:
+    def _cv(self) -> Any:
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any
@@ -28,7 +28,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
     "q": [Interval(Real, 0, 1, closed="right")],
     "class_loss": [StrOptions({"auto", "indicator", "error"})],
-    "units": [StrOptions({"auto", "class", "group", "cell"})],
+    "subgroups": [StrOptions({"auto", "class", "group", "cell"})],
     "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
     "until_met": ["boolean"],
     "randomized": ["boolean"],
@@ -45,7 +45,15 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "refit": [StrOptions({"linear", "quadratic"}), None],
     "C": [_POSITIVE, None],
     "learning_rate": [Interval(Real, 0, 1, closed="right")],
-    "validation": [_SHARE, StrOptions({"auto", "cv", "train"})],
+    "cv": [
+        _SHARE,
+        Interval(Integral, 2, 255, closed="both"),
+        StrOptions({"auto", "train"}),
+        HasMethods(["split", "get_n_splits"]),
+        list,
+        tuple,
+        Iterator,
+    ],
     "include_constants": ["boolean"],
     "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
     "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -60,8 +68,10 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 # Other names of a parameter, in other classifiers of tailboost or other projects.
 _ELSEWHERE = {
-    "objective": ("units",),
-    "units": ("objective",),
+    "objective": ("subgroups",),
+    "subgroups": ("objective",),
+    "units": ("subgroups",),
+    "validation": ("cv",),
     "theta": ("max_error",),
     "mean_error": ("error_budget",),
     "budget": ("error_budget",),

@@ -10,6 +10,10 @@ from tailboost.boosting.game import Player, Stopping, Units
 from tailboost.selection.combiners import Combiner
 
 
+class FitInterruptedWarning(UserWarning):
+    """A fit ended early, by Ctrl-C or a time limit, and keeps the finished rounds."""
+
+
 class BoundNotMetWarning(UserWarning):
     """A target or condition was missed or could not be measured; the message names the class or round."""
 

@@ -55,7 +55,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         Price of slack in this program. None tries several.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -141,7 +141,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         refit: str | None = None,
         C: float | None = None,
         learning_rate: float = 1.0,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -158,7 +158,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         self.refit = refit
         self.C = C
         self.learning_rate = learning_rate
-        self.validation = validation
+        self.cv = cv
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
@@ -290,7 +290,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -367,7 +367,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         *,
         n_estimators: int = 50,
         learning_rate: float = 1.0,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -381,7 +381,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
             estimator=estimator,
             n_estimators=n_estimators,
             learning_rate=learning_rate,
-            validation=validation,
+            cv=cv,
             class_weight=class_weight,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
@@ -414,7 +414,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -495,7 +495,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         n_estimators: int = 50,
         variance_weight: float = 0.5,
         learning_rate: float = 1.0,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -510,7 +510,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
             n_estimators=n_estimators,
             variance_weight=variance_weight,
             learning_rate=learning_rate,
-            validation=validation,
+            cv=cv,
             class_weight=class_weight,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
@@ -536,7 +536,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -621,7 +621,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         n_estimators: int = 50,
         variance_weight: float = 0.5,
         learning_rate: float = 1.0,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -635,7 +635,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
             n_estimators=n_estimators,
             variance_weight=variance_weight,
             learning_rate=learning_rate,
-            validation=validation,
+            cv=cv,
             class_weight=class_weight,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
@@ -676,7 +676,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
-    validation : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"} or float in (0, 1), default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
         hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
         it, else 0.2 with ``n_iter_no_change`` and "train" without.
@@ -771,7 +771,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         n_estimators: int = 50,
         loss: str = "quadratic",
         C: float | None = None,
-        validation: Any = "auto",
+        cv: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
@@ -785,7 +785,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
             estimator=estimator,
             n_estimators=n_estimators,
             C=C,
-            validation=validation,
+            cv=cv,
             class_weight=class_weight,
             n_iter_no_change=n_iter_no_change,
             tol=tol,

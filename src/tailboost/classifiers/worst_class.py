@@ -97,7 +97,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Whether several hypotheses may have mixture weight. False selects the best single hypothesis. The
         bound is then about `predict` itself, and ``gap_`` is the gain of a mixture. `reweight` for a CVaR
         always mixes.
-    units : {"auto", "class", "group", "cell"}, default="auto"
+    subgroups : {"auto", "class", "group", "cell"}, default="auto"
         The subgroups. "cell" is class × group. "auto" is "group" if `fit` gets groups, else "class".
     n_iter_no_change : int, None or "auto", default="auto"
         The fit stops after this number of rounds in which the largest error of the combination fell by at
@@ -113,12 +113,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
         weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors. The
         indicator game does not shrink.
-    validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
-        Selection data, on which the mixture weights are selected. "cv": out-of-fold losses of five folds,
-        which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted on all
-        rows. "train": the training losses, as in the papers; they are near zero for a strong learner. "auto":
-        ``X_val`` if `fit` gets it, else "cv" up to 50,000 distinct rows and 0.2 above, if a held-out fifth
-        has 20 rows of each class in each group.
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
+        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
+        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
+        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
+        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
+        held-out fifth has 20 rows of each class in each group.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. A vote has no constants.
     tol : float, default=1e-3
@@ -143,7 +144,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    units_ : list of length m
+    subgroups_ : list of length m
         The subgroups: classes, groups, or (class, group) cells. A group of a table is a (column, value) pair.
     max_error_ : ndarray of shape (m,)
         Largest error allowed to each subgroup.
@@ -157,37 +158,28 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Error of `predict` on each subgroup, on the selection data. NaN without rows, or if no model that is
         judged on the rows knows their class.
     limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None for ``max_error="auto"``.
-    unit_errors_ : ndarray of shape (m,)
-        The values of ``subgroup_errors_``.
-    expected_unit_errors_ : ndarray of shape (m,)
+        Whether `predict` satisfies ``max_error`` on the selection data; None for "auto". In the indicator
+        game an error equal to ``max_error`` does not satisfy it.
+    expected_subgroup_errors_ : ndarray of shape (m,)
         Expected error of the randomised rule on each subgroup, on the selection data.
-    class_errors_ : ndarray of shape (K,)
-        `unit_errors_` if the subgroups are the classes.
-    bound_met_ : bool
-        Whether `predict` has no larger errors than ``max_error_`` on the selection data. False if `predict`
-        answers one class to all rows or, for ``max_error="auto"``, is no better than the best mixture of
-        constants. In the indicator game an error equal to ``max_error`` is too large.
-    bound_met_randomized_ : bool
-        Whether the randomised rule meets ``max_error_``, by `expected_unit_errors_`.
-    unit_intervals_ : ndarray of shape (m, 2) or None
+    limits_met_randomized_ : bool
+        Whether the randomised rule meets ``max_error_``, by `expected_subgroup_errors_`.
+    subgroup_intervals_ : ndarray of shape (m, 2) or None
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If hypotheses are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
         test rows were inside. NaN with fewer than 10 rows. None if the hypotheses were fitted on the
         selection data, or refitted after one part was held out. `tailboost.certify` gives a guarantee.
-    expected_unit_intervals_ : ndarray of shape (m, 2) or None
+    expected_subgroup_intervals_ : ndarray of shape (m, 2) or None
         The same intervals for the expected errors of the randomised rule.
-    unit_pools_ : ndarray of shape (m,)
+    subgroup_pools_ : ndarray of shape (m,)
         Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
-    unit_weights_ : ndarray of shape (T, m) or None
-        ``trace_.weights``; None with more than 1,000 subgroups.
     estimators_ : list
         The hypotheses in order, the first with equal weight on all subgroups; for a mixture also plain ERM
         and the constants.
     estimator_weights_ : ndarray of shape (n_members,)
         Mixture weight of each hypothesis. For a vote 1/T* for the first T* rounds; with
-        ``validation="train"`` all rounds vote.
+        ``cv="train"`` all rounds vote.
     n_iter_ : int
         Number of rounds played.
     trace_ : Trace
@@ -247,12 +239,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         class_loss: str = "auto",
         combine: str = "auto",
         randomized: bool = True,
-        units: str = "auto",
+        subgroups: str = "auto",
         n_iter_no_change: int | str | None = "auto",
         error_budget: float | None = None,
         min_subgroup_rows: int = 10,
         shrinkage: float = SHRINKAGE,
-        validation: Any = "auto",
+        cv: Any = "auto",
         include_constants: bool = True,
         tol: float = 1e-3,
         class_weight: Any = None,
@@ -272,12 +264,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.class_loss = class_loss
         self.combine = combine
         self.randomized = randomized
-        self.units = units
+        self.subgroups = subgroups
         self.n_iter_no_change = n_iter_no_change
         self.error_budget = error_budget
         self.min_subgroup_rows = min_subgroup_rows
         self.shrinkage = shrinkage
-        self.validation = validation
+        self.cv = cv
         self.include_constants = include_constants
         self.tol = tol
         self.class_weight = class_weight
@@ -288,10 +280,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.verbose = verbose
 
     def _check_arguments(self, groups: Any) -> None:
-        if groups is None and self.units in ("group", "cell"):
-            raise ValueError(f"units={self.units!r} needs groups in fit")
-        if groups is not None and self.units == "class":
-            raise ValueError("units='class' has no use for groups; use units='auto', 'group' or 'cell'")
+        if groups is None and self.subgroups in ("group", "cell"):
+            raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
+        if groups is not None and self.subgroups == "class":
+            raise ValueError(
+                "subgroups='class' has no use for groups; use subgroups='auto', 'group' or 'cell'"
+            )
         if self.until_met and self.max_error == "auto":
             raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
         if not self.randomized and self.combine == "vote":
@@ -329,7 +323,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
     def _name_units(self, problem: Problem) -> Problem:
-        kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
+        kind = (
+            ("class" if problem.groups is None else "group") if self.subgroups == "auto" else self.subgroups
+        )
         self._name(kind, problem)
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
@@ -418,10 +414,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         units = self.game_.units
         assert isinstance(units, TargetSubgroups)
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
-        self.unit_weights_ = self.trace_.weights
         if self.max_error == "auto" and self._own:
-            least = units.limit if units.indicator else least_error_met(float(np.nanmax(self.unit_errors_)))
-            self.max_error_ = np.full(len(self.units_), round(least, DECIMALS))
+            least = (
+                units.limit if units.indicator else least_error_met(float(np.nanmax(self._error_values())))
+            )
+            self.max_error_ = np.full(len(self.subgroups_), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Any) -> None:
         if self._own:
@@ -446,7 +443,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         coin = self._counting.constants
-        if np.nanmax(self.unit_errors_) < coin - TOLERANCE:
+        if np.nanmax(self._error_values()) < coin - TOLERANCE:
             return ""
         return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
 
@@ -454,28 +451,29 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
         return bool(is_kept(float(np.nanmax(errors - allowed)), self._strict))
 
-    @property
-    def bound_met_(self) -> bool:
-        """Whether `predict` meets every target on the selection data, and says more than a constant."""
-        return self._met(self.unit_errors_) and not self._useless
+    def _error_values(self) -> Floats:
+        return np.array(list(self.subgroup_errors_.values()))
 
     @property
-    def bound_met_randomized_(self) -> bool:
+    def limits_met_(self) -> bool | None:
+        """Whether `predict` satisfies ``max_error`` on the selection data; None for "auto".
+
+        In the indicator game an error equal to the limit does not satisfy it.
+        """
+        if self.max_error == "auto" or not self._own:
+            return super().limits_met_
+        return self._met(self._error_values())
+
+    @property
+    def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule meets every target on the selection data."""
-        return self._met(self.expected_unit_errors_)
-
-    @property
-    def class_errors_(self) -> Floats:
-        """Error of `predict` on each class, where the units are the classes."""
-        if (by := self._counting.steering.by) != "class":
-            raise AttributeError(f"the units are {by}s, not classes; see unit_errors_")
-        return self.unit_errors_
+        return self._met(self.expected_subgroup_errors_)
 
     def _warn(self) -> None:
         super()._warn()
         errors = self._limited_errors
         warn_of_unmeasured(errors)
-        if not self.bound_met_:
+        if not self._met(self._error_values()) or self._useless:
             missed = [line for line in errors if line.met is False]
             reasons = self._useless, self.trace_.stop_reason
             warn_of_missed(missed, self._counting, errors.words, reasons)

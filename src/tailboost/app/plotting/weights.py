@@ -84,7 +84,7 @@ class WeightTrajectoryDisplay(Display):
         Parameters
         ----------
         estimator : fitted classifier
-            With ``trace_``; the units are named by ``units_`` or ``groups_`` where there is one.
+            With ``trace_``; the units are named by ``subgroups_`` or ``groups_`` where there is one.
         {{name … drawn}}
 
         Raises
@@ -101,7 +101,7 @@ class WeightTrajectoryDisplay(Display):
             trace.weighted_loss,
             trace.effective_size,
             weights=trace.weights,
-            units=getattr(estimator, "units_", getattr(estimator, "groups_", None)),
+            units=getattr(estimator, "subgroups_", getattr(estimator, "groups_", None)),
             name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax=ax, **kwargs)
