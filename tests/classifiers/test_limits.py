@@ -117,7 +117,7 @@ def test_a_vote_stops_at_its_targets_too():
 
     The rows of X_val select the voters: on rows that members were fitted on all rounds vote.
     """
-    from tests.test_worst_class import Scripted
+    from test_worst_class import Scripted
 
     def play_script(answers, y, **params):
         Scripted.script, Scripted.fits = list(answers), 0

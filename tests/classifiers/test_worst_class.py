@@ -658,7 +658,7 @@ def test_models_can_be_stored(tmp_path, params):
     from tailboost.storage import load_model, save_model
 
     X, y = rare(23)
-    groups = X[:, 0] > 0 if "units" in params else None
+    groups = X[:, 0] > 0 if "subgroups" in params else None
     clf = fit(X, y, groups=groups, **({"estimator": BOOST, "n_estimators": 3} | params))
     save_model(clf, tmp_path / "model.model")
     again = load_model(tmp_path / "model.model")

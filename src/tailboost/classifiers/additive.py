@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import Tags, get_tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
@@ -24,6 +22,7 @@ from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
+from tailboost.classifiers.parameters import FOLDS
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
@@ -49,7 +48,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        "cv": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
+        "cv": [option for option in BaseBoostClassifier._parameter_constraints["cv"] if option is not FOLDS],
     }
 
     @abstractmethod

@@ -247,14 +247,15 @@ class BaseBoostClassifier(
         if isinstance(cv, (str, Real)) or problem.validation is not None:
             return cv
         parts = Parts.of(problem, cv, 0, all_frozen=False)
-        if parts.whole:
+        if parts.whole and self._refits:
             return Split(parts.fold, "cv")
-        if len(parts.held) > 1 or not parts.complementary:
-            raise ValueError(
-                f"cv={cv!r}: a split must be fitted on all rows that it does not hold out, and the splits "
-                "must hold out each row once, or be a single split"
-            )
-        return Split(parts.fold, "held out")
+        if len(parts.held) == 1 and parts.complementary:
+            return Split(parts.fold, "held out")
+        several = ", or several splits that hold out each row once" if self._refits else ""
+        raise ValueError(
+            f"cv: {type(self).__name__} takes a single split{several}. A split must fit all rows that it "
+            "does not hold out"
+        )
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(

@@ -67,10 +67,11 @@ class DROBoostClassifier(AdditiveClassifier):
         fall below σ, w approaches p.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None

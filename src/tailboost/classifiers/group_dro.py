@@ -95,13 +95,13 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         Whether `predict` satisfies all limits on the selection data; None without limits.
     subgroup_pools_ : ndarray of shape (m,)
         Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
-    subgroup_intervals_ : ndarray of shape (m, 2) or None
+    subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If hypotheses are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
-        test rows were inside. NaN with fewer than 10 rows. None if the hypotheses were fitted on the
-        selection data, or refitted after one part was held out. `tailboost.certify` gives a guarantee.
-    expected_subgroup_intervals_ : ndarray of shape (m, 2) or None
+        test rows were inside. NaN with fewer than 10 rows, and if the hypotheses were fitted on
+        the selection data or refitted after one part was held out. `tailboost.certify` gives a guarantee.
+    expected_subgroup_intervals_ : ndarray of shape (m, 2)
         The same intervals for the expected errors of the randomised rule.
     estimators_ : list
         The hypotheses in order; for "mixture" also plain ERM and the constants.

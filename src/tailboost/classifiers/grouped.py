@@ -13,6 +13,7 @@ from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, Problem
 from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
+from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.torch_data import unpack
@@ -167,6 +168,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         return np.array([line.value for line in self._errors(drawn)])
 
     @property
-    def expected_subgroup_intervals_(self) -> Floats | None:
+    def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()
+        return intervals_of(self._errors(self._counting.mixed(self.estimator_weights_)))

@@ -15,6 +15,8 @@ from tailboost.core.spelling import did_you_mean
 _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
+# Numbers of folds, as the fold of a row is stored in a byte.
+FOLDS = Interval(Integral, 2, 255, closed="both")
 # Allowed values of each parameter. A class overrides the entries in which it differs.
 CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
@@ -47,7 +49,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "learning_rate": [Interval(Real, 0, 1, closed="right")],
     "cv": [
         _SHARE,
-        Interval(Integral, 2, 255, closed="both"),
+        FOLDS,
         StrOptions({"auto", "train"}),
         HasMethods(["split", "get_n_splits"]),
         list,

@@ -150,7 +150,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         None without limits, and with limits on costs of rows.
     subgroups_ : list
         The subgroups of ``subgroup_errors_``.
-    subgroup_intervals_ : ndarray of shape (m, 2) or None
+    subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on

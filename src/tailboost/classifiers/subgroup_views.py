@@ -5,10 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
 from tailboost.selection.rate_table import RateTable
+
+
+def intervals_of(table: RateTable) -> Floats:
+    """Return the intervals of a table, shape (m, 2); NaN without an interval."""
+    intervals = table.intervals()
+    return np.full((len(table.lines), 2), np.nan) if intervals is None else intervals
 
 
 class SubgroupViews:
@@ -41,7 +48,7 @@ class SubgroupViews:
         return list(self.subgroup_errors_)
 
     @property
-    def subgroup_intervals_(self) -> Floats | None:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); None if there are none."""
+    def subgroup_intervals_(self) -> Floats:
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
-        return self._subgroup_table().intervals()
+        return intervals_of(self._subgroup_table())

@@ -55,10 +55,11 @@ class VarianceBoostClassifier(AdditiveClassifier):
         Price of slack in this program. None tries several.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
@@ -290,10 +291,11 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
@@ -414,10 +416,11 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
@@ -536,10 +539,11 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
@@ -676,10 +680,11 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
-    cv : {"auto", "train"} or float in (0, 1), default="auto"
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
         Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. "train": no selection, all rounds are played. "auto": ``X_val`` if `fit` gets
-        it, else 0.2 with ``n_iter_no_change`` and "train" without.
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
