@@ -151,7 +151,7 @@ def product(case: dict[str, Any], problem: Problem, vacuous: bool = False, **par
             found = mix.reweight(**{name: budget})
         seconds = time.process_time() - began
         table, Recorded.part = found.rates_, "_test"
-        lines = [_line(line) for line in (found.summary_.units if table is None else table)]
+        lines = [_line(line) for line in (found.summary_.errors if table is None else table)]
         answers = found.predict(case["X_test"], **asked)
         yield budget, seconds, answers, lines, getattr(found, STATED, None)
 

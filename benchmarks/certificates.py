@@ -317,7 +317,7 @@ def rare_unit(repeats: int, model: Any, units: Any) -> dict[str, Any]:
         y = rng.integers(0, 2, 60)
         wrong = (group == "B") | (rng.random(60) < 0.05)
         X = np.c_[rng.random(60), np.where(wrong, 1 - y, y)]
-        cert = tb.certify(model, X, y, groups=group, units=units)
+        cert = tb.certify(model, X, y, groups=group, subgroups=units)
         for kind in false:
             worst = cert.bound("worst", kind)
             # Where not all groups are known it is about those seen, and says so.

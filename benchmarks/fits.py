@@ -48,7 +48,7 @@ TREES = {
 PHASES = {
     "XGBoost's training": ("core.py:update", "core.py:train_one_iter", "_hist.py:softmax_gradients"),
     "growing the forest": ("_forest.py:batches",),
-    "learning averages": ("_average.py:averaging",),
+    "learning averages": ("_tables.py:averaging",),
     "selection": ("_games.py", "_search.py", "_choice.py"),
     "asking the models": ("_hist.py:predict", "_hist.py:predict_table"),
     "binning": ("_hist.py:__init__", "_table.py"),
@@ -101,7 +101,7 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
         clf = getattr(tb, name)(random_state=0, n_jobs=n_jobs)
         groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
         found = measured(lambda: clf.fit(X, y, **groups))
-        found |= {"cv": clf.combiner_.pool.ledger.rows.words}
+        found |= {"validation": clf.combiner_.pool.ledger.rows.words}
         if hasattr(clf, "n_iter_"):
             found |= {"rounds": clf.n_iter_}
     found["mb_above_data"] = round(peak_mb() - before, 1)

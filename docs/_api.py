@@ -1,12 +1,10 @@
-"""Writes the API reference from the public names, so that none is forgotten."""
+"""Write the API reference from the public names."""
 
 from __future__ import annotations
 
 import inspect
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import tailboost
 
@@ -14,9 +12,9 @@ INTRODUCTION = """
 API reference
 =============
 
-Every name for users. Classifiers, learners and scorers have scikit-learn's interface; what all estimators
-share (``get_params``, ``set_params``, ``score``, metadata routing) is described there. The parts of a
-classifier (rules, the game, combiners) are described in their modules.
+Public names. Classifiers, learners and scorers have scikit-learn's interface; scikit-learn documents the
+common methods (``get_params``, ``set_params``, ``score``, metadata routing). The parts of a classifier
+(players, the game, combiners) are described in their modules.
 """
 MODULES = {
     "metrics": "Metrics and scorers",
@@ -33,23 +31,23 @@ MODULES = {
     "datasets": "Data sets",
     "app.report": "Comparisons and reports",
     "rates.bounds": "Confidence bounds",
-    "decisions": "Decisions by a draw",
+    "decisions": "Randomised decisions",
     "storage": "Model files",
     "app.table_encoder": "Tables",
     "app.registry": "Methods by name",
 }
 
 
-def sections() -> dict[str, tuple[ModuleType, list[str]]]:
-    """Return the sections of the reference: a module each, and names that it has."""
-    named: dict[str, Any] = {name: getattr(tailboost, name) for name in tailboost.__all__}
+def sections() -> dict[str, tuple[str, list[str]]]:
+    """Return the sections of the reference: the import path of a module and its public names."""
     kinds: dict[str, list[str]] = {
         "Classifiers": [],
         "Functions": [],
         "Results and parts": [],
         "Warnings": [],
     }
-    for name, thing in named.items():
+    for name in tailboost.__all__:
+        thing = getattr(tailboost, name)
         if inspect.ismodule(thing):
             continue
         if inspect.isclass(thing) and issubclass(thing, Warning):
@@ -58,29 +56,33 @@ def sections() -> dict[str, tuple[ModuleType, list[str]]]:
             kinds["Classifiers"].append(name)
         else:
             kinds["Results and parts" if inspect.isclass(thing) else "Functions"].append(name)
-    found = {title: (tailboost, names) for title, names in kinds.items()}
+    listed = {id(getattr(tailboost, name)) for names in kinds.values() for name in names}
+    titles = {title: ("tailboost", names) for title, names in kinds.items()}
     for path, title in MODULES.items():
-        module: Any = import_module(f"tailboost.{path}")
-        own = getattr(module, "__all__", None) or [
+        module = import_module(f"tailboost.{path}")
+        names = getattr(module, "__all__", None) or [
             name for name, thing in vars(module).items()
             if inspect.isfunction(thing) and thing.__module__ == module.__name__ and name[0] != "_"
         ]  # fmt: skip
-        listed = [getattr(home, name) for home, names in found.values() for name in names]
-        # Each thing once, though a module may offer it too.
-        new = [n for n in own if all(getattr(module, n) is not thing for thing in listed)]
-        found[title] = (module, [n for n in new if not inspect.ismodule(getattr(module, n))])
-    return found
+        things = {name: getattr(module, name) for name in names}
+        # A thing is listed once, in the first section that offers it.
+        unlisted = [
+            n for n, thing in things.items() if id(thing) not in listed and not inspect.ismodule(thing)
+        ]
+        listed |= {id(things[name]) for name in unlisted}
+        titles[title] = (f"tailboost.{path}", unlisted)
+    return titles
 
 
 def write(folder: Path) -> None:
     """Write a page for each section into a folder, and ``index.rst`` with all of them."""
     folder.mkdir(exist_ok=True)
-    pages = {title.lower().replace(" ", "-"): (title, *found) for title, found in sections().items()}
-    for page, (title, module, names) in pages.items():
+    pages = {title.lower().replace(" ", "-"): (title, *section) for title, section in sections().items()}
+    for page, (title, path, names) in pages.items():
         listed = "\n".join(f"   {name}" for name in sorted(names, key=str.lower))
         _write(
             folder / f"{page}.rst",
-            f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: {module.__name__}\n\n"
+            f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: {path}\n\n"
             f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{listed}\n",
         )
     _write(
@@ -92,6 +94,6 @@ def write(folder: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file unless it is the same: what has not changed is not built again."""
+    """Write a file unless it has the same content: unchanged pages are not built again."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-import _api  # noqa: E402 -- beside this file
+import _api  # noqa: E402 -- in this folder
 
 _api.write(HERE / "api")
 
@@ -34,7 +34,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings give types in words
+autodoc_typehints = "none"  # docstrings give types in words
 templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -62,12 +62,12 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
 }
 
-# What examples warn of is for their readers, not for the build.
+# Warnings of examples are for their readers, not for the build.
 warnings.filterwarnings("ignore", category=UserWarning, module="matplotlib")
 
 
 def skip_member(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds to every estimator: its own documentation has it."""
+    """Return True for methods that scikit-learn adds to every estimator; its documentation has them."""
     if name.startswith("set_") and name.endswith("_request"):
         return True
     owner = getattr(obj, "__module__", None) or ""

@@ -1,6 +1,6 @@
-"""The papers' experiments and ours, by name: what ``tailboost reproduce NAME`` runs in a checkout.
+"""Experiments of the papers and ours by name, for ``tailboost reproduce NAME`` in a checkout.
 
-They are no part of the installed package; extra ``experiments`` brings what they need.
+The installed package does not contain them; the extra ``experiments`` installs their requirements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tailboost.core.spelling import did_you_mean
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
-# A module of this package defines its own EXPERIMENTS; this line registers it.
+# A module of this package defines EXPERIMENTS; this line registers the module.
 _MODULES = (
     "trials",
     "tables",
@@ -36,6 +36,7 @@ _MODULES = (
     "images",
     "post_processing",
     "field",
+    "broken_limits",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

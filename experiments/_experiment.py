@@ -1,4 +1,4 @@
-"""What all experiments share: settings, finished cells that survive an interrupt, intervals, the writer."""
+"""Common parts of experiments: settings, stored cells, intervals, the writer."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ COLOURS, DPI = 64, 90
 
 @dataclass(frozen=True)
 class Settings:
-    """How an experiment is to be run.
+    """Settings of a run.
 
     Parameters
     ----------
     out : Path
-        Folder for the results, created if absent; finished cells in it are not computed again.
+        Folder for the results, created if absent; finished cells are not computed again.
     data : Path or None
-        Folder with the data sets that the package does not contain.
+        Folder with data sets outside the package.
     repeats : int ≥ 1
         Number of random splits or seeds.
     n_jobs : int
-        Threads of a learner that takes any; cells are computed one after the other.
+        Threads of a learner; cells are computed one after the other.
     scale : {"small", "paper"}
         For experiments with nets: "small" takes minutes on a CPU, "paper" is as published.
     say : callable
         Called with one line for each finished cell.
     only : tuple of str
-        Methods to compute, for experiments whose cells are jobs; empty stands for all.
+        Methods to compute, for experiments with jobs as cells; empty means all.
     seed : int or None
         The only repeat to compute, likewise.
     max_time : float or None
-        Seconds after which nothing more is computed, likewise; the same call goes on from there.
+        Time limit in seconds, likewise; the same call continues from there.
 
     Attributes
     ----------
     spent : list of float or None
-        Processor seconds of every cell asked for, whenever it was computed; None where that is not known.
+        Processor seconds of every requested cell, computed now or before; None if unknown.
     """
 
     out: Path
@@ -99,7 +99,7 @@ class Settings:
 
 
 class OutOfTime(Exception):
-    """A cell's fit ended at the time limit; what it did is on disk."""
+    """The fit of a cell ended at the time limit; its progress is on disk."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Report:
     summary : dict
         The same numbers for programs, JSON's types only.
     picture : callable or None
-        ``picture(plt) -> Figure`` draws it with ``matplotlib.pyplot``.
+        ``picture(plt) -> Figure`` draws the result with ``matplotlib.pyplot``.
     """
 
     text: str
@@ -130,13 +130,13 @@ class Experiment:
     name, summary : str
         Key and one line.
     play : callable
-        ``play(settings, name) -> Report``; the name distinguishes experiments that share a function.
+        ``play(settings, name) -> Report``; the name distinguishes experiments with a common function.
     repeats : int
         Default number of random splits or seeds.
     needs_data : bool
-        Whether it needs a folder of data sets.
+        Whether a folder of data sets is necessary.
     has_jobs : bool
-        Whether its cells are jobs for several calls and machines: ``Settings.only``, ``seed``, ``max_time``.
+        Whether cells are jobs for several calls and machines: ``Settings.only``, ``seed``, ``max_time``.
     """
 
     name: str
@@ -147,9 +147,9 @@ class Experiment:
     has_jobs: bool = False
 
     def run(self, settings: Settings) -> str:
-        """Compute what is missing, write NAME.md, NAME.json and perhaps NAME.png, and return the tables.
+        """Compute missing cells, write NAME.md, NAME.json and perhaps NAME.png, and return the tables.
 
-        The text above the tables of an existing NAME.md, its reading, is kept. Without matplotlib there is no
+        The text above the tables of an existing NAME.md stays. Without matplotlib there is no
         picture.
         """
         settings.out.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ class Experiment:
 
 
 def _short(x: Any) -> Any:
-    """Round nested numbers to the digits of a summary; numbers that are not finite become None."""
+    """Round nested numbers to the digits of a summary; infinite numbers and NaN become None."""
     if isinstance(x, dict):
         return {str(key): _short(value) for key, value in x.items()}
     if isinstance(x, list | tuple | np.ndarray):
@@ -218,10 +218,10 @@ class Cells:
     settings : Settings
         Holds the folder of the cells and the function called for each newly finished one.
     name : str
-        Of the experiment; the file is ``NAME.jsonl``. Those of other machines, ``NAME.ANYTHING.jsonl``, are
-        read beside it.
+        Name of the experiment; the file is ``NAME.jsonl``. Files of other machines,
+        ``NAME.ANYTHING.jsonl``, are read, too.
     total : int, default=0
-        Number of cells of the experiment; with it, the line also estimates the remaining time.
+        Number of cells of the experiment, for an estimate of the remaining time.
     """
 
     def __init__(self, settings: Settings, name: str, total: int = 0) -> None:
@@ -239,7 +239,7 @@ class Cells:
                     name_of = json.dumps(cell["key"], sort_keys=True)
                     self._done[name_of], self._spent[name_of] = cell["values"], cell.get("seconds")
             if file == self.file and text and not text.endswith("\n"):
-                file.write_text(f"{text}\n", encoding="utf-8")  # the next cell has a line of its own
+                file.write_text(f"{text}\n", encoding="utf-8")  # the next cell starts a new line
 
     def __contains__(self, key: dict[str, Any]) -> bool:
         return json.dumps(key, sort_keys=True) in self._done
@@ -265,7 +265,7 @@ class Cells:
         return self._done[name]
 
     def _whole(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Compute a cell; Ctrl-C or the time limit ends it, where a fit alone would keep finished rounds."""
+        """Compute a cell. Ctrl-C or the time limit ends the cell, not only the fit."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", FitInterruptedWarning)
             try:
@@ -289,7 +289,7 @@ def of_each(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return a cell ``compute(rows, repeat)`` of every data set and repeat, by data set.
 
-    All sets are computed with one repeat, then with the next; ``keys`` are what cells call the two.
+    All sets are computed with one repeat, then with the next; ``keys`` are the names of both in the cells.
     """
     cells = Cells(settings, name, total=len(data) * settings.repeats)
     found: dict[str, list[dict[str, Any]]] = {title: [] for title in data}
@@ -320,7 +320,7 @@ def plus_minus(values: ArrayLike, digits: int = 3) -> str:
 
 
 def with_standard_error(values: ArrayLike, digits: int) -> str:
-    """Mean ± its standard error, as text with a sign; of a single value that alone."""
+    """Return mean ± standard error as text with a sign, or a single value."""
     x = np.asarray(values, dtype=np.float64)
     error = f" ± {x.std(ddof=1) / np.sqrt(len(x)):.{digits}f}" if len(x) > 1 else ""
     return f"{x.mean():+.{digits}f}{error}"

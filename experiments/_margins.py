@@ -9,12 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.app.plotting.docs import described
 from tailboost.app.plotting.style import Display, next_style, styled, text_colour
 from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
-@described
 class MarginDisplay(Display):
     """Share of the rows with at most a margin, against the margin; several estimators in one picture.
 
@@ -33,7 +31,8 @@ class MarginDisplay(Display):
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     line_ : matplotlib Line2D
         The curve.
     margins, shares : ndarray of shape (m,)
@@ -69,7 +68,6 @@ class MarginDisplay(Display):
         self.name = name
 
     @classmethod
-    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -87,9 +85,20 @@ class MarginDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``margins`` and ``estimator_weights_``.
-        {{X … y}}
-        {{sample_weight}}
-        {{name … drawn}}
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        name : str, default=None
+            Title, or label in the legend.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib.
+
+        Returns
+        -------
+        Display
 
         Raises
         ------

@@ -168,7 +168,7 @@ def draw_stages(ax: Any, curves: Mapping[int, Sequence[Sequence[float]]], title:
 
 
 def draw_curves(ax: Any, curves: Mapping[str, Sequence[Sequence[float]]], n_classes: int, title: str) -> None:
-    """Draw mean curves over repeats with their 95 % bands, beside the coin flip."""
+    """Draw mean curves over repeats with their 95 % bands, with the random guess."""
     for name, repeats in curves.items():
         mean, half = np.array([mean_and_half_width(column) for column in zip(*repeats, strict=True)]).T
         band = {} if np.isnan(half).any() else {"lower": mean - half, "upper": mean + half}

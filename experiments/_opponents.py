@@ -1,10 +1,10 @@
-"""What others do about the worst class or the worst cell of class and group: points to be beaten.
+"""Baselines for the worst class or the worst cell of class and group.
 
-Every opponent answers the test rows and, out of fold, the training rows. Equal rows are in one fold, as in
-our own cross-fitting: of 1,119 red wines 119 are copies of others, the forest's out-of-fold error is .34 if
-they may be in different folds, the least of our members .41 as they may not, and the same mean error would
-not mean the same. Boosters have 100 rounds. Every model stands there as it is and with class weights tuned
-out of fold, for any number of classes; so do the models that ours are made of, and their average.
+Every baseline predicts the test rows and, out of fold, the training rows. Equal rows are in one fold, as in
+our cross-fitting. Of 1,119 red wines 119 are copies: the forest's out-of-fold error is .34 with copies in
+different folds, and our best candidate has .41 without. Boosters have 100 rounds. Every model is used plain
+and with class weights tuned out of fold, for any number of classes. The models of our mixture and their
+average are baselines, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tailboost.classifiers.robust_mixture import default_estimators
 
 FOLDS = 5
 ROUNDS = 100
-# Rounds of the reductions approach and trees of its classifier, which it fits once or twice a round.
+# Rounds of the reductions approach, with one or two fits each, and trees of its classifier.
 REDUCTIONS, SMALL = 20, 30
 
 Floats = NDArray[np.float64]
@@ -44,14 +44,14 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Answers:
-    """What an opponent answers, as class numbers.
+    """Predictions of a baseline, as class numbers.
 
     Parameters
     ----------
     test, out_of_fold : ndarray of shape (n_test,) and (n_train,)
-        Answers for the test rows, and for the training rows by models that did not see them.
+        Answers for the test rows, and for the training rows out of fold.
     seconds : float
-        Of the processor, for all fits, those of the folds included where the opponent needs them.
+        Processor seconds of all fits, with the fits of folds if necessary.
     """
 
     test: Ints
@@ -79,7 +79,7 @@ class _Probabilities:
 
 @dataclass(frozen=True)
 class Bench:
-    """The rows of one split and what all opponents on it share.
+    """The rows of one split and common parts of all baselines.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Bench:
 
 
 def single(bench: Bench) -> dict[str, Callable[[], Any]]:
-    """Return makers of the classifiers that are taken as they are, by title.
+    """Return constructors of the plain classifiers by title.
 
     Raises
     ------
@@ -151,17 +151,17 @@ def _seeded(estimator: Any, params: dict[str, Any]) -> Any:
     return clone(estimator).set_params(**params)
 
 
-#: Titles of the models that our mixture is made of, with their names in its pool.
+#: Titles of the models of our mixture, with their names in the mixture.
 OF_MIXTURE = {
     "boosted trees": "boosted", "forest, leaves of 2": "forest", "extra trees": "extra",
     "XGBoost": "XGBoost", "LightGBM": "LightGBM",
 }  # fmt: skip
-#: Averages of models by title: what many would take, and the very models of our mixture.
+#: Averages of models by title: a common choice, and the models of our mixture.
 AVERAGES = {
     "average": ("XGBoost", "LightGBM", "forest"),
     "average of our five": tuple(OF_MIXTURE),
 }
-#: Opponents that are about groups: none for the classes alone.
+#: Baselines for groups: none for classes alone.
 FOR_GROUPS = (
     "average, tuned per group",
     "ThresholdOptimizer",
@@ -172,9 +172,9 @@ FOR_GROUPS = (
 
 
 def opponents(bench: Bench, only: Collection[str] = ()) -> Iterator[tuple[str, Answers]]:
-    """Yield every opponent's title and answers, of some models alone where there are ``only`` these.
+    """Yield title and predictions of every baseline, or of the models in ``only``.
 
-    Those for groups come last, if there are groups and all are wanted.
+    Baselines for groups come last, if there are groups and no ``only``.
     """
     wanted = {title: make for title, make in single(bench).items() if not only or title in only}
     found = {title: bench.probabilities(title, make) for title, make in wanted.items()}
@@ -221,7 +221,7 @@ def _tuned_per_group(bench: Bench, p: _Probabilities) -> Answers:
 
 
 class _Given(ClassifierMixin, BaseEstimator):
-    """Probabilities that are known already: X is the column of the second class."""
+    """Stored probabilities: X is the column of the second class."""
 
     def fit(self, X: Any, y: Any) -> _Given:
         """Learn nothing."""
@@ -264,7 +264,7 @@ def _of_fairlearn(bench: Bench, p: _Probabilities) -> Iterator[tuple[str, Answer
 
 
 class _Reductions:
-    """fairlearn's ExponentiatedGradient for equalised odds, on small boosted trees; it draws its answers."""
+    """fairlearn's ExponentiatedGradient for equalised odds, on small boosted trees; randomised."""
 
     def __init__(self, *, random_state: int, n_jobs: int) -> None:
         from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
@@ -284,7 +284,7 @@ class _Reductions:
 
 
 def _fitted_to_groups(bench: Bench, kind: Callable[..., Any]) -> Answers:
-    """Fit what needs the groups of the training rows: on all of them, and on the folds' complements."""
+    """Fit a classifier with the groups of the training rows: on all rows, and on the folds' complements."""
     train, groups = bench.rows.train, bench.groups
     make = partial(kind, random_state=bench.seed, n_jobs=bench.n_jobs)
     began = time.process_time()

@@ -70,8 +70,9 @@ class Case:
     splits : sequence of (Points, Points)
         Ours and theirs, for each split.
     scale : float
-        What the difference is divided by: what is between the coin flip and the best single model, at w = ½.
-        Where that model is no better than the coin there is no such unit, and the case counts unscaled alone.
+        What the difference is divided by: what is between the random guess and the best single model, at w
+        = ½. Where that model is no better than the coin there is no such unit, and the case counts unscaled
+        alone.
     test_to_train : float > 0
         Test rows for one training row.
     """

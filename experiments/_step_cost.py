@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.app.plotting.docs import described
 from tailboost.app.plotting.style import Display, next_style, styled
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
@@ -19,7 +18,6 @@ from tailboost.core.checks import check_length, check_number, check_weights, n_r
 _POINTS = 201
 
 
-@described
 class StepCostDisplay(Display):
     """The variance-penalised cost V of a round against the step a, and its upper bound U [1]_, figure 1.
 
@@ -40,7 +38,8 @@ class StepCostDisplay(Display):
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     cost_line_, bound_line_, step_line_ : matplotlib Line2D
         V, U and the dot at the step that was taken.
 
@@ -73,7 +72,6 @@ class StepCostDisplay(Display):
         self.step = step
 
     @classmethod
-    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -93,11 +91,20 @@ class StepCostDisplay(Display):
             With ``margins``, ``estimators_``, ``estimator_weights_`` and ``variance_weight``.
         X : array-like of shape (n, d)
             The rows it was fitted on.
-        {{y}}
+        y : array-like of shape (n,)
+            Labels.
         boosting_round : int ≥ 1, default=1
             Number of the kept hypothesis.
-        {{sample_weight}}
-        {{ax … drawn}}
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib.
+
+        Returns
+        -------
+        Display
 
         Raises
         ------

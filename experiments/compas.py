@@ -246,7 +246,7 @@ def _judged_by_itself(classifier: Any, test: Sample) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     train, test = rows(settings)
     games = FAMILIES[name].games(settings.scale)
     cells = Cells(settings, name, total=len(games) * settings.repeats)

@@ -46,7 +46,7 @@ COLUMNS = {
 
 
 def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
-    """Return what is compared: makers of classifiers, which take a ``random_state``."""
+    """Return the compared classifiers as functions of ``random_state``."""
     adaboost = partial(AdaBoostClassifier, n_estimators=N_ROUNDS, n_jobs=n_jobs)
     dro = partial(DROBoostClassifier, n_estimators=N_ROUNDS, n_jobs=n_jobs)
     return {
@@ -150,7 +150,7 @@ def _profile(rows: Any, make: Callable[..., Any]) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name)
     makers = methods(settings.n_jobs)
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in makers}

@@ -91,7 +91,7 @@ SHIFTS: dict[str, Callable[[Path], Shift]] = {
 
 
 def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
-    """Return what is compared: makers of classifiers, which take a ``random_state``."""
+    """Return the compared classifiers as functions of ``random_state``."""
     dro = partial(DROBoostClassifier, n_estimators=N_ROUNDS, n_jobs=n_jobs)
     return {
         "AdaBoost": partial(AdaBoostClassifier, n_estimators=N_ROUNDS, n_jobs=n_jobs),
@@ -140,7 +140,7 @@ def _cell(shift: Shift, make: Callable[..., Any], seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name)
     makers = methods(settings.n_jobs)
     results: dict[str, dict[str, list[dict[str, Any]]]] = {}

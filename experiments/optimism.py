@@ -125,7 +125,7 @@ def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     data = load_common_classes(settings.folder, TABLES)
     cells = Cells(settings, name, len(data) * settings.repeats * len(METHODS))
     found: Found = {title: {table: [] for table in data} for title in METHODS}

@@ -138,7 +138,7 @@ def _cell(nets: Mapping[str, Mapping[str, NDArray[Any]]], names: Sequence[str], 
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     nets = read_nets(settings.folder)
     cells = Cells(settings, name, total=len(pools(nets)) * (settings.repeats + 1))
     found: dict[str, dict[str, Any]] = {}

@@ -147,7 +147,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     data = {title: LOADERS[title](Path()) for title in TABLES}  # they need no folder
     found = of_each(data, settings, name, _cell)
     summary = {

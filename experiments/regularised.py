@@ -70,7 +70,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     data = load_common_classes(settings.folder, TABLES)
     found = of_each(data, settings, name, _cell)
     gaps = {table: np.array([np.subtract(c[REGULARISED], c[ADA]) for c in of]) for table, of in found.items()}

@@ -41,7 +41,7 @@ def _cell(flipped: float, seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     found = of_each(FLIPPED, settings, name, _cell, keys=("labels", "repeat"))
     summary = {
         "source": "Blanchet et al., A Distributionally Robust Boosting Algorithm, 2019: named there as open",

@@ -1,4 +1,4 @@
-"""Five classifiers beside plain ERM, a random forest, XGBoost and the coin flip on four real tables.
+"""Five classifiers beside plain ERM, a random forest, XGBoost and the random guess on four real tables.
 
 Random splits 70/30, at most 10,500 training and 15,000 test rows. AdaLPBoost is trained once and re-weighted
 to each α; LPBoost and its regularised form are trained for α = .3 and re-weighted to the others. Errors are
@@ -121,7 +121,7 @@ def errors(method: Method, clf: Any, rows: Split) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name)
     found: dict[str, dict[Variant, list[Cell]]] = {}
     tables = load_all(settings.folder, SETS)
@@ -197,7 +197,7 @@ def losses_of(runs: Runs) -> Iterator[str]:
     baselines = [*(title(b, how) for b in BASELINES for how in (None, BALANCED)), guess]
     for figure, kinds in figures(next(iter(runs.values()))[0]).items():
         for kind in kinds:
-            # The labels of a coin flip are a draw; its expected errors are the yardstick.
+            # The labels of a random guess are a draw; its expected errors are the yardstick.
             peers = [b for b in baselines if kind == "expected" or b != guess]
             value = {
                 t: np.array([figures(c)[figure][kind] for c in of], dtype=float) for t, of in runs.items()

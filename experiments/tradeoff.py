@@ -303,7 +303,7 @@ class Pair:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing, as far as the time goes, and read what is there."""
+    """Compute missing cells within the time limit, and read all finished cells."""
     theirs = Cells(settings, f"{name}-opponents", len(SETS) * settings.repeats)
     cells = Cells(settings, name, (len(SETS) + len(set(GROUPS) & set(SETS))) * len(OURS) * settings.repeats)
     found: Found = {}
@@ -408,7 +408,7 @@ def preferences(found: Found, method: str, side: Callable[[str], bool]) -> Regre
 
 
 def _scale(splits: list[Measured]) -> float:
-    """Return what is between the coin flip and the best single model at w = ½."""
+    """Return what is between the random guess and the best single model at w = ½."""
     single = [title for title in splits[0].theirs if is_single(title)]
     best = min(np.mean([split.theirs[title]["test"] for split in splits]) for title in single)
     return float(1 - 1 / splits[0].n_classes - best)

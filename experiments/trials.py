@@ -3,7 +3,7 @@
 Eleven data sets, random splits 60/40 with at most 7,200 training rows, seven α. Every variant is fitted once
 per split, for 20 rounds, one by one; fewer rounds and early stopping are read off the same fit. Constants are
 always in the pool. Figures are about the expected zero-one loss on the test rows. "Excess" is over the best
-of three on test: plain ERM (the first member), the even mixture of the members, the coin flip.
+of three on test: plain ERM (the first member), the even mixture of the members, the random guess.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def played(cell: Cell, patience: int, tol: float, alpha: float | None = None) ->
 
 
 def floor(cell: Cell) -> Floats:
-    """Return the best of ERM, average and coin flip on test at every α."""
+    """Return the best of ERM, average and random guess on test at every α."""
     least: Floats = np.minimum(np.minimum(cell["erm"], cell["average"]), cell["coin"])
     return least
 
@@ -255,7 +255,7 @@ def sets_table(groups: Groups, coins: list[Cell]) -> Iterator[list[Any]]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name)
     groups: Groups = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers: list[Cell] = []

@@ -416,7 +416,7 @@ TREES = Tables(
 
 
 def play(settings: Settings, name: str, of: Tables) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     data = _available(settings)
 
     def cell(rows: Data, repeat: int) -> dict[str, Any]:
@@ -467,7 +467,7 @@ def _rounds(data: Data, repeat: int) -> dict[str, Any]:
 
 
 def play_rounds(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it; there is one split."""
+    """Compute missing cells of the one split and read all cells."""
     cells = Cells(settings, name)
     ratios = {
         task: cells.get({"data": task, "repeat": 0}, partial(_rounds, data, 0))
@@ -542,7 +542,7 @@ def _curves(data: Data, repeat: int) -> dict[str, list[float]]:
 
 
 def play_curves(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it; there is one split."""
+    """Compute missing cells of the one split and read all cells."""
     cells = Cells(settings, name)
     curves = {
         task: cells.get({"data": task, "repeat": 0}, partial(_curves, data, 0))
@@ -618,7 +618,7 @@ def by_grid(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def play_grid(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     there = _available(settings, GRID_SETS)
     sets: dict[str, Callable[[int], Data]] = {title: partial(_same, data) for title, data in there.items()}
     cells = of_each(sets | {RINGNORM: _ringnorm}, settings, name, _by_lambda)

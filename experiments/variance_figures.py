@@ -84,7 +84,7 @@ def needed(costs: list[float], goal: float) -> int | None:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     data = TASKS[TASK].load(settings.folder)
     cell = Cells(settings, name).get({"data": TASK, "rounds": ROUNDS}, partial(_cell, data, ROUNDS))
     costs = cell["log costs"]

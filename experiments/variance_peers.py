@@ -76,7 +76,7 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     # All are read first, so that a missing file is reported before any work.
     sets = {data: load(settings.folder) for data, load in SETS.items()}
     found = of_each(sets, settings, name, partial(_cell, n_jobs=settings.n_jobs))

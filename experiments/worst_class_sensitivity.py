@@ -77,7 +77,7 @@ Found = dict[float, dict[float, list[dict[str, Any]]]]
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name, total=len(THETAS) * len(GAMMAS) * settings.repeats)
     found: Found = {gamma: {theta: [] for theta in THETAS} for gamma in GAMMAS}
     for seed in range(settings.repeats):

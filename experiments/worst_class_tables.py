@@ -51,7 +51,7 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing, as far as the time goes, and read what is there."""
+    """Compute missing cells within the time limit, and read all finished cells."""
     theirs, mixtures = Cells(settings, "tradeoff-opponents"), Cells(settings, "tradeoff")
     ours = Cells(settings, name, len(SETS) * settings.repeats)
     found: dict[str, Runs] = {}

@@ -159,7 +159,7 @@ def _cell(rows: Rows, seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = of_each(_load(), settings, name, _cell)
     parts = [f"{settings.repeats} random splits, 95 % intervals; trees of depth {DEPTH}, {ROUNDS} rounds."]
     summary: dict[str, Any] = {"repeats": settings.repeats, "rounds": ROUNDS, "depth": DEPTH}

@@ -251,7 +251,7 @@ def test_scaling_of_weights():
     eta = [
         make("adalpboost", LEARNERS["tree"], eta="theory", n_estimators=2, cv="train")
         .fit(X, y, sample_weight=np.full(len(y), factor))
-        .game_.rule.eta
+        .game_.player.eta
         for factor in (1.0, 4.0, 0.01)
     ]
     assert eta == [pytest.approx(np.sqrt(8 * np.log(len(y)) / 2), rel=1e-15)] * 3

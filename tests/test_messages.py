@@ -165,7 +165,7 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
 @pytest.mark.parametrize(
     ("limits", "error", "says"),
     [
-        ([rates.miss(1) == 0.4], TypeError, "False is no limit: a rate is compared by <= or >="),
+        ([rates.miss(1) == 0.4], TypeError, "False is no limit: compare a rate by <= or >="),
         ([rates.miss(1)], TypeError, r"is no limit; write for example"),
         (["miss(1)"], TypeError, r"is no limit; write for example"),
         ("error", ValueError, r"no rate|expected"),
@@ -173,12 +173,12 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
         ({"miss(1)": 0.4}, (TypeError, ValueError), r"limits.* must be"),
         ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': it is 1, a number; there are"),
         (["miss('0') <= 40%"], ValueError, "it is 0, a number"),
-        ([rates.error(by="class") <= {"1": 0.4}], ValueError, "no unit is called '1': it is 1, a number"),
+        ([rates.error(by="class") <= {"1": 0.4}], ValueError, "no subgroup is called '1': it is 1, a number"),
         (["miss(1) < 40%"], ValueError, r"at '<', character 9: a limit includes its bound; write <="),
         (["miss(1) > 40%"], ValueError, "write >="),
         (["miss(1) == 40%"], ValueError, r"write <= or >="),
-        (["miss(1) <= 1"], ValueError, r"at '1', character 12: every rule keeps .* write 1% for one percent"),
-        (["error(by=class) <= {0: .3, 0: .9}"], ValueError, "stands twice"),
+        (["miss(1) <= 1"], ValueError, r"at '1', character 12: every rule has .* write 1% for one percent"),
+        (["error(by=class) <= {0: .3, 0: .9}"], ValueError, "'0', character 28: this name is repeated"),
     ],
 )
 def test_what_is_no_limit(limits, error, says):
@@ -219,7 +219,7 @@ def test_bounds_that_are_no_shares():
 
 
 def test_costs_by_row_are_no_matrix():
-    with pytest.raises(ValueError, match=r"write cost\(\), and give costs="):
+    with pytest.raises(ValueError, match=r"Write cost\(\), and pass costs="):
         rates.cost(np.ones((5, 2, 2)))
 
 
@@ -232,7 +232,7 @@ def test_missing_labels_are_no_names():
 
 def test_few_rows_are_said_of_all_or_of_a_unit():
     few = np.r_[np.flatnonzero(Y == 0)[:60], np.flatnonzero(Y == 1)[:6]]
-    with pytest.warns(UserWarning, match=r"share missed of those that are 1") as caught:
+    with pytest.warns(UserWarning, match=r"miss rate of 1") as caught:
         tb.tune(LINE, X[few], Y[few], limits=[rates.miss(1) <= 0.5])
     assert not any("of None" in str(w.message) for w in caught)
 
@@ -254,7 +254,7 @@ def test_a_column_has_its_name():
     assert {b.unit for b in errors.bounds if b.kind == "group"} == {"f", "m"}
     with pytest.raises(ValueError, match="groups have no such column"):
         tb.tune(LINE, X, Y, groups=pd.Series(SEX, name="age"), limits=limits)
-    with pytest.raises(ValueError, match="groups came without a name"):
+    with pytest.raises(ValueError, match="groups have no name"):
         tb.tune(LINE, X, Y, groups=SEX, limits=limits)
 
 

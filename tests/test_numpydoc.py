@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,10 @@ CHECKS = {
 
 
 def public():
-    """Every name of the API reference with its methods: path, object."""
+    """Yield the path and object of each name of the API reference, and of each public method."""
     for module, names in SECTIONS.values():
         for name in names:
-            thing, path = getattr(module, name), f"{module.__name__}.{name}"
+            thing, path = getattr(import_module(module), name), f"{module}.{name}"
             if not (inspect.isclass(thing) or inspect.isfunction(thing)):
                 continue
             yield path, thing
@@ -59,7 +60,7 @@ THINGS = dict(public())
 
 
 def described(thing):
-    """Names under "Parameters" and "Attributes"; "a, b : float" is two."""
+    """Return the names under "Parameters" and "Attributes"; "a, b : float" is two."""
     doc = NumpyDocString(inspect.getdoc(thing))
     entries = [*doc["Parameters"], *doc["Attributes"]]
     return {name.strip() for entry in entries for name in entry.name.split(",")}
@@ -69,22 +70,20 @@ def described(thing):
 def test_numpydoc_finds_no_fault(section):
     module, names = SECTIONS[section]
     faults = []
-    for path in (p for p in THINGS if p.removeprefix(f"{module.__name__}.").split(".")[0] in names):
-        if not path.startswith(f"{module.__name__}."):
-            continue
+    for name, path in [
+        (name, path) for name in names for path in THINGS if (path + ".").startswith(f"{module}.{name}.")
+    ]:
         doc = inspect.getdoc(THINGS[path])
+        # One-line docstrings list nothing, methods may use prose, and fields of results are attributes.
+        prose = "\n" not in doc or (path != f"{module}.{name}" and "\nParameters\n" not in doc)
+        no_parameters = prose or dataclasses.is_dataclass(THINGS[path])
         for code, message in validate(path)["errors"]:
-            # A docstring of one line lists nothing, and that of a method may say it in prose; the fields of a
-            # result are its attributes, see below.
-            method = path.count(".") > module.__name__.count(".") + 1
-            prose = "\n" not in doc or (method and "\nParameters\n" not in doc)
-            told = code == "PR01" and (prose or dataclasses.is_dataclass(THINGS[path]))
-            if code in CHECKS and not told:
+            if code in CHECKS and not (code == "PR01" and no_parameters):
                 faults.append(f"{path}: {code} {message}")
     assert not faults, "\n".join(faults)
 
 
-def test_what_is_cited_is_listed():
+def test_citations_have_a_reference():
     """A shared text with a citation needs the reference in every docstring."""
     for path, thing in THINGS.items():
         doc = inspect.getdoc(thing)

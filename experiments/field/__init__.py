@@ -1,4 +1,4 @@
-"""The field's benchmark: public tables with published results, and who else answers on the same score."""
+"""Public tables with published results, and baselines on the same score."""
 
 from experiments.field import _classes, _curves, _limits, _many, _published, _subgroups
 

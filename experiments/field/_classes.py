@@ -1,8 +1,8 @@
-"""The worst class on tables beside the seventeen of `tradeoff`: splits, points and regret as there.
+"""The worst class on more tables than the seventeen of `tradeoff`, with the same splits, points and regret.
 
-Ours is `RobustMixtureClassifier` as it comes; theirs are four models and an average, as they are and with
-class weights tuned out of fold. Nothing about test rows enters a choice, and no default of ours was chosen on
-`NEW` tables; `KNOWN` ones have rows that defaults were looked at on, with other labels.
+Ours is `RobustMixtureClassifier` with default settings. Baselines are four models and an average, plain and
+with class weights tuned out of fold. Test rows enter no selection. No default of ours was selected on `NEW`
+tables. Defaults were compared on rows of `KNOWN` tables, with other labels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from experiments.tradeoff import CLASSES, JOINT, LEAST_SHARE, Measured, of_oppon
 from tailboost.app.report.comparison import joint_groups
 
 OURS = "Robust mixture"
-#: Whose points are theirs: five of the 28 opponents of `tradeoff`, each also tuned.
+#: Baselines: five of the 28 of `tradeoff`, each also tuned.
 STRONGEST = ("XGBoost", "LightGBM", "forest", "balanced forest", "average")
 # Training rows, at most.
 MOST = 2_000
@@ -36,7 +36,7 @@ SQUARE = 4
 def _of_field(name: str, groups: Sequence[str] = ()) -> Callable[[Path], Data]:
     def load(folder: Path) -> Data:
         found = TABLES[name](folder)
-        if found.of is not None:  # a person's first row: others would be known from it
+        if found.of is not None:  # a person's first row; the others resemble it
             found = found.rows(np.sort(np.unique(found.of, return_index=True)[1]))
         joint = joint_groups({of: found.groups[of] for of in groups}, LEAST_SHARE) if groups else None
         return Data(found.X, found.y, {} if joint is None else {JOINT: joint})
@@ -66,7 +66,7 @@ def _images(name: str) -> Callable[[Path], Data]:
 
 
 def _one(name: str, target: str, label: Callable[[Any], Any], drop: Iterable[str] = ()) -> Any:
-    """Make the loader of a table whose rare class is 1, as of imbalanced-learn's collection."""
+    """Return a loader of a table with the rare class 1, as in imbalanced-learn's collection."""
     return table(name, target, drop, label=lambda column: label(column).astype(int))
 
 
@@ -102,7 +102,7 @@ MISSED = ("abalone, 11 ages", "abalone, sex", "mortgages")
 
 
 def rows_of(title: str, folder: Path) -> Data:
-    """Return a table; where it has no groups, without rare classes."""
+    """Return a table, without rare classes if there are no groups."""
     data = SETS[title](folder)
     return data if data.groups else without_rare_classes(data)
 
@@ -124,7 +124,7 @@ def _cell(settings: Settings, title: str, seed: int) -> dict[str, Any]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing, as far as the time goes, and read what is there."""
+    """Compute missing cells within the time limit, and read all finished cells."""
     cells = Cells(settings, name, len(SETS) * settings.repeats)
     found: dict[tuple[str, str], list[Measured]] = {}
     for seed in range(settings.repeats):

@@ -1,9 +1,9 @@
-"""Curves from one fit: mortgages, patients and law students, the group not told.
+"""Curves from one fit: mortgages, patients and law students, group-blind.
 
-Mortgages (160,338 loans, HMDA 2018): who is not charged a high price, by Gill et al. 2020 on another split of
-the same source; what US banks call a search for less discriminatory alternatives. Patients (UCI 296): are
-they readmitted, not, late or within 30 days; a patient has several stays, which stay together. Law students
-(LSAC): who passes the bar, beside Le Quy et al. 2022.
+Mortgages (160,338 loans, HMDA 2018): who gets no high-priced loan, as in Gill et al. 2020 on another split of
+the same source: a search for less discriminatory alternatives. Patients (UCI 296): are
+they readmitted, not, late or within 30 days; all stays of a patient are on one side. Law students
+(LSAC): who passes the bar, compared with Le Quy et al. 2022.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]
 
     model = learner()
     P = np.zeros((len(train.y), K))
-    assert train.of is not None  # whose row each is: a person's rows stay in one fold
+    assert train.of is not None  # the person of each row: a person's rows stay in one fold
     fold = np.random.default_rng(seed).permutation(int(train.of.max()) + 1)[train.of] % 5
     for k in range(5):
         P[fold == k] = model.fit(train.X[fold != k], train.y[fold != k]).predict_proba(train.X[fold == k])
@@ -142,7 +142,7 @@ def _race_and_age(table: Table) -> Any:
 
 
 def law(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]]:
-    """Yield points: by budget for the worst cell of who passes and race; and misses of both races alike."""
+    """Yield points: by budget for the worst cell, and for equal misses of both races."""
     began = time.process_time()
     mix = tb.RobustMixtureClassifier(
         [("boosted", learner())], limits=[rates.error(by="cell") <= 1.0], random_state=seed
@@ -189,7 +189,7 @@ def _by_person(table: Table, seed: int) -> tuple[Table, Table]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name, len(CASES) * settings.repeats)
     found: dict[str, dict[str, list[Found]]] = {}
     for title, (table, make) in CASES.items():
@@ -226,7 +226,7 @@ def _means(found: Mapping[str, Mapping[str, list[Found]]]) -> Found:
 
 
 def _picture(means: Found, plt: Any) -> Any:
-    """Draw accuracy against the ratio of shares on mortgages, the published points beside."""
+    """Draw accuracy against the ratio of shares on mortgages, with the published points."""
     figure, axes = plt.subplots(1, len(WHO), figsize=(12, 3.8), layout="constrained", sharey=True)
     words = ("black / white", "Hispanic / other", "women / men", "62 and older / younger")
     of = [p for p in means.get("mortgages", {}).items() if not p[1]["unreached"] and "four" not in p[0]]

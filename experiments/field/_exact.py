@@ -1,6 +1,7 @@
-"""The exact program where groups are told: thresholds by group of one score, drawn between, by HiGHS.
+"""The exact program of group-aware rules: randomised thresholds by group of one score, by HiGHS.
 
-It shares nothing with the product: the vertices of each group's region of rates, and one linear program.
+The program shares no code with the product: the vertices of each group's region of rates, and one linear
+program.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Exact:
 
 
 def _vertices(p: Floats, y: NDArray[Any]) -> tuple[list[tuple[float, bool]], Floats]:
-    """Return the rules, (threshold, above), at the corners of what thresholds reach, and their two rates."""
+    """Return the rules (threshold, above) at the corners of the region, and their two rates."""
     order = np.argsort(-p, kind="stable")
     last = np.r_[np.flatnonzero(np.diff(p[order])), len(p) - 1]
     rates = [np.cumsum(y[order] == k)[last] / max(1, (y == k).sum()) for k in (0, 1)]

@@ -22,10 +22,10 @@ TRAIN_ROWS, TEST_ROWS = 40_000, 60_000
 GOALS = (
     *(Goal("odds", level) for level in (0.05, 0.02, 0.01)), Goal("parity", 0.02), Goal("ratio", 0.8),
 )  # fmt: skip
-# What is asked where .8 is to be had on fresh rows too: the smallest group has some 400 rows to choose on.
+# A stricter limit for .8 on fresh rows: the smallest group has some 400 rows of selection data.
 ROOM = Goal("ratio", 0.86)
 CELLS = tuple(Goal("cell", budget) for budget in (0.002, 0.005, 0.01, 0.02))
-# By title: the table, its column of groups, the columns that the score does not see, and what is asked.
+# By title: the table, its column of groups, the columns hidden from the score, and the goals.
 CASES: dict[str, tuple[str, str, tuple[str, ...], tuple[Goal, ...]]] = {
     "adult, sex": ("adult", "sex", ("sex",), GOALS),
     "acs income, 4 races": ("acs income", "race of 4", ("RAC1P",), GOALS),
@@ -50,7 +50,7 @@ def _asked(title: str, goals: Sequence[Goal]) -> Iterator[tuple[str, Goal]]:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing, as far as the time goes, and read what is there."""
+    """Compute missing cells within the time limit, and read all finished cells."""
     cells = Cells(settings, name)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     seeds = range(settings.repeats) if settings.seed is None else (settings.seed,)
@@ -79,7 +79,7 @@ def play(settings: Settings, name: str) -> Report:
 
 
 class _Lazy:
-    """A case, made when the first cell asks for it, and who answers it."""
+    """A case, created by its first cell, and its methods."""
 
     def __init__(self, make: Callable[[], Case]) -> None:
         self._make, self._case = make, None  # type: Any, Case | None
@@ -114,7 +114,7 @@ def _plain(lazy: _Lazy) -> dict[str, Any]:
 
 
 def _ask(lazy: _Lazy, who: str, goal: Goal, n_groups: int) -> dict[str, Any]:
-    """Return what an opponent reaches; empty where it is not asked."""
+    """Return the result of a method; empty if the goal is not supported."""
     case = lazy.case
     if goal.kind != "cell" and not OPPONENTS[who].takes(case, goal):
         return {}
@@ -122,7 +122,7 @@ def _ask(lazy: _Lazy, who: str, goal: Goal, n_groups: int) -> dict[str, Any]:
     began = time.process_time()
     try:
         q = answer(goal)
-    except (Unreached, ValueError) as no:  # those of others have no class of their own for it
+    except (Unreached, ValueError) as no:  # other methods have no class for infeasibility
         return {"unreached": str(no)[:300]}
     seconds = time.process_time() - began
     return reached(q, case.scored.test.y, case.test_groups) | {"seconds": seconds, "ready": ready}
@@ -152,7 +152,7 @@ def _means(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> dict[str,
 
 
 def with_half(pair: Sequence[float], digits: int = 4) -> str:
-    """Write a mean and half its interval, where there is one."""
+    """Write a mean and half of the interval, if any."""
     mean, half = pair
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
 

@@ -1,6 +1,6 @@
-"""What nobody else can be asked: parity of many classes, costs within limits, two families of groups at once.
+"""Goals without another method: parity of many classes, costs within limits, two families of groups at once.
 
-Ours on an out-of-fold score, beside the score's own answers: the likeliest class, or of least cost.
+Ours on an out-of-fold score, compared with the most probable label and the label of smallest cost.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tailboost.learners import HistBoostClassifier
 Found = dict[str, float]
 Rates = Mapping[str, Callable[["Ahead"], float]]
 
-# What a missed defaulter costs, in wrong alarms.
+# Cost of a missed defaulter, in false alarms.
 MISSED = 5
 TITLES = ("wine", "letter", "credit", "credit, amounts", "two families")
-# Bands of what a client may owe, of equally many clients.
+# Bands of the credit limit with equal numbers of clients.
 BANDS = 10
 
 
@@ -45,7 +45,7 @@ class Ahead:
         self.scored, self.shares = scored, shares
 
     def of(self, rate: rates.Rate) -> dict[Any, float]:
-        """Return a rate by unit: every row is K rows that weigh as much as its shares."""
+        """Return a rate by subgroup: every row is K rows, weighted by its label distribution."""
         test, K = self.scored.test, self.shares.shape[1]
         found: dict[Any, float] = rates.measure(
             rate,
@@ -79,10 +79,10 @@ def _parity(column: str, K: int) -> tuple[Rates, dict[str, dict[str, Any]]]:
 
 
 def _costs(missed: Any, by_row: bool) -> tuple[Rates, dict[str, dict[str, Any]]]:
-    """Return what costs are measured by, and the goals: of a matrix, or of rows with amounts of their own.
+    """Return the measure of costs, and the goals: of a cost matrix, or of amounts by row.
 
-    ``missed`` is what each missed defaulter of the test rows costs. Which amount a row is about is inferred
-    from its features, as any group is: limits that every answer keeps make bands of amounts strata.
+    ``missed`` has the cost of each missed defaulter of the test rows. The amount of a row is inferred
+    from its features, like any group: limits without effect make bands of amounts strata.
     """
     cost = rates.cost() if by_row else rates.cost([[0, 1], [MISSED, 0]])
     odds = rates.miss(1, by="sex"), rates.false_alarm(1, by="sex")
@@ -178,7 +178,7 @@ def _found(
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name, len(TITLES) * settings.repeats)
     found: dict[str, dict[str, Any]] = {}
     for title in TITLES:

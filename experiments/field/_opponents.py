@@ -1,7 +1,7 @@
-"""Who answers: ours and theirs, on the same score. Add an opponent here, as an entry of `OPPONENTS`.
+"""Methods on the same score, ours and baselines. A new baseline is an entry of `OPPONENTS`.
 
-An opponent is made for a `Case` and then asked for goals: it returns the probability of answering 1 for every
-test row. What it cannot be asked is not in its ``kinds``.
+A method is created for a `Case`. For each goal it returns the probability of the answer 1 for every
+test row. ``kinds`` lists its goals.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ REDUCTIONS = 15
 
 
 class Unreached(Exception):
-    """An opponent says that it cannot reach a goal."""
+    """A method cannot reach a goal."""
 
 
 @dataclass(frozen=True)
 class Opponent:
-    """Someone who answers.
+    """A method.
 
     Parameters
     ----------
     make : callable
-        ``make(case)`` returns what is asked for goals.
+        ``make(case)`` returns an object for goals.
     told : bool
-        Whether it is told the group of a row that it answers.
+        Whether the rule is group-aware.
     kinds : tuple of str
-        The goals it can be asked.
+        Supported goals.
     most_groups, seeds : int
-        Groups and splits up to which it is asked: it is too slow beyond.
+        Largest numbers of groups and splits; with more the method is too slow.
     levels : tuple of float
-        Levels of the odds it is asked; empty stands for all.
+        Levels of the odds; empty means all.
     """
 
     make: Callable[[Case], Answer]
@@ -61,7 +61,7 @@ class Opponent:
     levels: tuple[float, ...] = ()
 
     def takes(self, case: Case, goal: Goal) -> bool:
-        """Return whether it is asked."""
+        """Return whether the method has this goal."""
         return (
             goal.kind in self.kinds
             and case.groups.max() < self.most_groups
@@ -80,9 +80,9 @@ class Ours:
     ----------
     case : Case
     told : bool
-        Whether groups are told at prediction; else they are inferred from the features.
+        Whether the rule is group-aware; otherwise groups are inferred from the features.
     randomized : bool
-        Whether several rules may share the answers.
+        Whether the rule may be randomised.
     """
 
     def __init__(self, case: Case, *, told: bool, randomized: bool) -> None:
@@ -140,11 +140,11 @@ def _ours(*, told: bool, randomized: bool) -> Callable[[Case], Answer]:
     return lambda case: Ours(case, told=told, randomized=randomized)
 
 
-# -- told the group --------------------------------------------------------------------------------------
+# -- group-aware -----------------------------------------------------------------------------------------
 
 
 def exact(case: Case) -> Answer:
-    """Make the exact program on the rows to choose on: what no rule by thresholds of the score undercuts."""
+    """Return the exact program on the selection data: a lower bound for all thresholds of the score."""
 
     def answer(goal: Goal) -> Floats:
         found = Exact(case.scored.P[:, 1], case.scored.train.y, case.groups, goal)
@@ -154,7 +154,7 @@ def exact(case: Case) -> Answer:
 
 
 def error_parity(case: Case) -> Answer:
-    """Make error-parity's relaxed threshold optimiser, as its authors call it."""
+    """Return error-parity's relaxed threshold optimiser."""
     from error_parity import RelaxedThresholdOptimizer
 
     def answer(goal: Goal) -> Floats:
@@ -195,7 +195,7 @@ def threshold_optimizer(case: Case) -> Answer:
 
 
 class _OxonFair:
-    """OxonFair's frontier of thresholds by group, told or inferred."""
+    """OxonFair's frontier of thresholds by group, group-aware or with inferred groups."""
 
     def __init__(self, case: Case, *, told: bool) -> None:
         self.case, self.told = case, told
@@ -234,11 +234,11 @@ class _OxonFair:
         return np.asarray(fair.predict(new), dtype=np.float64)
 
 
-# -- not told --------------------------------------------------------------------------------------------
+# -- group-blind -----------------------------------------------------------------------------------------
 
 
 def reductions(case: Case) -> Answer:
-    """Make fairlearn's ExponentiatedGradient on boosted trees of its own: it trains, and is not told."""
+    """Return fairlearn's ExponentiatedGradient with boosted trees: trained anew, group-blind."""
     from fairlearn.reductions import DemographicParity, EqualizedOdds, ExponentiatedGradient
 
     scored = case.scored
@@ -261,7 +261,7 @@ def reductions(case: Case) -> Answer:
 
 
 def one_threshold(case: Case) -> Answer:
-    """Make scikit-learn's TunedThresholdClassifierCV with a scorer that fines what is beyond a limit."""
+    """Return scikit-learn's TunedThresholdClassifierCV with a scorer that penalises violations of a limit."""
     from sklearn.frozen import FrozenEstimator
     from sklearn.metrics import make_scorer
     from sklearn.model_selection import TunedThresholdClassifierCV

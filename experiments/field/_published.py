@@ -1,7 +1,7 @@
-"""ACSIncome and PublicCoverage on other people's test rows, beside what they published of the same rows.
+"""ACSIncome and PublicCoverage on other people's test rows, compared with published results on the same rows.
 
 Their models were trained on a larger file, in 10⁵ to 10⁶ seconds of the processor for each method (the study
-of Aequitas Flow); ours on the file that they validated on. Their answers to the income rows are public
+of Aequitas Flow); ours on their validation file. Their answers to the income rows are public
 row by row, and one function reads theirs and ours.
 """
 
@@ -23,7 +23,7 @@ from experiments.field._rules import Case, Goal, reached
 from experiments.field._scores import Scored, score
 from experiments.field._tables import TABLES, Table
 
-# Codes that are names, of which no order is known.
+# Codes of categories without an order.
 NAMES = ("OCCP", "POBP", "RELP", "COW", "MAR")
 GOALS = (
     *(Goal("cell", budget) for budget in (0.001, 0.003, 0.005, 0.01, 0.02)),
@@ -33,7 +33,7 @@ METHODS = {
     "lgbm": "LightGBM", "os": "LightGBM, oversampled", "us": "LightGBM, undersampled",
     "eg": "exponentiated gradient", "gt": "thresholds by race",
 }  # fmt: skip
-# What the study prints of PublicCoverage: accuracy and the errors of the two classes.
+# Printed results of PublicCoverage: accuracy and the errors of the two classes.
 COVERAGE = {
     "LightGBM": (0.7907, 0.068, 0.542), "reductions": (0.7883, 0.066, 0.554),
     "thresholds by race": (0.6870, 0.361, 0.200),
@@ -41,7 +41,7 @@ COVERAGE = {
 
 
 def named(X: Any) -> Any:
-    """Return a frame whose codes that are names are categories."""
+    """Return a frame with unordered codes as categories."""
     return X.assign(**{name: X[name].astype("category") for name in NAMES if name in X})
 
 
@@ -87,7 +87,7 @@ def _theirs(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 class _Fit:
-    """The score of a table, and ours on it, made when they are first asked for."""
+    """The score of a table, and our rules, created at first use."""
 
     def __init__(self, settings: Settings, name: str, *, told: bool) -> None:
         self.settings, self.name, self.told = settings, name, told
@@ -101,18 +101,18 @@ class _Fit:
             table = TABLES[self.name](self.settings.folder)
             assert table.test is not None
             parts = table.rows(np.flatnonzero(~table.test)), table.rows(np.flatnonzero(table.test))
-            # Without the race where it is not told: the model is not to read it either.
+            # Without the race if group-blind: the model must not read the race either.
             title, unseen = (f"{self.name} with race", ()) if self.told else (self.name, ("RAC1P",))
             self._scored = score(*parts, two_boosters, self.settings.out / "scores", title, unseen)
         return self._scored
 
     def plain(self) -> dict[str, Any]:
-        """Return what the score reaches at one half."""
+        """Return the results of the score at one half."""
         scored = self.scored
         return _measured((scored.Q[:, 1] > 0.5).astype(np.float64), scored) | {"seconds": scored.seconds}
 
     def goal(self, goal: Goal, randomized: bool) -> dict[str, Any]:
-        """Return what ours reaches."""
+        """Return the results of our rules."""
         scored = self.scored
         if not self._ours:
             began = time.process_time()
@@ -130,7 +130,7 @@ class _Fit:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name, 2 * (2 + 3 * len(GOALS)) + 1)
     tables = ("acs income", "acs coverage")
     table: list[Table] = []

@@ -1,7 +1,7 @@
-"""What is asked, and what an answer reaches: one function for everybody.
+"""Goals, and the rates of answers: one function for all methods.
 
-An answer is, for every row, the probability of answering 1: 0 or 1 for a rule, between them for a draw. What
-is reported of draws is their expectation, so nobody is judged by luck.
+An answer is, for every row, the probability of the label 1: 0 or 1 for a rule, between them for a
+randomised rule. Results of randomised rules are expectations.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LARGE = 500
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked of two classes over one column of groups.
+    """Goal for two classes and one group column.
 
     Parameters
     ----------
     kind : {"odds", "parity", "ratio", "cell"}
-        Least error where rates of true and false positives are at most ``level`` apart; where the shares
-        answered 1 are; where the least share is at least ``level`` times the largest; the least largest error
-        of a (class, group) cell where the mean error is at most ``level`` above that of the score.
+        Smallest error with gaps of true and false positive rates of at most ``level``; with a gap of
+        selection rates; with a ratio of selection rates of at least ``level``; the smallest largest error
+        of a (class, group) cell with an overall error of at most ``level`` above the score's.
     level : float
     """
 
@@ -38,7 +38,7 @@ class Goal:
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
+        """Its name in tables."""
         words = {
             "odds": "equalised odds",
             "parity": "parity",
@@ -55,7 +55,7 @@ class Case:
     scored: Scored
     column: str
     seed: int
-    kept: dict[Any, Any] = field(default_factory=dict)  # what opponents of one case share
+    kept: dict[Any, Any] = field(default_factory=dict)  # shared by the methods of one case
 
     @property
     def groups(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""One score for everybody: out of fold where choices are made, by the mean of the folds' models elsewhere."""
+"""One score for all methods: out of fold on the selection data, the mean of the fold models on test rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows to choose on, test rows, and what one score says of each.
+    """Selection data, test rows, and a score of each.
 
     Parameters
     ----------
     train, test : Table
     P, Q : ndarray of shape (n, K)
-        Class probabilities of the rows to choose on, out of fold, and of the test rows.
+        Class probabilities of the selection data, out of fold, and of the test rows.
     model : Known
         The same as a fitted classifier.
     seconds : float
@@ -44,7 +44,7 @@ class Scored:
 
 
 class Known(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose probabilities are known: it looks a row up by its contents.
+    """Fitted classifier with stored probabilities, found by the contents of a row.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Known(ClassifierMixin, BaseEstimator):
         return True
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return what is known of the rows.
+        """Return the stored probabilities of rows.
 
         Raises
         ------
         KeyError
-            If there is one of which nothing is known.
+            If a row has no stored probabilities.
         """
         wanted = hashes(X)
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
@@ -98,9 +98,9 @@ def hashes(X: Any) -> NDArray[np.uint64]:
 def score(
     train: Table, test: Table, make: Callable[[], Any], cache: Path, name: str, unseen: tuple[str, ...] = ()
 ) -> Scored:
-    """Return the score of a model, from the cache if it is there.
+    """Return the score of a model, from the cache if possible.
 
-    Equal rows are in one fold, so that no model judges a row that it was fitted on.
+    Equal rows are in one fold, so no model predicts its training rows.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def score(
         Folder of ``NAME.npz``.
     name : str
     unseen : tuple of str
-        Columns that the model does not see.
+        Columns hidden from the model.
     """
     train, test = (_without(table, unseen) for table in (train, test))
     keys, ahead = hashes(train.X), hashes(test.X)
@@ -136,7 +136,7 @@ def score(
     both /= both.sum(axis=1, keepdims=True)
     known, first = np.unique(np.concatenate([keys, ahead]), return_index=True)
     model = Known(known, both[first])
-    # Through the model, so that a test row that equals a row of the choice is scored alike for everybody.
+    # By the model: test rows equal to selection rows then have the same score for all methods.
     P, Q = (model.predict_proba(table.X) for table in (train, test))
     return Scored(train, test, P, Q, model, float(seconds))
 
@@ -146,7 +146,7 @@ def _without(table: Table, names: tuple[str, ...]) -> Table:
 
 
 def drawn(table: Table, seed: int, most: int, most_test: int, share: float = 1 / 3) -> tuple[Table, Table]:
-    """Return random rows to choose on and test rows: of the authors' own parts where there are some."""
+    """Return random selection rows and test rows, from the authors' parts if there are any."""
     rng = np.random.default_rng(seed)
     if table.test is None or len(table.y) < most + most_test:
         order = rng.permutation(len(table.y))

@@ -1,7 +1,7 @@
-"""Subgroup robustness (Gardner et al. 2022): overall and worst-group accuracy beside their tables.
+"""Subgroup robustness (Gardner et al. 2022): overall and worst-group accuracy, compared with their tables.
 
-Their groups are the four of two binary columns. Their Table 5 has defaults, their Table 4 the best that whole
-grids of settings reach *on test rows*. Splits are ours, so a difference of a standard deviation says nothing.
+Their groups are the four of two binary columns. Their Table 5 has defaults, their Table 4 the best of whole
+grids of settings *on test rows*. Splits are ours, so a difference of a standard deviation is not significant.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _dense(X: Any) -> Any:
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing and read it."""
+    """Compute missing cells and read all cells."""
     cells = Cells(settings, name, len(CASES) * settings.repeats)
     found: dict[str, dict[str, Any]] = {}
     for title in CASES:

@@ -21,20 +21,20 @@ SIX = np.array([0, 1, 2, 2, 2, 3, 2, 4, 5])
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a table, and where its authors say so, those of them that are test rows.
+    """Rows of a table, with the authors' test rows if published.
 
     Parameters
     ----------
     X : data frame of shape (n, d)
-        Predictors, text as categories; columns of groups are not among them unless they are put there.
+        Predictors, text as categories; without columns of groups unless added.
     y : ndarray of shape (n,)
         Class numbers.
     groups : dict of str to ndarray of shape (n,)
         Columns of groups by name.
     test : ndarray of bool of shape (n,), optional
-        Which rows are test rows; None leaves it to the experiment.
+        True for test rows; None: the experiment decides.
     of : ndarray of shape (n,), optional
-        Whose each row is, where persons have several.
+        Person of each row, if persons have several.
     """
 
     X: Any
@@ -120,7 +120,7 @@ def compas(folder: Path) -> Table:
 
 
 def hmda(folder: Path) -> Table:
-    """Load home mortgages: 1 is a loan that is not high-priced, the outcome to be had."""
+    """Load home mortgages: 1 is a loan without a high price, the favourable outcome."""
     read = _parquet(folder, "hmda")
     who = ["black", "asian", "white", "amind", "hipac", "hispanic", "non_hispanic", "male", "female"]
     who += ["agegte62", "agelt62"]
@@ -138,7 +138,7 @@ def diabetes(folder: Path) -> Table:
     groups = {"race": race.to_numpy().astype(str), "age": age, "sex": read["gender"].to_numpy().astype(str)}
     import pandas as pd
 
-    # Diagnoses are numbers of a classification that is in order; those that begin with a letter are missing.
+    # Diagnoses are ordered numbers of a classification; codes with a letter are missing.
     X = read.drop(columns=["readmitted", "patient_nbr"])
     X = X.assign(**{name: pd.to_numeric(X[name], errors="coerce") for name in ("diag_1", "diag_2", "diag_3")})
     return Table(_categories(X), y, groups, of=read["patient_nbr"].to_numpy())

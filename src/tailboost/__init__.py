@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.classifiers.group_dro import GroupDROBoostClassifier as GroupDROBoostClassifier
     from tailboost.classifiers.robust_mixture import RobustMixtureClassifier as RobustMixtureClassifier
-    from tailboost.classifiers.tuning import tune as tune
+    from tailboost.classifiers.robust_mixture import tune as tune
     from tailboost.classifiers.worst_class import WorstClassBoostClassifier as WorstClassBoostClassifier
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees import robustness as robustness
@@ -52,6 +52,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
+    from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
+    from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners import torch as torch
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
@@ -73,8 +75,7 @@ _MODULES = {
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "classifiers.group_dro": "GroupDROBoostClassifier",
-    "classifiers.robust_mixture": "RobustMixtureClassifier",
-    "classifiers.tuning": "tune",
+    "classifiers.robust_mixture": "RobustMixtureClassifier tune",
     "classifiers.worst_class": "WorstClassBoostClassifier",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
@@ -84,6 +85,7 @@ _MODULES = {
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
+    "guarantees.weak_regions": "WeakRegion WeakRegions",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
     "selection.loss_objective": "CVaR WorstRow",

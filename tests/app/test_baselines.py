@@ -1,4 +1,4 @@
-"""The baselines: tuned class weights against brute force, scikit-learn and fairlearn; weights; groups."""
+"""Baselines: tuned class weights against brute force, scikit-learn and fairlearn; weights; groups."""
 
 import itertools
 
@@ -33,7 +33,7 @@ from tailboost.app.report.comparison import joint_groups
 
 
 def probabilities(seed, n=120, K=2, decimals=None):
-    """Class probabilities that say something about the labels: (P, y); rounding makes piles of ties."""
+    """Return informative class probabilities and labels; rounding creates ties."""
     rng = np.random.default_rng(seed)
     y = rng.choice(K, n, p=np.arange(1, K + 1) / np.arange(1, K + 1).sum())
     y[:K] = np.arange(K)
@@ -47,7 +47,7 @@ def errors(y, answers):
 
 
 def by_brute_force(P, y, most=np.inf):
-    """The least (worst, mean) of all thresholds on the odds of class 1, one between any two rows."""
+    """Return the lowest (worst, overall) error over all thresholds on the odds of class 1."""
     logit = np.log(np.maximum(P[:, 1], 1e-6)) - np.log(np.maximum(P[:, 0], 1e-6))
     cuts = np.unique(logit)
     between = [cuts[0] - 1, *(cuts[1:] + cuts[:-1]) / 2, cuts[-1] + 1]
@@ -118,7 +118,7 @@ def test_no_worse_than_scikit_learn_on_the_same_rows():
 
 
 class Given(ClassifierMixin, BaseEstimator):
-    """Probabilities that are known: X is those of class 1."""
+    """Classifier that returns X as the probability of class 1."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -132,7 +132,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 def test_thresholds_per_group_beat_fairlearns_on_the_worst_cell():
-    """For equalised odds, whose rates are equal and so cannot be the least for each group."""
+    """Equalised odds need equal rates, which are not the lowest for each group."""
     ThresholdOptimizer = pytest.importorskip("fairlearn.postprocessing").ThresholdOptimizer
     P, y = probabilities(5, n=600)
     groups = np.random.default_rng(5).choice(["a", "b"], 600)
@@ -155,7 +155,7 @@ def test_thresholds_per_group_beat_fairlearns_on_the_worst_cell():
         for s in range(5)
     ]
     assert ours <= np.mean(drawn)
-    for group in "ab":  # each group as if it were alone
+    for group in "ab":  # the lowest possible error of each group
         rows = groups == group
         assert max(metrics.class_errors(y[rows], answers[rows]).values()) == pytest.approx(
             by_brute_force(P[rows], y[rows])[0]
@@ -168,7 +168,7 @@ class TestGroups:
         groups = np.where(np.arange(300) < 260, "many", "few")
         return X, np.where(y == 1, "yes", "no"), groups
 
-    def test_a_small_group_takes_the_weights_of_all_rows(self):
+    def test_a_small_group_gets_the_weights_of_all_rows(self):
         X, y, groups = self.data()
         clf = TunedThresholdClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups)
         assert set(clf.group_log_weights_) == {"many"}  # "few" has fewer than 30 rows of each class
@@ -178,7 +178,7 @@ class TestGroups:
         )
         np.testing.assert_array_equal(clf.predict(X, groups=np.repeat("few", 300)), alike.predict(X))
 
-    def test_names_of_groups_as_a_data_frame_holds_them(self):
+    def test_group_names_may_be_objects(self):
         rng = np.random.default_rng(0)
         P, y, groups = rng.dirichlet([1, 1], 200), rng.integers(0, 2, 200), rng.choice(["a", "b"], 200)
         log_weights, by_group = tune_group_weights(P, y, groups)
@@ -192,7 +192,7 @@ class TestGroups:
         single = [clf.predict(X[[i]], groups=groups[[i]])[0] for i in range(0, 300, 25)]
         np.testing.assert_array_equal(single, clf.predict(X, groups=groups)[::25])
 
-    def test_groups_are_asked_for(self):
+    def test_predict_needs_groups(self):
         X, y, groups = self.data()
         clf = TunedThresholdClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups)
         with pytest.raises(ValueError, match="groups are needed"):
@@ -221,7 +221,7 @@ class TestWeights:
 
 
 class TestComparison:
-    """Groups are handed over at prediction; without groups nobody is there twice."""
+    """`compare` passes groups to ``predict``; without groups no baseline is fitted twice."""
 
     def data(self):
         X, y = make_classification(400, 5, flip_y=0.2, random_state=4)
@@ -282,7 +282,7 @@ def test_many_classes_with_text_labels():
 
 
 def explained(estimator):
-    """Name the check that tuned thresholds cannot pass: the argmax of ``predict_proba`` is untuned."""
+    """Return the expected failure: ``predict`` of tuned thresholds is not the argmax of ``predict_proba``."""
     tuned = isinstance(estimator, TunedThresholdClassifier)
     return {"check_classifiers_train": "predict is not the argmax of predict_proba"} if tuned else {}
 

@@ -88,13 +88,13 @@ class TestFitAndPredict:
         result = call("predict", model, csv, "--out", preds)
         assert result.exit_code == 0, result.output
         answers = pd.read_csv(preds)
-        words = [f"{word}_{label}" for word in ("probability", "share") for label in ("bad", "good")]
+        words = [f"{word}_{label}" for word in ("probability", "distribution") for label in ("bad", "good")]
         assert list(answers) == ["row", "prediction", *words]
         assert answers["row"].tolist() == list(range(len(table)))
         features = pd.read_csv(csv)
         np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
         np.testing.assert_allclose(
-            answers[["share_bad", "share_good"]], label_shares(fitted, features), atol=1e-9
+            answers[["distribution_bad", "distribution_good"]], label_shares(fitted, features), atol=1e-9
         )
         P = fitted.predict_proba(features)
         np.testing.assert_allclose(answers[["probability_bad", "probability_good"]], P, atol=1e-9)
@@ -329,7 +329,7 @@ class TestCompare:
         for path in (out / "results.json", out / "report.html"):
             assert str(path) in result.stdout  # whole, whatever its length
 
-    @pytest.mark.parametrize("option", ["--drop", "--id"])
+    @pytest.mark.parametrize("option", ["--drop", "--cluster"])
     def test_both_ways_out_of_an_id_that_the_alert_names(self, table, tmp_path, option):
         csv = tmp_path / "numbered.csv"
         table.assign(person=np.random.default_rng(0).permutation(len(table))).to_csv(csv, index=False)
@@ -473,7 +473,7 @@ class TestFilesAreKept:
         )
         monkeypatch.delitem(sys.modules, "experiments", raising=False)
         line = refused("reproduce", "trials")
-        assert "do not come with the installed package: get a checkout" in line
+        assert "not part of the installed package: in a checkout" in line
         listed = call("list")
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout
@@ -695,7 +695,7 @@ class TestMessages:
         assert "people.parquet" in line
         assert "cannot be read" in line
 
-    def test_a_guarantee_that_cannot_be_described_does_not_cost_the_model(self, csv, tmp_path, monkeypatch):
+    def test_a_summary_that_fails_keeps_the_model(self, csv, tmp_path, monkeypatch):
         from tailboost import AdaLPBoostClassifier
 
         def broken(self):
@@ -708,7 +708,7 @@ class TestMessages:
             "--set", "n_estimators=1", "--set", "cv=train",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
-        assert "no guarantee can be given (ZeroDivisionError" in result.stderr
+        assert "the summary failed (ZeroDivisionError" in result.stderr
         assert call("predict", model, csv, "--out", tmp_path / "p.csv").exit_code == 0
 
 
@@ -839,7 +839,7 @@ def test_help_and_a_mistyped_command_load_nothing_heavy():
 def test_a_command_looked_for_under_another_name_is_shown():
     result = call("recheck", "m.model", "new.csv")
     assert result.exit_code == 2
-    assert "there is no 'recheck': `tailboost watch MODEL DATA`" in result.output
+    assert "there is no command 'recheck': `tailboost monitor MODEL DATA`" in result.output
 
 
 def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
@@ -878,4 +878,4 @@ def test_example_writes_three_files_of_different_clients(tmp_path):
     assert whole["BILL_AMT1"].sum() == data.data["BILL_AMT1"].sum()
     again = call("example", tmp_path / "new")
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert " exists; give another folder" in again.output

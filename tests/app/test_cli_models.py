@@ -78,7 +78,7 @@ def model(csv):
     """A worst-class mixture with targets, an id and a dropped column of dates."""
     path = csv.parent / "m.model"
     done(
-        "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--weight", "w",
+        "fit", csv, "--target", "outcome", "--cluster", "person", "--drop", "born", "--weight", "w",
         "--max-error", "yes=.3,*=.4", "--set", "n_estimators=2", "--model", path,
         "--method", "worstclassboost",
     )  # fmt: skip
@@ -89,13 +89,14 @@ def test_rows_of_one_id_stay_together(table, tmp_path):
     """A mixture whose rows are all of one person cannot hold any out: the ids reached the fit."""
     table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
     table.assign(person=np.arange(len(table)) // 2).to_csv(tmp_path / "two.csv", index=False)
-    options = ("--target", "outcome", "--id", "person", "--drop", "born", "--model", tmp_path / "m.model")
+    options = ("--target", "outcome", "--cluster", "person", "--drop", "born")
+    options += ("--model", tmp_path / "m.model")
     refused = call("fit", tmp_path / "one.csv", *options, "--method", "robustmixture")
     assert refused.exit_code == 2
     assert "clusters has one value only" in refused.output
     assert call("fit", tmp_path / "one.csv", *options, "--method", "forest").exit_code == 0
     out = ("--out", tmp_path / "out", "--repeats", "1", "--methods", "forest")
-    pairs = ("--target", "outcome", "--id", "person", "--drop", "born")
+    pairs = ("--target", "outcome", "--cluster", "person", "--drop", "born")
     assert call("compare", tmp_path / "two.csv", *pairs, *out).exit_code == 0
     assert json.loads((tmp_path / "out" / "results.json").read_text())["settings"]["clusters"] is True
 
@@ -182,7 +183,7 @@ class TestFitOptions:
     def test_targets_of_groups(self, csv, fresh, tmp_path):
         path = tmp_path / "g.model"
         result = done(
-            "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
+            "fit", csv, "--target", "outcome", "--cluster", "person", "--drop", "born", "--group", "city",
             "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--error-budget", ".05",
             "--method", "worstclassboost-groups", "--set", "n_estimators=2", "--model", path,
         )  # fmt: skip
@@ -203,9 +204,9 @@ class TestFitOptions:
             (["--error-budget", ".1", "--method", "forest"], "forest has no error_budget"),
             (["--error-budget", "2", "--drop", "born"], "--error-budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),
-            (["--max-error", "yes=.2,yes=.3"], "stands twice"),
+            (["--max-error", "yes=.2,yes=.3"], "occurs twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
-            (["--max-error", ".2", "--set", "max_error=.3"], "say the same"),
+            (["--max-error", ".2", "--set", "max_error=.3"], "are the same"),
             (["--set", "theta=.8"], "--max-error"),
             (["--method", "robustmixture", "--set", "estimators=['tree']"], "--set estimators=['tree']: "),
             (["--max-error", "maybe=.2,*=.3", "--drop", "born", "--drop", "person"], "'maybe'"),
@@ -249,7 +250,7 @@ class TestFitOptions:
             )
 
     def test_test_rows_and_the_table_of_classes(self, csv, tmp_path):
-        common = ("--target", "outcome", "--drop", "born", "--id", "person", "--method", "forest")
+        common = ("--target", "outcome", "--drop", "born", "--cluster", "person", "--method", "forest")
         result = done("fit", csv, *common, "--model", tmp_path / "m.model", "--test", csv)
         assert "Errors of predict on the 200 rows of people.csv" in result.stdout
         assert re.search(r"class +yes +\d+ +0\.\d{3} +0\.\d{3} – 0\.\d{3}", result.stdout)
@@ -258,8 +259,8 @@ class TestFitOptions:
 
     def test_progress_in_lines(self, csv, tmp_path):
         result = done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--method", "adalpboost",
-            "--set", "n_estimators=2", "--model", tmp_path / "m.model",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--cluster", "person", "--set",
+            "n_estimators=2", "--method", "adalpboost", "--model", tmp_path / "m.model",
         )  # fmt: skip
         assert "round 1/2" in result.stderr
         assert "round" not in result.stdout.split("Fitted in")[0]
@@ -314,7 +315,7 @@ class TestAlerts:
             done("predict", tmp_path / "m.model", tmp_path / "d.csv", "--out", tmp_path / "o.csv").stderr
             == ""
         )
-        assert any("'id' alone tells" in line for line in self.alerts(sorted_, tmp_path, "--keep", "id"))
+        assert any("'id' alone predicts" in line for line in self.alerts(sorted_, tmp_path, "--keep", "id"))
         held = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
         assert "id" in [column["name"] for column in held["columns"]]
 
@@ -330,18 +331,18 @@ class TestAlerts:
         rng = np.random.default_rng(0)
         zips = plain.assign(zip=[f"{i:05d}" for i in rng.integers(0, 9, 300)])
         (line,) = self.alerts(zips, tmp_path)
-        assert "column 'zip' holds numbers that begin with 0: they are codes" in line
+        assert "column 'zip' has numbers with leading zeros: they are codes" in line
         held = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
         assert {"name": "zip", "kind": "text", "categories": 9} in held["columns"]
 
     def test_a_target_that_is_a_quantity(self, plain, tmp_path):
         many = plain.assign(y=np.random.default_rng(0).integers(0, 30, 300))
         (line,) = self.alerts(many, tmp_path)
-        assert "the target has 30 different numbers: if it is a quantity" in line
+        assert "the target has 30 different numbers, and each is a class here" in line
 
     def test_leaks(self, plain, tmp_path):
         (line,) = self.alerts(plain.assign(paid=np.where(plain["y"] == "p", "late", "in time")), tmp_path)
-        assert "'paid' alone tells the class of 100.0%" in line
+        assert "'paid' alone predicts 100.0% of the rows" in line
         leak = np.where(plain["y"] == "p", 5.0, 1.0) + plain["x"] / 10
         (line,) = self.alerts(plain.assign(score=leak), tmp_path)
         assert "'score' alone" in line
@@ -352,7 +353,7 @@ class TestAlerts:
             same, tmp_path, "--drop", "g", "--group", "g", "--method", "groupdroboost",
             "--set", "n_estimators=1", "--set", "cv=.3",
         )  # fmt: skip
-        assert any("--group g: every group holds one class only" in line for line in lines)
+        assert any("--group g: every group has one class only" in line for line in lines)
 
 
 class TestEvaluate:
@@ -381,7 +382,7 @@ class TestEvaluate:
 
     def test_rows_that_were_fitted_on(self, model, csv):
         result = done("evaluate", model, csv)
-        assert "100% of these rows were fitted on" in result.stderr
+        assert "100% of these rows are training rows" in result.stderr
         assert "95 % interval" in result.stdout
 
     def test_fresh_rows_of_one_class(self, model, table, tmp_path):
@@ -428,7 +429,7 @@ class TestCalibrate:
         model = shutil.copy(model, tmp_path)
         result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
         assert result.exit_code == 1
-        assert "no model is written: no point of the trade-off has its targets certified" in result.stderr
+        assert "no model is written: no rule of the sequence has its targets certified" in result.stderr
         assert not out.exists()
         both = call(
             "calibrate", model, fresh, "--model", out, "--max-error", ".3", "--limit", "error() <= .3"
@@ -451,7 +452,7 @@ class TestAttempts:
         assert (again.exit_code, again.stderr, record.read_bytes()) == (1, failed.stderr, before)
         spent = call(*first[:-1], "80%")
         assert spent.exit_code == 2
-        assert "an attempt before this one had these rows" in spent.stderr
+        assert "an earlier attempt had these rows" in spent.stderr
         assert not out.exists()
         elsewhere = tmp_path / "elsewhere.json"
         shutil.move(record, elsewhere)
@@ -460,7 +461,7 @@ class TestAttempts:
         done("calibrate", model, other, "--model", out, "--max-error", "80%", "--attempts", elsewhere)
         point = load_model(out)[-1]
         assert len(point.certificate_.attempts) == 2
-        assert any(note.startswith("Attempt 2: it spent 0.152") for note in point.certificate_.notes)
+        assert any(note.startswith("This was attempt 2. It spent 0.152") for note in point.certificate_.notes)
         elsewhere.write_text("{}")
         assert "no file of attempts" in call(*first, "--attempts", elsewhere).stderr
 
@@ -475,7 +476,7 @@ class TestInspect:
         assert document["columns"][2]["categories"] == 2
         assert document["trained_on"]["rows"] == 200
         assert document["versions"]["numpy"] == np.__version__
-        assert document["guarantee"] == load_model(model)[-1].summary_.details
+        assert document["summary"] == load_model(model)[-1].summary_.details
         short, text = (done("inspect", model, *more).stdout for more in ([], ["--details"]))
         for words in ("200 rows of people.csv", "outcome", "yes (", "born, person, w", "max_error="):
             assert words in short
@@ -548,7 +549,7 @@ class TestTradeoff:
             "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
             "--model", forest,
         )  # fmt: skip
-        assert "no shares to choose" in refused("tradeoff", forest)
+        assert "has no trade-off curve" in refused("tradeoff", forest)
         assert "belong together" in refused("tradeoff", model, "--pick", "0.1")
         assert "must end in" in refused("tradeoff", model, "--out", tmp_path / "curve.txt")
         before = model.read_bytes()
@@ -574,19 +575,19 @@ class TestCertify:
         )  # fmt: skip
         assert [b["upper"] for b in document["bounds"]] == [b.upper for b in expected.bounds]
         assert document["certified"] is False
-        by_group = {tuple(b["unit"]): b for b in document["bounds"] if b["kind"] == "group"}
+        by_group = {tuple(b["subgroup"]): b for b in document["bounds"] if b["kind"] == "group"}
         assert by_group["city", "Rome"]["target"] == 0.99
         assert by_group["city", "Oslo"]["target"] == 0.01
         assert by_group["city", "Rome"]["certified"] is True
 
     def test_targets_of_the_fit(self, model, fresh):
         document = json.loads(done("certify", model, fresh, "--json").stdout)
-        targets = {b["unit"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
+        targets = {b["subgroup"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
         assert targets == {"yes": 0.3, "no": 0.4}
         assert "With 95 % confidence" in done("certify", model, fresh).stdout
 
     def test_rows_that_were_fitted_on_are_refused(self, model, csv):
-        assert "members were fitted on" in refused("certify", model, csv)
+        assert "models were trained on" in refused("certify", model, csv)
 
     @pytest.mark.parametrize(
         ("more", "says"),
@@ -609,7 +610,7 @@ def credit(tmp_path_factory):
     rows[:600].to_csv(folder / "train.csv", index=False)
     rows[600:1200].to_csv(folder / "fresh.csv", index=False)
     done(
-        "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--id", "client",
+        "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--cluster", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
         "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
         "--model", folder / "m.model",
@@ -627,7 +628,7 @@ def credit_model(credit):
 
 def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
     done(
-        "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
+        "fit", csv, "--target", "outcome", "--cluster", "person", "--drop", "born", "--group", "city",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "by_group=true",
         "--model", tmp_path / "m.model",
     )  # fmt: skip
@@ -645,9 +646,8 @@ class TestGroupsAtPrediction:
         done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
-        np.testing.assert_allclose(
-            written["share_1"], clf.predict_distribution(X, groups=groups)[:, 1], atol=1e-8
-        )
+        drawn = clf.predict_distribution(X, groups=groups)[:, 1]
+        np.testing.assert_allclose(written["distribution_1"], drawn, atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
         assert "by_group=True" in done("inspect", credit / "m.model").stdout
@@ -713,7 +713,7 @@ class TestGroupsAtPrediction:
         model, out = tmp_path / "m.model", tmp_path / "p.csv"
         done(
             "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
-            "--id", "client", "--method", "robustmixture", "--set", "by_group=true",
+            "--cluster", "client", "--method", "robustmixture", "--set", "by_group=true",
             "--set", 'estimators=[("trees", "extra")]', "--model", model,
         )  # fmt: skip
         assert load_model(model)[-1].objective == "worst_group"
@@ -733,7 +733,7 @@ class TestDecide:
     @pytest.fixture
     def mixture(self, csv, tmp_path):
         done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--cluster", "person", "--drop", "w",
             "--method", "averageboost", "--set", "n_estimators=4", "--model", tmp_path / "a.model",
         )  # fmt: skip
         return tmp_path / "a.model"
@@ -768,7 +768,7 @@ class TestDecide:
     def test_refused(self, mixture, csv, table, tmp_path):
         out = tmp_path / "d.csv"
         for env, says in (
-            ({"POLICY": None}, "there is none of the name"),
+            ({"POLICY": None}, "the given variable does not exist"),
             ({"POLICY": "short"}, "got 5"),
         ):
             result = self.decide(mixture, csv, out, env=env)
@@ -857,7 +857,7 @@ class TestShell:
         result = call(
             "fit", tmp_path / "t.csv", "--target", "y", "--method", "forest", "--model", tmp_path / "m.model"
         )
-        assert "tell" not in result.stderr
+        assert "predicts" not in result.stderr
         assert result.exit_code in (0, 2), result.stderr
 
     def test_progress_of_compare_in_lines(self, csv, tmp_path):
@@ -944,7 +944,7 @@ class TestWhatAFileMayHold:
         table = pd.DataFrame({name: [f"p{i}" for i in range(100)], "x": rng.normal(size=100)})
         table.assign(y=np.where(table["x"] > 0, "a", "b")).to_csv(tmp_path / "d.csv", index=False)
         done(
-            "fit", tmp_path / "d.csv", "--target", "y", "--id", name, "--model", tmp_path / "m.model",
+            "fit", tmp_path / "d.csv", "--target", "y", "--cluster", name, "--model", tmp_path / "m.model",
             "--method", "averageboost", "--set", "n_estimators=2",
         )  # fmt: skip
         done(
@@ -1009,7 +1009,7 @@ class TestPassingOn:
     @pytest.fixture
     def deferring(self, csv, tmp_path):
         result = done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--cluster", "person", "--drop", "w",
             "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]', "--group", "city",
             "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4",
             "--model", tmp_path / "d.model",
@@ -1042,15 +1042,15 @@ class TestPassingOn:
         assert by_class["yes"] == pytest.approx(
             *rates.measure(rates.miss("yes"), rows["outcome"], answers, deferred=passed).values()
         )
-        assert "error among the answered by class" in text
+        assert "error among answered rows by class" in text
 
     def test_curves_of_shares_passed_on(self, deferring, tmp_path):
         call = (
             "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
-            "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
+            "--objective", "answered_error()", "--deferred", "0", "--deferred", "20%",
         )  # fmt: skip
         found = json.loads(done(*call, "--json", "--quiet", "--out", tmp_path / "c.csv").stdout)
-        assert [one["passed_on"] for one in found] == [0, 0.2]
+        assert [one["deferred"] for one in found] == [0, 0.2]
         assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
         written = pd.read_csv(tmp_path / "c.csv")
         assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]

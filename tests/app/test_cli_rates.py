@@ -71,7 +71,7 @@ def fit(files, *arguments, model="m.model", quick=True):
 @pytest.fixture(scope="module")
 def model(files):
     said = fit(files, "--group", "sex", "--drop", "sex", "--limit", LIMIT, "--limit", "miss(no) <= .5").stdout
-    assert re.search(r"share answered 'yes' by sex +gap", said)
+    assert re.search(r"selection rate of 'yes' by sex +gap", said)
     assert "≤ 0.12" in said
     assert "estimate" in said.split("95 % interval")[0]
     return files / "m.model"
@@ -86,18 +86,18 @@ def test_limits_are_those_of_the_fit(model):
 def test_inspect_and_evaluate_show_rates(files, model):
     assert "Rates of predict on" in done("inspect", model).stdout
     kept = json.loads(done("inspect", model, "--json").stdout)["rates"]["lines"]
-    assert [line["rate"] for line in kept][:2] == ["error", "share answered 'yes' by sex"]
+    assert [line["rate"] for line in kept][:2] == ["error", "selection rate of 'yes' by sex"]
     about = json.loads(done("evaluate", model, files / "fresh.csv", "--json").stdout)
     fresh, fitted = pd.read_csv(files / "fresh.csv"), load_model(model)
     answers = fitted.predict(fresh.drop(columns=["sex", "repaid"]))
     counted = rates.measure(rates.selected("yes", by="sex"), fresh.repaid, answers, groups=fresh[["sex"]])
     said = {
-        line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("share answered")
+        line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("selection rate")
     }
     assert said["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
     assert {unit: said[unit] for unit in "fm"} == pytest.approx(counted)
     asked = done("evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--rate", LIMIT)
-    assert "among those answered so by sex" in asked.stdout
+    assert "precision of 'yes' by sex" in asked.stdout
     assert "miss" not in asked.stdout
 
 
@@ -153,18 +153,18 @@ def test_names_are_those_of_the_table(files):
             ["--limit", "gap(slected(yes)) <= .1"],
             "--limit: .*at 'slected', character 5.*did you mean 'selected'",
         ),
-        (["--limit", "error()"], "compared with nothing"),
+        (["--limit", "error()"], "has no bound"),
         (["--limit", "gap(error(by=sex)) <= .1"], "add --group sex"),
         (["--limit", "error(by=group) <= .1"], "name their column: --group"),
         (["--limit", "miss(ja) <= .1"], "no class is called 'ja'"),
-        (["--objective", "error() <= .1"], "is a limit; give it as --limit"),
+        (["--objective", "error() <= .1"], "is a limit; use --limit"),
         (["--objective", "worst_clas"], "worst_class"),
         (
             ["--method", "forest", "--limit", "error() <= .1"],
             "--limit: forest has no limits; take robustmixture",
         ),
         (["--limit", "error() <= .001"], "no mixture of decision rules keeps"),
-        (["--limit", "error() <= 30"], "a share lies between 0 and 1, got 30; write 0.3 for 30 %"),
+        (["--limit", "error() <= 30"], "a rate lies between 0 and 1, got 30; write 0.3 for 30 %"),
     ],
 )
 def test_what_cannot_be_is_refused(files, arguments, words):

@@ -1,6 +1,5 @@
-"""Displays: what is drawn is what was computed, and scikit-learn's conventions hold."""
+"""Displays draw the computed numbers and follow scikit-learn's conventions."""
 
-import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -54,7 +53,7 @@ def case():
 
 
 def trace(T=6, **parts):
-    """What a fit leaves behind, as far as the display reads it."""
+    """Stand-in for the trace of a fit."""
     common = {
         "weighted_loss": np.linspace(0.2, 0.4, T),
         "effective_size": np.linspace(1, 0.1, T),
@@ -70,28 +69,26 @@ def labels_of(ax):
 # --- CVaR curve --------------------------------------------------------------------------------------------
 
 
-def test_curve_holds_the_metric(case):
+def test_curve_shows_the_metric(case):
     display = CVaRCurveDisplay.from_estimator(
-        case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight, show_predict=True
+        case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight
     )
     expected = metrics.cvar_curve(case.y, case.clf.predict_proba(case.X), ALPHAS, sample_weight=case.weight)
     np.testing.assert_allclose(display.line_.get_xdata(), ALPHAS)
     np.testing.assert_allclose(display.line_.get_ydata(), expected)
-    error = zero_one_loss(case.y, case.clf.predict(case.X), sample_weight=case.weight)
-    np.testing.assert_allclose(display.predict_line_.get_ydata(), np.minimum(1, error / ALPHAS))
-    np.testing.assert_allclose(display.coin_line_.get_ydata(), 2 / 3)
+    np.testing.assert_allclose(display.guess_line_.get_ydata(), 2 / 3)
     assert display.ax_.figure is display.figure_
-    assert labels_of(display.ax_) == ["LogisticRegression", "LogisticRegression predict", "coin flip (0.667)"]
+    assert labels_of(display.ax_) == ["LogisticRegression", "random guess (0.667)"]
 
 
 def test_one_fit_gives_the_curve_of_all_alphas():
-    """Figure 1 of Zhai et al. 2021: at each α the classifier that is re-weighted for it."""
+    """Figure 1 of Zhai et al. 2021: at each α the classifier re-weighted for this α."""
     X, y = load_wine(return_X_y=True)
     clf = tb.AdaLPBoostClassifier("tree", n_estimators=6, random_state=0)
     pipe = make_pipeline(StandardScaler(), clf).fit(X[::2], y[::2])
     weight = np.arange(1.0, len(y[1::2]) + 1)
     display = CVaRCurveDisplay.from_estimator(
-        pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight, reweight=True, show_predict=True
+        pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight, reweight=True
     )
     rows = pipe[0].transform(X[1::2])
     expected = [
@@ -101,7 +98,6 @@ def test_one_fit_gives_the_curve_of_all_alphas():
         for a in ALPHAS
     ]
     np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
-    assert display.predict_line_ is not None
     assert labels_of(display.ax_)[0] == "Pipeline"
     fixed = CVaRCurveDisplay.from_estimator(pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight)
     assert (fixed.values != display.values).any()
@@ -113,7 +109,6 @@ def test_curve_from_predictions_is_the_same(case):
     a = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y)
     b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_proba(case.X), name="again")
     np.testing.assert_array_equal(a.values, b.values)
-    assert b.predict_line_ is None
     assert labels_of(b.ax_)[0] == "again"
 
 
@@ -123,26 +118,25 @@ def test_a_test_set_may_lack_a_class(case):
     assert display.n_classes == 3
 
 
-def test_shared_axes_have_one_coin_line_and_distinct_curves(case):
+def test_shared_axes_have_one_guess_line_and_distinct_curves(case):
     first = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="a")
     second = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="b", ax=first.ax_)
-    assert second.coin_line_ is first.coin_line_
-    assert labels_of(first.ax_) == ["a", "coin flip (0.667)", "b"]
+    assert second.guess_line_ is first.guess_line_
+    assert labels_of(first.ax_) == ["a", "random guess (0.667)", "b"]
     assert first.line_.get_color() != second.line_.get_color()
     third = CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2).plot(ax=first.ax_)
-    assert third.coin_line_ is not first.coin_line_
+    assert third.guess_line_ is not first.guess_line_
 
 
 def test_band_and_keywords():
     display = CVaRCurveDisplay(
         ALPHAS, np.full(4, 0.4), n_classes=2, lower=np.full(4, 0.3), upper=np.full(4, 0.5)
     )
-    assert display.plot(xscale="linear", color="k", lw=5, name="mine") is display
+    assert display.plot(color="k", lw=5, name="mine") is display
     assert display.band_ is not None
     assert display.line_.get_linewidth() == 5
     assert display.line_.get_color() == "k"
-    assert display.ax_.get_xscale() == "linear"
-    assert display.plot().ax_.get_xscale() == "log"
+    assert display.ax_.get_xscale() == "log"
 
 
 def test_many_curves_differ():
@@ -163,7 +157,7 @@ def test_many_curves_differ():
         ({"lower": ALPHAS, "upper": ALPHAS[1:]}, "upper has shape"),
     ],
 )
-def test_curve_refuses_what_does_not_fit(parts, message):
+def test_curve_checks_its_arguments(parts, message):
     with pytest.raises(ValueError, match=message):
         CVaRCurveDisplay(**({"alphas": ALPHAS, "values": ALPHAS, "n_classes": 2} | parts))
 
@@ -172,15 +166,17 @@ def test_curve_refuses_what_does_not_fit(parts, message):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("response_method", ["predict", "predict_distribution"])
-def test_bars_hold_the_metric(case, grouped, response_method):
-    # Of a plain classifier the shares are its probabilities, as if labels were drawn from them.
-    answer = case.clf.predict(case.X) if response_method == "predict" else case.clf.predict_proba(case.X)
-    groups = case.groups if grouped else None
-    display = ClassErrorDisplay.from_estimator(
-        case.clf, case.X, case.y, groups=groups, sample_weight=case.weight, response_method=response_method
+@pytest.mark.parametrize("response", ["predict", "predict_proba"])
+def test_bars_show_the_metric(case, grouped, response):
+    answer = getattr(case.clf, response)(case.X)
+    display = ClassErrorDisplay.from_predictions(
+        case.y, answer, groups=case.groups if grouped else None, sample_weight=case.weight
     )
-    prefix = "" if response_method == "predict" else "expected_"
+    if response == "predict" and not grouped:
+        drawn = ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, sample_weight=case.weight)
+        assert drawn.errors == display.errors
+        assert drawn.ax_.get_title() == "LogisticRegression"
+    prefix = "" if response == "predict" else "expected_"
     metric = getattr(metrics, f"{prefix}{'group' if grouped else 'class'}_errors")
     args = (case.groups,) if grouped else ()
     assert display.errors == metric(case.y, answer, *args, sample_weight=case.weight)
@@ -190,7 +186,7 @@ def test_bars_hold_the_metric(case, grouped, response_method):
     assert colours.count(colours[worst]) == 1
     mean = np.average(
         answer != case.y
-        if response_method == "predict"
+        if response == "predict"
         else 1 - answer[np.arange(300), np.searchsorted(case.clf.classes_, case.y)],
         weights=case.weight,
     )
@@ -236,7 +232,7 @@ def test_intervals_are_exact_binomial(case):
     assert set(grouped.intervals) == set(grouped.errors)
 
 
-def test_what_is_no_count_has_no_interval(case):
+def test_weighted_and_expected_errors_have_no_interval(case):
     shares = case.clf.predict_proba(case.X)
     answer = case.clf.predict(case.X)
     labels = case.clf.classes_
@@ -245,34 +241,9 @@ def test_what_is_no_count_has_no_interval(case):
     assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
 
 
-def test_several_classifiers_share_rows(case):
-    answer = case.clf.predict(case.X)
-    first = ClassErrorDisplay.from_predictions(case.y, answer, name="one")
-    constant = np.full_like(answer, case.clf.classes_[0])
-    second = ClassErrorDisplay.from_predictions(case.y, constant, name="two", ax=first.ax_)
-    third = ClassErrorDisplay.from_predictions(case.y, case.y, name="three", ax=first.ax_)
-    displays = (first, second, third)
-    for display in displays:
-        np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
-        assert len({bar.get_facecolor() for bar in display.bars_}) == 1
-    assert len({display.bars_[0].get_facecolor() for display in displays}) == 3
-    spans = sorted(
-        (bar.get_y(), bar.get_y() + bar.get_height()) for display in displays for bar in display.bars_
-    )
-    assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(spans))
-    for display in displays:
-        for bar, segment in zip(display.bars_, display.whiskers_.get_segments(), strict=True):
-            assert segment[:, 1] == pytest.approx([bar.get_y() + bar.get_height() / 2] * 2)
-    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two", "three"]
-    with pytest.raises(ValueError, match="hold errors of other"):
-        ClassErrorDisplay({"another": 0.1}).plot(ax=first.ax_)
-
-
-def test_class_error_bad_input(case):
+def test_class_error_bad_input():
     with pytest.raises(ValueError, match="confidence"):
         ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
-    with pytest.raises(ValueError, match="response_method"):
-        ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, response_method="decision_function")
     with pytest.raises(ValueError, match="at least one number"):
         ClassErrorDisplay({"a": float("nan")})
     with pytest.raises(ValueError, match="groups has 1 rows"):
@@ -302,7 +273,7 @@ def test_trajectory_of_a_game_over_groups():
     assert len({line.get_color() for line in display.lines_}) == 3
 
 
-def test_of_many_units_the_heavy_ones_are_named():
+def test_the_heaviest_of_many_subgroups_are_named():
     weights = np.ones((1, 40))
     weights[0, [3, 17]] = 9
     display = WeightTrajectoryDisplay([0.2], [0.5], weights=weights / weights.sum()).plot()
@@ -327,7 +298,7 @@ def test_trajectory_bad_input():
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 
-def test_the_trade_off_and_its_neighbours(case):
+def test_the_trade_off_and_other_classifiers(case):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, error_budget=0.02, random_state=0)
     clf.fit(case.X[:200], case.y[:200])
@@ -356,7 +327,7 @@ def test_the_trade_off_and_its_neighbours(case):
     assert alone.name == "GroupDROBoostClassifier"
 
 
-def test_a_trade_off_needs_arrays_that_fit():
+def test_a_trade_off_needs_arrays_of_one_shape():
     with pytest.raises(ValueError, match="must have one shape"):
         TradeOffDisplay([0.1, 0.2], [0.3])
 
@@ -364,7 +335,7 @@ def test_a_trade_off_needs_arrays_that_fit():
 # --- all of them -------------------------------------------------------------------------------------------
 
 DISPLAYS = {
-    "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
+    "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
     "DeferralDisplay": lambda: DeferralDisplay(
         [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"

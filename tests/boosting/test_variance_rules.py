@@ -68,7 +68,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-10)
     np.testing.assert_allclose(clf.decision_function(X), f, rtol=0, atol=1e-10)
     state = clf.game_.state
-    np.testing.assert_allclose(clf.game_.rule.player(state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(clf.game_.player.row_weights(state), w, rtol=0, atol=1e-10)
     assert (clf.predict(X) == (f > 0)).all()
 
 
@@ -94,7 +94,7 @@ def test_ebboost_is_the_papers_algorithm(lam, base):
     assert clf.n_iter_ == ROUNDS
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-10)
     np.testing.assert_allclose(clf.decision_function(X), f, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(clf.game_.rule.player(clf.game_.state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(clf.game_.player.row_weights(clf.game_.state), w, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("K", [3, 5])
@@ -115,7 +115,7 @@ def test_multiclass_vadaboost_is_its_derivation(K, base):
         w = np.where(right, w * np.exp(-a), w * np.exp(a / (K - 1)))
         w /= w.sum()
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(clf.game_.rule.player(clf.game_.state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(clf.game_.player.row_weights(clf.game_.state), w, rtol=0, atol=1e-10)
 
 
 def test_two_classes_are_a_case_of_many():
@@ -138,7 +138,7 @@ def test_bound_of_the_cost(K):
         lam = rng.uniform()
         state = AdditiveState(p, rng.normal(size=n))
         rule = VadaBoost(K, lam)
-        w = rule.player(state)
+        w = rule.row_weights(state)
         u = rule.fit_weights(w, state)
         wrong = rng.random(n) < 0.4
         wrong[:2] = True, False

@@ -47,14 +47,14 @@ def excess(mix, limits):
 
 
 def _values(limit, rows):
-    return limit.rate.terms(rows.strata).values(rows.tally)
+    return limit.rate.terms(rows.strata).values(rows.counts)
 
 
 def test_the_probability_of_every_fit_with_limits_is_stated():
     mix = selected(0, 400, MISS)
     _, P, y = drawn(0, 400)
     rows = Answered.of(y, mix.predict_from({"m": P}), labels=[0, 1])
-    assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.tally, refit=False).probability
+    assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts, refit=False).probability
     assert 0.3 < mix.limits_probability_ < 0.95  # a rule of least error stops at its limit
     assert f"with probability {mix.limits_probability_:.2f}" in str(mix.rates_)
     assert mix.limits_met_
@@ -112,7 +112,7 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
     ((limit, more),) = mix.rates_.outlook.wider
     rows = Answered.of(y, mix.predict_from({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
     wider = rates.gap(rates.selected(1, by="g")) <= limit.bound + more
-    assert outlook([wider], rows.strata, rows.tally, refit=False).probability >= 0.9
+    assert outlook([wider], rows.strata, rows.counts, refit=False).probability >= 0.9
 
 
 def test_a_limit_that_holds_anyway_is_not_tightened():
@@ -132,14 +132,14 @@ def test_margins_of_pairs_are_those_of_brute_force(form):
     tighter = limit.with_margins(margins)
     for _ in range(50):
         rows = Answered.of(y, rng.integers(0, 2, 300), groups={"g": g}, labels=[0, 1])
-        values = limit.rate.terms(rows.strata).values(rows.tally)
+        values = limit.rate.terms(rows.strata).values(rows.counts)
         times, bound = (1.0, 0.3) if form is rates.gap else (0.6, 0.0)
         worst = max(
             times * values[i] - values[j] + margins[i, j] - bound
             for i in range(4) for j in range(4) if i != j
         )  # fmt: skip
         assert tighter.excess(list(range(4)), values) == pytest.approx(max(worst, 0.0))
-        left = [np.tensordot(row.matrix, rows.tally, 2) - row.bound for row in tighter.rows(rows.strata)]
+        left = [np.tensordot(row.matrix, rows.counts, 2) - row.bound for row in tighter.rows(rows.strata)]
         assert max(left) == pytest.approx(worst)
 
 

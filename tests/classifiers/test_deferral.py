@@ -107,17 +107,17 @@ def test_decisions_say_person_as_the_member_drawn_does(mix):
     ids = [f"p{i}" for i in range(N)]
     found = policy.decide(X, ids)
     shares = mix.estimator_weights_
-    for member in np.unique(found.member):
-        rows = np.flatnonzero(found.member == member)
-        assert (found.deferred[rows] == mix.defers_with(X[rows], found.member[rows])).all()
-        assert (found.y[rows] == mix.predict_with(X[rows], found.member[rows])).all()
-    assert ((found.said == "person") == found.deferred).all()
-    assert (found.said == found.y)[~found.deferred].all()
+    for member in np.unique(found.candidate):
+        rows = np.flatnonzero(found.candidate == member)
+        assert (found.deferred[rows] == mix.defers_with(X[rows], found.candidate[rows])).all()
+        assert (found.y[rows] == mix.predict_with(X[rows], found.candidate[rows])).all()
+    assert ((found.answers == "person") == found.deferred).all()
+    assert (found.answers == found.y)[~found.deferred].all()
     assert found.deferred.any()
     if len(shares) == 1:
         assert (found.deferred == mix.defers(X)).all()
     one = policy.decide(X[[7]], ["p7"])
-    assert (one.deferred[0], one.said[0]) == (found.deferred[7], found.said[7])
+    assert (one.deferred[0], one.answers[0]) == (found.deferred[7], found.answers[7])
 
 
 def test_a_rule_that_passes_nothing_on_says_so():
@@ -132,7 +132,7 @@ def test_a_rule_that_passes_nothing_on_says_so():
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")
     found = policy.decide(X, [f"p{i}" for i in range(N)])
     assert not found.deferred.any()
-    assert (found.said == found.y).all()
+    assert (found.answers == found.y).all()
 
 
 def test_the_table_of_rates_is_what_counting_gives():
@@ -185,37 +185,37 @@ def test_on_noise_it_is_said_that_nobody_gains():
                 {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
             )
         said += not mix.defers_from({"m": np.c_[1 - q, q]}).any()
-        said += any("gains nothing beyond chance" in str(warning.message) for warning in caught)
+        said += any("is not better than chance" in str(warning.message) for warning in caught)
     assert said >= 5
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="deferral gains nothing")
+        warnings.filterwarnings("error", message="deferral is not better")
         judged(objective="error", limits=[rates.deferred() <= 0.1])
 
 
 @pytest.mark.slow
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
-    kept = mix._rated.table
+    kept = mix._engine.data
     curves = mix.tradeoff(
         rates.largest(rates.answered_error(by="class")),
         rates.answered_error(),
         n_points=2,
-        passed_on=(0, 0.1),
+        deferred=(0, 0.1),
     )
     assert list(curves) == [0.0, 0.1]
     for share, curve in curves.items():
         limited, _ = curve.predicted(P, Y, groups=GROUPS)
         assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
         for point in curve:
-            assert point.classifier._rated.table is kept  # nothing is fitted or inferred anew
+            assert point.classifier._engine.data is kept  # nothing is fitted or inferred anew
             assert point.classifier.rates_.met
             assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for curve in curves.values()]
     assert least[1] < least[0]
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
-        with pytest.raises(ValueError, match="passed_on must be"):
-            mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
-    assert list(mix.tradeoff(passed_on=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
+        with pytest.raises(ValueError, match="deferred must be"):
+            mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
+    assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
 
 
 def test_the_picture_has_a_line_for_each_share():
@@ -228,7 +228,7 @@ def test_the_picture_has_a_line_for_each_share():
         passed_on=(0, 0.05), n_points=2,
     )  # fmt: skip
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
-    assert display.ax_.get_xlabel() == "error among the answered"
+    assert display.ax_.get_xlabel() == "error among answered rows"
     plt.close("all")
-    with pytest.raises(ValueError, match="1 shares, but 2 curves"):
+    with pytest.raises(ValueError, match="1 deferral rates, but 2 curves"):
         DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

@@ -230,7 +230,7 @@ def test_adaboost_is_the_penalised_form_with_unit_temperature():
     rule = AdaBoost(2)
     for state, _, _ in rounds(rule, 3, 30):
         penalised = entropic_weights(-state.margins[None], 1e-6, 1.0, base=state.base)
-        np.testing.assert_allclose(rule.player(state), penalised.unit_weights, atol=1e-9)
+        np.testing.assert_allclose(rule.row_weights(state), penalised.unit_weights, atol=1e-9)
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)

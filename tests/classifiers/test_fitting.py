@@ -101,10 +101,10 @@ def test_rows_of_one_person_stay_together():
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
     assert errors_of(apart).max() < 0.15  # it has seen the persons that it is judged on
     assert 0.3 < errors_of(together).mean() < 0.7  # of others it knows nothing
-    rows = together._judged.rows
+    rows = together._outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
-    assert len(held._judged.rows.y) == 60
+    assert len(held._outputs.rows.y) == 60
     assert 0.2 < errors_of(held).mean() < 0.8
 
 
@@ -121,12 +121,12 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
         a, b = np.intersect1d(a, used), np.intersect1d(b, used)
         logs[np.searchsorted(used, b)] = GaussianNB().fit(X[a], y[a]).predict_log_proba(X[b])
     for mix in (by_splits, by_masks):
-        np.testing.assert_allclose(mix._judged.logs[0], np.maximum(logs, np.log(1e-6)), atol=1e-5)
+        np.testing.assert_allclose(mix._outputs.logs[0], np.maximum(logs, np.log(1e-6)), atol=1e-5)
         assert mix.validation_ == "splits"
     by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
-    words = by_splitter._judged.rows.words
+    words = by_splitter._outputs.rows.words
     assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
-    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._judged.rows.fold)) == 7
+    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._outputs.rows.fold)) == 7
 
 
 class Slow(GaussianNB):
@@ -176,9 +176,9 @@ def test_class_weights_are_weights_of_rows_in_the_fits():
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
-    save_model(mix, tmp_path / "model.skops")
-    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
-    assert len(mix._judged.rows.y) == 75
+    save_model(mix, tmp_path / "mixture.model")
+    np.testing.assert_array_equal(load_model(tmp_path / "mixture.model").predict(X), mix.predict(X))
+    assert len(mix._outputs.rows.y) == 75
     alone = default_estimators()[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)

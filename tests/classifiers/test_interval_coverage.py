@@ -48,7 +48,7 @@ def test_intervals_hold_the_rates_of_the_returned_rule_on_new_rows(name):
             values = terms.values(rows.tally)
             truth = dict(zip(terms.names, values, strict=True))
             if limit is not None and limit.compares:
-                truth[limit.form] = limit.said_of(values)
+                truth[limit.form] = limit.value(values)
             for line in mix.rates_:
                 if line.rate == str(rate) and bool(line.limit) == (limit is not None):
                     missed[line.rate, line.unit] += not line.low <= truth[line.unit] <= line.high

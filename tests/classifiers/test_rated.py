@@ -88,18 +88,18 @@ def test_groups_are_inferred_from_features_where_they_are_not_told():
 
 def test_one_row_in_other_columns_of_groups_only_those_named_count():
     mix = judged(limits=[rates.error(by="race") <= 0.5])
-    assert mix._rated.table.strata.columns == ("race",)
+    assert mix._engine.data.strata.columns == ("race",)
     both = judged(limits=[rates.error(by=("sex", "race")) <= 0.6])
-    assert len(both._rated.table.strata.combinations) == 6
+    assert len(both._engine.data.strata.combinations) == 6
     assert len([line for line in both.rates_ if isinstance(line.unit, tuple)]) == 6
 
 
 def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     mix = RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
     mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
-    with pytest.raises(InfeasibleLimitsError, match=r"share answered 'yes': at most 0\.1") as caught:
+    with pytest.raises(InfeasibleLimitsError, match=r"selection rate of 'yes': at most 0\.1") as caught:
         mix.fit(X, Y, groups=GROUPS)
-    assert "share missed of those that are 'yes': at most 0.1" in str(caught.value)
+    assert "miss rate of 'yes': at most 0.1" in str(caught.value)
     assert "gap" not in str(caught.value)
     assert "nearest" in str(caught.value)
     again = mix.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
@@ -112,7 +112,7 @@ def test_a_draw_keeps_what_one_rule_cannot():
     y = rng.integers(2, size=400)
     coarse = {"m": np.where(y == 1, 0.7, 0.3)}  # two values: one rule has few answers to choose among
     limit = rates.selected(1) <= float(np.mean(y)) / 2
-    with pytest.warns(UserWarning, match=r"keeps the limits .* a draw among .* keeps them with") as caught:
+    with pytest.warns(UserWarning, match=r"within the limits .* a mixture of rules, reaches") as caught:
         one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit])
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], randomized=True)
     assert one.limits_met_
@@ -120,9 +120,9 @@ def test_a_draw_keeps_what_one_rule_cannot():
     assert len(drawn.members_) == 2
     assert drawn.rates_.lines[0].value < one.rates_.lines[0].value
     assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
-    [said] = [str(w.message) for w in caught if "keeps them with" in str(w.message)]
+    [said] = [str(w.message) for w in caught if "a mixture of rules, reaches" in str(w.message)]
     assert f"error: {one.rates_.lines[0].value:.4g};" in said
-    assert "answers 100.0% of the rows alike and has" in said  # the other value's rows are half of all
+    assert "gives 100.0% of the rows one action and has" in said  # the other value's rows are half of all
     assert float(said.rsplit(" ", 1)[1]) == pytest.approx(drawn.rates_.lines[0].value, abs=1e-3)
 
 
@@ -130,13 +130,14 @@ def test_one_rule_that_cannot_keep_a_limit_says_so():
     y = np.repeat([0, 1], 200)
     coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
     limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
-    with pytest.warns(BoundNotMetWarning, match=r"but the best rule found reaches .* a draw among") as caught:
+    words = r"but the best rule found reaches .* a mixture of rules"
+    with pytest.warns(BoundNotMetWarning, match=words) as caught:
         mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
     assert mix.limits_met_ is False
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)
     assert drawn.limits_met_
     reached = str(caught[0].message).split("with error of ")[1].split(" (")[0]
-    assert float(reached) == pytest.approx(drawn._choice.selection.value, rel=1e-3)
+    assert float(reached) == pytest.approx(drawn._selected.selection.value, rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning")
@@ -204,7 +205,7 @@ def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
     groups = {"sex": SEX}
     told = RobustMixtureClassifier.from_probabilities(P, Y, groups=groups, objective="error", by_group=True)
     blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
-    assert len(told._rated.table.strata.mass) == 4
+    assert len(told._engine.data.strata.mass) == 4
     assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 0.01
     with pytest.raises(ValueError, match="needs groups"):
         RobustMixtureClassifier.from_probabilities(P, Y, objective="error", by_group=True)
@@ -352,14 +353,14 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     [
         ({"limits": [rates.selected("ja") <= 0.1]}, "no class is called 'ja'"),
         ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
-        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
+        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no subgroup is called 'x'"),
         ({"limits": [0.3]}, "is no limit"),
-        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no unit is called"),
-        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no unit is called 'f'"),
+        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no subgroup is called"),
+        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no subgroup is called 'f'"),
         ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
-        ({"objective": rates.error(by="sex")}, r"say largest\(error"),
-        ({"objective": rates.precision("yes")}, "depend on the answers"),
+        ({"objective": rates.error(by="sex")}, r"write largest\(error"),
+        ({"objective": rates.precision("yes")}, "depends on the answers"),
         ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
     ],
 )

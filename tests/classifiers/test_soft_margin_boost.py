@@ -43,7 +43,7 @@ def test_training_error_is_never_above_the_best_constants(loss, K, seed):
 
 @pytest.mark.parametrize("loss", ["linear", "quadratic"])
 def test_objective_is_never_below_the_constants(loss):
-    """What is kept is worth more than the constants in the program's own terms, else it is a constant."""
+    """Weights with a smaller gain than the constants, in the objective of the program, are rejected."""
     for seed in range(4):
         X, y = flipped(seed, weights=[0.7])
         mass = np.bincount(y).astype(float)
@@ -66,7 +66,7 @@ def test_objective_is_never_below_the_constants(loss):
 
 def test_a_price_above_the_noise_says_so():
     X, y = flipped(0)
-    with pytest.warns(UserWarning, match=r"best constant is used.*worth.*mixture of constants.*C=None"):
+    with pytest.warns(UserWarning, match=r"best constant is used.*the value.*mixture of constants.*C=None"):
         clf = tb.SoftMarginBoostClassifier(
             HistTreeClassifier(max_depth=2), n_estimators=12, loss="linear", C=10 / len(y)
         ).fit(X, y)

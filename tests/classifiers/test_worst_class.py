@@ -575,7 +575,7 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
     clf = OCOBoostClassifier(HistTreeClassifier(max_depth=5), gamma=0.2, random_state=0).fit(X, y)
     T = math.ceil(2 * math.log(40) / 0.2**2)
     assert clf.n_iter_ == T
-    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(40) / T))
+    assert clf.game_.player.eta == pytest.approx(math.sqrt(8 * math.log(40) / T))
     assert np.all(clf.trace_.weighted_loss <= 0.3)
     wrong = np.mean([m.predict(X) != y for m in clf.estimators_], axis=0)
     assert wrong.max() <= 0.5 - 0.2 / 2
@@ -594,7 +594,7 @@ def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
             X, y, sample_weight=weight
         )
     T = math.ceil(2 * math.log(100) / 0.09)
-    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(100) / T))
+    assert clf.game_.player.eta == pytest.approx(math.sqrt(8 * math.log(100) / T))
     assert clf.n_iter_ < T
     np.testing.assert_allclose(clf.estimator_weights_, 1 / clf.n_iter_)
 

@@ -195,7 +195,7 @@ def test_calibrate_returns_the_point_of_one_machine():
 
 def test_certify_knows_rows_that_were_fitted_on(model):
     X, y, _, _ = table(4, n=600)
-    with pytest.raises(tb.LeakageError, match="members were fitted on 100% of these rows"):
+    with pytest.raises(tb.LeakageError, match="models were trained on 100% of these rows"):
         td.certify(model, *blocks(5, X, y))
 
 
@@ -252,7 +252,7 @@ def mixtures(P, y, groups, w, *, grouped=False, **params):
         *Ps, y_, w_, g_ = blocks(parts, *arranged(*P.values(), y, w, groups))
         told = {"groups": g_} if grouped else {}
         Pd = dict(zip(P, Ps, strict=True))
-        yield td.RobustMixtureClassifier.from_probabilities(Pd, y_, sample_weight=w_, **told, **params)
+        yield td.DaskRobustMixtureClassifier.from_probabilities(Pd, y_, sample_weight=w_, **told, **params)
 
 
 @pytest.mark.parametrize("aim", MIXTURES)
@@ -311,7 +311,7 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     fits = []
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
-        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd))
+        fits.append(td.DaskRobustMixtureClassifier.from_probabilities({"p": pd}, yd))
     np.testing.assert_array_equal(*(fit.predict_from({"p": p}) for fit in fits))
     mix = fits[1]
     assert mix.n_threshold_rows_ == 2**16
@@ -335,7 +335,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     Pd = {"one": lazy[list(first)].rename(columns=first), "two": lazy[list(second)].rename(columns=second)}
     params = {"objective": "worst_group"}
     with client.as_current():
-        mix = td.RobustMixtureClassifier.from_probabilities(
+        mix = td.DaskRobustMixtureClassifier.from_probabilities(
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
         )
         labels = mix.predict_from(Pd).compute()
@@ -362,7 +362,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
 def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
     P, y, groups, w = said(300)
     one, yd, gd, wd = blocks(3, P["one"], y, groups, w)
-    choose = td.RobustMixtureClassifier.from_probabilities
+    choose = td.DaskRobustMixtureClassifier.from_probabilities
     for args, params, says in (
         (({"one": P["one"]}, yd), {}, r"probabilities\['one'\] is a ndarray: a Dask array"),
         (({"one": one}, y), {}, "y is a ndarray"),
@@ -381,7 +381,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         with pytest.raises((TypeError, ValueError), match=says):
             choose(*args, **params)
     with pytest.raises(TypeError, match="fits no models"):
-        td.RobustMixtureClassifier().fit(one, yd)
+        td.DaskRobustMixtureClassifier().fit(one, yd)
     mix = choose({"one": one}, yd, groups=gd, objective="worst_group", by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
         mix.predict_from({"one": one})

@@ -72,7 +72,7 @@ def test_monitors_of_gaps(tally, levels, continuous):
     rng, false = np.random.default_rng(7), 0
     limits = [rates.gap(rates.selected(1, by="group")) <= 0.0, rates.ratio(rates.error(by="group")) >= 1.0]
     for _ in range(200):
-        watch = tb.Monitor.against(Model(), limits=limits, units=["a", "b"])
+        watch = tb.Monitor.against(Model(), limits=limits, subgroups=["a", "b"])
         for _ in range(int(rng.integers(1, 4))):
             n = int(rng.integers(100, 1500))
             X, y = few_valued(rng, n, levels, continuous)
@@ -87,7 +87,7 @@ def test_groups_that_appear_later(tally):
     rng, false = np.random.default_rng(0), 0
     limits = [rates.error(by="group") <= 0.3, rates.gap(rates.error(by="group")) <= 0.2]
     for k in range(200):
-        watch, seen = tb.Monitor.against(Model(), limits=limits, units=["a", "b"]), Counter()
+        watch, seen = tb.Monitor.against(Model(), limits=limits, subgroups=["a", "b"]), Counter()
         for j in range(4):
             X, y = few_valued(rng, 400, (2,), continuous=True)
             names = rng.choice(["a", "b", f"new {j}", "spät"][: 2 + j], 400)

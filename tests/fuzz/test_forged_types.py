@@ -42,7 +42,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.boosting.checkpoints._RecordedScheme", "tailboost.boosting.checkpoints.Checkpoints",
+    "tailboost.boosting.checkpoints._Hasher", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.cross_fitting.CrossFitted",

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.attempts import call_key, read_attempts, same_rows, write_attempts
-from tailboost.guarantees.fresh_rows import judged_rows
+from tailboost.guarantees.fresh_rows import fresh_rows
 
 LIMIT = [rates.error(by="group") <= 0.26]
 
@@ -31,9 +31,7 @@ def test_a_call_is_named_by_rows_with_their_labels_groups_and_clusters(tuned):
     of = np.repeat(np.arange(10), 4)
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked"):
-        judged = judged_rows(
-            mix, X[rows], y[rows], groups[rows], [LIMIT[0].rate], (), clusters=clusters[rows]
-        )
+        judged = fresh_rows(mix, X[rows], y[rows], groups[rows], [LIMIT[0].rate], (), clusters=clusters[rows])
         return call_key(mix, judged, asked)
 
     first = key()
@@ -55,7 +53,7 @@ def test_a_call_is_named_by_rows_with_their_labels_groups_and_clusters(tuned):
 
 def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path):
     mix, X, y, groups = copy.deepcopy(tuned[0]), *tuned[1:]
-    with pytest.raises(tb.NotCertifiedError, match="save_model keeps them") as failed:
+    with pytest.raises(tb.NotCertifiedError, match="save_model stores them") as failed:
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
     assert failed.value.reason.endswith(".")
     assert "previous=" not in failed.value.reason
@@ -64,7 +62,7 @@ def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path)
     for model in (mix, tb.load_model(tmp_path / "m.model"), copy.deepcopy(mix), mix.reweight()):
         for of, limits in ((permuted, LIMIT), (groups, [rates.error(by="group") <= 0.6])):
             for how in ("copies", "natural"):
-                with pytest.raises(tb.LeakageError, match="an attempt before this one had these rows"):
+                with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                     tb.calibrate(model, X, y, groups=of, limits=limits, equal_rows=how)
     with pytest.raises(tb.NotCertifiedError):  # the very same call says the same
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)

@@ -221,7 +221,7 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
         for kind in ("class", "group", "cell"):
             units = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
             assert certificate.bound("worst", kind, rule).upper == max(units)
-    with pytest.raises(KeyError, match="no bound of kind 'class', unit 7"):
+    with pytest.raises(KeyError, match="no bound of kind 'class', subgroup 7"):
         certificate.bound("class", 7)
 
 
@@ -232,15 +232,13 @@ def test_one_answering_member_has_one_rule(mixture):
     assert np.array_equal(alone.predict_distribution(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
     cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
     every = {"class": [0, 1, 2]}
-    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], units=every)
+    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], subgroups=every)
     assert cert.bounds == answers.bounds
-    assert (
-        "'predict' is also what 'predict_distribution' draws: one member has the whole share." in cert.notes
-    )
+    assert "One candidate has all weight, so predict and the randomised rule are the same." in cert.notes
     # A calibration may have been about the rule that draws: it can still be rechecked.
     point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
     assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
-    with pytest.raises(ValueError, match="no randomised rule"):
+    with pytest.raises(ValueError, match="bounds a randomised rule"):
         point.certificate_.recheck(None, Y[LATER], model=point.predict(X[LATER]))
 
 
@@ -258,8 +256,8 @@ def test_any_classifier_and_any_answers(mixture):
     cert = tb.certify(forest, X[FRESH], y, **given)
     assert {b.rule for b in cert.bounds} == {"predict"}  # its probabilities are no randomised rule
     every = {"class": [0, 1, 2]}
-    labels = tb.certify(forest.predict(X[FRESH]), None, y, units=every, **given)
-    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, units=every, **given)
+    labels = tb.certify(forest.predict(X[FRESH]), None, y, subgroups=every, **given)
+    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, subgroups=every, **given)
     assert labels.bounds == shares.bounds == cert.bounds
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], Y[TRAIN])
     assert tb.certify(pipeline, X[FRESH], y).bound("mean").n == 1200
@@ -273,23 +271,23 @@ def test_any_classifier_and_any_answers(mixture):
 
 
 def test_rows_that_were_seen_are_refused(mixture):
-    with pytest.raises(tb.LeakageError, match="fitted on 100% of these rows"):
+    with pytest.raises(tb.LeakageError, match="trained on 100% of these rows"):
         tb.certify(mixture, X[TRAIN], Y[TRAIN])
-    with pytest.raises(tb.LeakageError, match="fitted on 20%"):
+    with pytest.raises(tb.LeakageError, match="trained on 20%"):
         tb.certify(mixture, X[640:1440], Y[640:1440])
     chosen = mixture.reweight(X[FRESH], Y[FRESH])
-    with pytest.raises(tb.LeakageError, match="chosen on 100%"):
+    with pytest.raises(tb.LeakageError, match="selected on 100%"):
         tb.certify(pickle.loads(pickle.dumps(chosen)), X[FRESH], Y[FRESH])
     assert tb.certify(chosen, X[LATER], Y[LATER]).n_rows == 400
     assert mixture.chosen_rows_ == ()
     judged = tb.AdaLPBoostClassifier(TREE, n_estimators=2).fit(
         X[TRAIN], Y[TRAIN], X_val=X[FRESH], y_val=Y[FRESH]
     )
-    with pytest.raises(tb.LeakageError, match="chosen on"):
+    with pytest.raises(tb.LeakageError, match="selected on"):
         tb.certify(judged, X[FRESH], Y[FRESH])
     scaled = StandardScaler().fit(X)
     ours = make_pipeline(scaled, tb.AdaBoostClassifier(TREE, n_estimators=2)).fit(X[TRAIN], Y[TRAIN])
-    with pytest.raises(tb.LeakageError, match="fitted on 100%"):  # known as they reach the last step
+    with pytest.raises(tb.LeakageError, match="trained on 100%"):  # known as they reach the last step
         tb.certify(ours, X[TRAIN], Y[TRAIN])
 
 
@@ -311,13 +309,13 @@ def test_targets(mixture):
     assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 6 + ["worst"] * 2
     named = tb.certify(mixture, *given, max_error={1: 0.01})
     assert named.certified is False
-    assert {b.unit for b in named.bounds if b.target is not None} == {1}
+    assert {b.subgroup for b in named.bounds if b.target is not None} == {1}
     assert tb.certify(mixture, *given).certified is None
     of_groups = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error=0.7)
     assert {b.kind for b in of_groups.bounds if b.target is not None} == {"group", "worst"}
     of_cells = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error={(0, "a"): 0.7})
-    assert [b.unit for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
-    with pytest.raises(ValueError, match="no class is called 9"):
+    assert [b.subgroup for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
+    with pytest.raises(ValueError, match="9 is no class"):
         tb.certify(mixture, *given, max_error={9: 0.1})
     with pytest.raises(ValueError, match="names a class and a group"):
         tb.certify(mixture, *given, groups=Y[FRESH], max_error={1: 0.1})
@@ -326,7 +324,7 @@ def test_targets(mixture):
 def test_a_table_of_groups(mixture):
     table = pd.DataFrame({"side": GROUPS[FRESH], "old": X[FRESH][:, 1] > 0})
     cert = tb.certify(mixture, X[FRESH], Y[FRESH], groups=table)
-    names = {b.unit for b in cert.bounds if b.kind == "group"}
+    names = {b.subgroup for b in cert.bounds if b.kind == "group"}
     assert names == {("side", "a"), ("side", "b"), ("old", False), ("old", True)}
     for same in (table.to_dict("series"), {"side": GROUPS[FRESH], "old": table["old"].to_numpy()}):
         assert tb.certify(mixture, X[FRESH], Y[FRESH], groups=same).bounds == cert.bounds
@@ -381,7 +379,7 @@ def test_answers_that_do_not_fit():
 
 def test_what_is_printed_is_true(certificate):
     text = str(certificate)
-    assert "With 95 % confidence all of these hold together" in text
+    assert "With 95 % confidence all these bounds hold together" in text
     assert "randomised" in text
     assert "'predict' is the argmax" in text
     assert "independent draws" in text
@@ -392,10 +390,10 @@ def test_what_is_printed_is_true(certificate):
     html = certificate._repr_html_()  # Jupyter's name for it
     assert html.count("<tr>") == len(certificate.bounds) + 1
     stranger = tb.certify(["a", "<b>"], None, ["a", "<b>"])
-    assert "It is not known on which rows" in str(stranger)
+    assert "The rows of the fit are not known here" in str(stranger)
     assert "<b>" not in stranger._repr_html_()
     twice = tb.certify(LogisticRegression().fit(X, Y), np.r_[X[:9], X[:9]], np.r_[Y[:9], Y[:9]])
-    assert "9 of the 18 rows equal an earlier one" in str(twice)
+    assert "9 of the 18 rows equal an earlier row" in str(twice)
 
 
 def test_a_long_certificate_shows_the_largest_bounds():
@@ -431,9 +429,9 @@ def found_of(certificate):
 
 
 def test_recheck_refuses_rows_that_were_used(certificate):
-    with pytest.raises(tb.LeakageError, match="certificate was made on"):
+    with pytest.raises(tb.LeakageError, match="a row of the certificate"):
         certificate.recheck(X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
-    with pytest.raises(tb.LeakageError, match="rechecked before"):
+    with pytest.raises(tb.LeakageError, match="of an earlier batch"):
         certificate.recheck(
             X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200], previous=found_of(certificate)
         )
@@ -457,11 +455,11 @@ def test_calibrated_targets(mixture, rule, tmp_path):
     losses = point.predict(X[FRESH]) != Y[FRESH]
     if rule == "predict":
         for b in cert.bounds:
-            inside = losses[Y[FRESH] == b.unit]
+            inside = losses[Y[FRESH] == b.subgroup]
             assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05 * 6 / np.pi**2
     assert not hasattr(mixture, "certificate_")
     assert not hasattr(point.reweight(alpha=0.5), "certificate_")
-    with pytest.raises(tb.LeakageError, match="chosen on 100%"):
+    with pytest.raises(tb.LeakageError, match="selected on 100%"):
         tb.certify(point, X[FRESH], Y[FRESH])
     assert not cert.recheck(X[LATER], Y[LATER]).contradicted
     tb.save_model(point, tmp_path / "point.model")
@@ -497,7 +495,7 @@ def test_targets_that_cannot_be_certified(mixture):
         tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
     assert {s.more_rows for s in raised.value.shortfalls} == {None}
     few = slice(800, 830)
-    with pytest.raises(tb.NotCertifiedError, match="fresh rows of it would do") as raised:
+    with pytest.raises(tb.NotCertifiedError, match="fresh rows of it would suffice") as raised:
         tb.calibrate(other, X[few], Y[few], max_error=0.5)
     for s in raised.value.shortfalls:
         of = s.low if s.error >= 0.5 else s.error
@@ -522,7 +520,7 @@ def test_groups_have_the_names_that_a_fit_gives_them(form):
     }[form]  # fmt: skip
     fitted = tb.GroupDROBoostClassifier(TREE, n_estimators=1).fit(X[FRESH], Y[FRESH], groups=given)
     bounds = tb.certify(Y[FRESH], None, Y[FRESH], groups=given).bounds
-    assert [b.unit for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
+    assert [b.subgroup for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
 
 
 def test_groups_have_targets(mixture):
@@ -530,12 +528,12 @@ def test_groups_have_targets(mixture):
     clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     for model in (clf, mixture):  # one that was fitted for these groups, one that was not
         point = tb.calibrate(copy.copy(model), X[FRESH], Y[FRESH], max_error=0.4, groups=GROUPS[FRESH])
-        assert {b.unit for b in point.certificate_.bounds} == {"a", "b"}
+        assert {b.subgroup for b in point.certificate_.bounds} == {"a", "b"}
 
 
 def test_calibrate_refuses(mixture):
     given = X[FRESH], Y[FRESH]
-    with pytest.raises(ValueError, match="one of tailboost's mixtures"):
+    with pytest.raises(ValueError, match="must be a classifier of tailboost"):
         tb.calibrate(LogisticRegression().fit(X, Y), *given, max_error=0.4)
     with pytest.raises(tb.LeakageError):
         tb.calibrate(mixture, X[TRAIN], Y[TRAIN], max_error=0.4)
@@ -563,15 +561,13 @@ def test_targets_of_what_is_not_there_are_shown_as_given():
     for max_error, says in [
         (
             {"z": 0.2},
-            r"max_error=\{'z': 0.2\}: no group or class or cell is called 'z'; there are \['a', 'b'",
+            r"max_error=\{'z': 0.2\}: 'z' is no group or class or cell; there are \['a', 'b'",
         ),
-        ({"a": 0.2, 1: 0.3}, "names units of several kinds"),
+        ({"a": 0.2, 1: 0.3}, "names subgroups of several kinds"),
     ]:
         with pytest.raises(ValueError, match=says):
             tb.certify(y, None, y, groups=groups, max_error=max_error)
-    with pytest.raises(
-        ValueError, match=r"^max_error=\{'z': 0.2\}: no class is called 'z'; there are \[0, 1\]"
-    ):
+    with pytest.raises(ValueError, match=r"^max_error=\{'z': 0.2\}: 'z' is no class; there are \[0, 1\]"):
         tb.certify(y, None, y, max_error={"z": 0.2})
 
 
@@ -585,8 +581,11 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     cert = tb.certify(clf, X[only], Y[only], groups=GROUPS[only])
     assert (cert.bound("group", "b").upper, cert.bound("group", "b").n) == (1.0, 0)
     assert cert.bound("worst", "group").upper == cert.bound("worst", "cell").upper == 1.0
-    assert {b.unit for b in cert.bounds if b.kind == "cell"} == {(k, g) for k in range(3) for g in "ab"}
-    assert "No row is of these groups, so that their bounds are 1, and that of the worst: b." in cert.notes
+    assert {b.subgroup for b in cert.bounds if b.kind == "cell"} == {(k, g) for k in range(3) for g in "ab"}
+    assert (
+        "No row is of these groups, so their bounds are 1, and the bound of the worst group is 1: b."
+        in cert.notes
+    )
     assert cert.bound("worst", "group").name == "worst group"
     # The level is shared by the units with rows alone.
     wrong = clf.predict(X[only]) != Y[only]
@@ -595,11 +594,11 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     other = np.where(X[only][:, 1] > 0, "left", "right")  # of another kind than the groups of the fit
     seen = tb.certify(clf, X[only], Y[only], groups=other)
     assert seen.bound("worst", "group").name == "worst group seen"
-    assert any("Which groups exist is not known" in note for note in seen.notes)
+    assert any("The groups of the population are not listed" in note for note in seen.notes)
     table = {"side": GROUPS[TRAIN], "old": X[TRAIN][:, 1] > 0}
     clf.fit(X[TRAIN], Y[TRAIN], groups=table)
     cert = tb.certify(clf, X[only], Y[only], groups={"side": GROUPS[only]})  # one of its columns
-    assert {b.unit: b.upper == 1 for b in cert.bounds if b.kind == "group"} == {
+    assert {b.subgroup: b.upper == 1 for b in cert.bounds if b.kind == "group"} == {
         ("side", "a"): False,
         ("side", "b"): True,
     }
@@ -612,7 +611,9 @@ def test_units_are_listed():
     assert [b.name for b in seen.bounds if b.kind == "worst"] == [
         "worst class seen", "worst group seen", "worst cell seen",
     ]  # fmt: skip
-    listed = tb.certify(answers, None, y, groups=groups, units={"group": ["a", "b", "c"], "class": [0, 1]})
+    listed = tb.certify(
+        answers, None, y, groups=groups, subgroups={"group": ["a", "b", "c"], "class": [0, 1]}
+    )
     assert [(b.name, b.upper) for b in listed.bounds if b.kind == "worst"][1:] == [
         ("worst group", 1.0),
         ("worst cell", 1.0),
@@ -622,19 +623,19 @@ def test_units_are_listed():
     third = tb.certify(np.where(np.arange(60) == 5, 2, y), None, y)  # a label answered that no row has
     assert (third.bound("class", 2).upper, third.bound("worst", "class").upper) == (1.0, 1.0)
     shares = np.eye(3)[answers]
-    assert tb.certify(shares, None, y, units={"class": [0, 1, 2]}).bound("class", 2).n == 0
-    table = tb.certify(answers, None, y, groups={"g": groups}, units=[("g", "a"), ("g", "c")])
-    assert [b.unit for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
+    assert tb.certify(shares, None, y, subgroups={"class": [0, 1, 2]}).bound("class", 2).n == 0
+    table = tb.certify(answers, None, y, groups={"g": groups}, subgroups=[("g", "a"), ("g", "c")])
+    assert [b.subgroup for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
     for units, says in [
-        ("abc", "units must be a list of the groups"),
-        ({"groups": ["a"]}, "units must be a list"),
-        ([], "units must be a list"),
-        ([("g", "a")], "units must name groups as bounds do, as values of groups"),
+        ("abc", "subgroups must be a list of all groups"),
+        ({"groups": ["a"]}, "subgroups must be a list"),
+        ([], "subgroups must be a list"),
+        ([("g", "a")], "subgroups must name groups as bounds do, as values of groups"),
     ]:
         with pytest.raises(ValueError, match=says):
-            tb.certify(answers, None, y, groups=groups, units=units)
+            tb.certify(answers, None, y, groups=groups, subgroups=units)
     with pytest.raises(ValueError, match="groups is not given"):
-        tb.certify(answers, None, y, units=["a"])
+        tb.certify(answers, None, y, subgroups=["a"])
 
 
 def test_a_classifier_without_classes_answers_what_it_answers():
@@ -651,7 +652,7 @@ def test_no_target_is_certified_without_rows(mixture, model):
     only = np.flatnonzero(GROUPS[FRESH] == "a") + 800
     given = {"groups": GROUPS[only]}
     if model == "listed":
-        given["units"] = ["a", "b"]
+        given["subgroups"] = ["a", "b"]
     else:
         mixture = tb.GroupDROBoostClassifier(TREE, n_estimators=2, random_state=0)
         mixture.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
@@ -659,8 +660,8 @@ def test_no_target_is_certified_without_rows(mixture, model):
         tb.calibrate(mixture, X[only], Y[only], 0.5, **given)
     assert [s.name for s in raised.value.shortfalls] == ["group b"]
     point = tb.calibrate(mixture, X[only], Y[only], {"a": 0.5}, previous=raised.value, **given)
-    assert [b.unit for b in point.certificate_.bounds] == ["a"]
-    assert any(note.startswith("Attempt 1: it spent 0.608") for note in point.certificate_.notes)
+    assert [b.subgroup for b in point.certificate_.bounds] == ["a"]
+    assert any(note.startswith("This was attempt 1. It spent 0.608") for note in point.certificate_.notes)
 
 
 # -- attempts ----------------------------------------------------------------------------------------------
@@ -672,7 +673,7 @@ def test_levels_of_all_attempts_sum_to_the_rest_of_the_confidence():
 
 
 def test_an_attempt_after_another(mixture):
-    with pytest.raises(tb.NotCertifiedError, match="These rows are spent") as first:
+    with pytest.raises(tb.NotCertifiedError, match="Its rows cannot be used again") as first:
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     assert len(first.value.attempts) == 1
     assert "previous=" in str(first.value)
@@ -680,9 +681,9 @@ def test_an_attempt_after_another(mixture):
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.45)):  # other targets, some more rows
         for previous in (None, first.value):
-            with pytest.raises(tb.LeakageError, match="an attempt before this one had these rows"):
+            with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                 tb.calibrate(mixture, X[rows], Y[rows], target, previous=previous)
-    with pytest.warns(UserWarning, match="calibrated 1 times before, of which previous= accounts for 0"):
+    with pytest.warns(UserWarning, match="calibrated 1 times before, and previous= contains 0"):
         tb.calibrate(mixture, X[860:2000], Y[860:2000], 0.45)
 
 
@@ -717,7 +718,7 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
     for previous in (point, point.certificate_, pickle.loads(pickle.dumps(point))):
         later = tb.calibrate(copy.copy(mixture), X[1400:], Y[1400:], 0.5, previous=previous)
         assert len(later.certificate_.attempts) == 2
-    with pytest.raises(ValueError, match="previous must be the NotCertifiedError"):
+    with pytest.raises(ValueError, match="previous must be the result of the previous attempt"):
         tb.calibrate(mixture, X[1400:], Y[1400:], 0.5, previous=tb.certify(mixture, X[FRESH], Y[FRESH]))
 
 
@@ -744,7 +745,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     [
         ({"confidence": ".95"}, "confidence must be a number, got '.95'"),
         ({"max_error": ".3"}, "max_error must be a number, got '.3'"),
-        ({"max_error": {}}, "max_error={} names no unit"),
+        ({"max_error": {}}, "max_error={} names no subgroup"),
         ({"max_error": {1: "0.3"}}, "'0.3'"),
     ],
 )

@@ -135,9 +135,9 @@ def failures_together(K, n, repeats, kind=Answering):
         cert = tb.certify(model, X, y, groups=g, alphas=[0.2], shifts=[0.1])
         bad = []
         for b in cert.bounds:
-            known = truth.get((b.kind, b.unit, b.rule))
+            known = truth.get((b.kind, b.subgroup, b.rule))
             if known is not None and b.upper < known - 1e-9:
-                bad.append((b.kind, b.unit, b.rule))
+                bad.append((b.kind, b.subgroup, b.rule))
         together += bool(bad)
         for key in bad:
             single[key] += 1
@@ -152,7 +152,7 @@ def failures_of_recheck(n, repeats):
     X, y, g = population.draw(n, rng)
     cert = tb.certify(model, X, y, groups=g)
     exact = [  # the smallest bounds that are true: the truth itself
-        tb.CertifiedBound(b.kind, b.unit, b.rule, None, truth[b.kind, b.unit, b.rule], b.n, "")
+        tb.CertifiedBound(b.kind, b.subgroup, b.rule, None, truth[b.kind, b.subgroup, b.rule], b.n, "")
         for b in cert.bounds
         if b.kind != "worst"
     ]

@@ -49,7 +49,7 @@ def test_deferred_rows_are_counted_alike_everywhere():
     assert f"{DEFERRED.sum()} of the 400 rows are deferred. {WORDS}" in cert.notes[0]
     plain = tb.certify(ANSWERS, None, Y)
     assert plain.bound("mean").estimate == (ANSWERS != Y).mean()
-    assert plain.notes[-1] == "Every row counts as answered: deferred= marks deferred rows."
+    assert plain.notes[-1] == "All rows count as answered: give deferred= to mark deferred rows."
 
 
 def test_a_classifier_tells_its_deferred_rows():
@@ -82,7 +82,7 @@ def test_a_classifier_tells_its_deferred_rows():
     asked = [rates.deferred() <= 0.3, rates.miss(1)]
     bare = tb.certify(answers, None, y[400:], rates=asked, deferred=deferred)
     assert tb.certify(*given, rates=asked).rates == bare.rates
-    with pytest.raises(ValueError, match="a classifier tells its deferred rows"):
+    with pytest.raises(ValueError, match="a classifier knows its deferred rows"):
         tb.certify(*given, deferred=deferred)
     again = bare.recheck(None, y[400:], model=answers, deferred=deferred)
     assert not again.contradicted
@@ -100,7 +100,7 @@ def test_a_mask_is_a_mask(mask):
 
 
 def test_probabilities_are_no_labels():
-    with pytest.raises(ValueError, match=r"which are no labels of y\. If they are probabilities"):
+    with pytest.raises(ValueError, match=r"which are not labels of y\. If they are probabilities"):
         tb.certify(R.random(400), None, Y)
     assert tb.certify(ANSWERS.astype(float), None, Y).n_rows == 400
     halves = np.where(Y == 0, 0.5, 1.5)

@@ -36,7 +36,7 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
     assert cert.certified
     both = tb.certify(a, None, y, groups=groups, rates=["selected(yes, by=sex)"])
     for bound in both.rates:
-        inside = a[groups["sex"] == bound.unit] == "yes"
+        inside = a[groups["sex"] == bound.subgroup] == "yes"
         n, k = len(inside), int(inside.sum())
         assert bound.n == n
         assert bound.upper == pytest.approx(beta.ppf(1 - 0.05 / 4, k + 1, n - k))
@@ -53,10 +53,10 @@ def test_gaps_and_ratios_follow_from_their_units():
     # What is asked twice is paid for once.
     assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
     assert (gap.certified, gap.name, cert.certified) == (True, "gap seen", None)
-    listed = tb.certify(a, None, y, groups=groups, rates=limits, units=[("sex", "f"), ("sex", "m")])
+    listed = tb.certify(a, None, y, groups=groups, rates=limits, subgroups=[("sex", "f"), ("sex", "m")])
     assert (listed.rates[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
-    assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["unit"] == "gap"
+    assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["subgroup"] == "gap"
     assert pickle.loads(pickle.dumps(cert)) == cert
 
 
@@ -78,14 +78,14 @@ def test_units_without_rows_have_the_trivial_bound_and_are_named():
         y,
         groups=one,
         rates=[rates.gap(SELECTED) <= 0.9],
-        units={"group": [("sex", "f"), ("sex", "m")]},
+        subgroups={"group": [("sex", "f"), ("sex", "m")]},
     )
     f, m, gap = cert.rates
     assert (m.n, m.lower, m.upper, m.estimate) == (0, 0.0, 1.0, None)
     assert gap.upper == max(f.upper, 1 - f.lower)
-    assert any("share answered 'yes' by sex of m" in note for note in cert.notes)
+    assert any("selection rate of 'yes' by sex of m" in note for note in cert.notes)
     never = tb.certify(
-        np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], units={"class": NAMES}
+        np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], subgroups={"class": NAMES}
     )
     assert never.rates[0].lower == 0.0
     assert never.certified is False
@@ -104,7 +104,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
     cert = tb.certify(
         Fitted(), X, NAMES[(X[:, 0] > 0).astype(int)], groups=groups, rates=[rates.gap(SELECTED) <= 0.9]
     )
-    assert [(b.unit, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
+    assert [(b.subgroup, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
 
 
 def test_costs_between_their_least_and_largest():
@@ -119,9 +119,9 @@ def test_costs_between_their_least_and_largest():
     assert by_row.rates[0].upper == pytest.approx(cert.rates[0].upper)
     wider = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-10, 50))
     assert wider.rates[0].upper > by_row.rates[0].upper
-    with pytest.raises(ValueError, match="rows at hand cannot tell"):
+    with pytest.raises(ValueError, match="the given rows do not show it"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs)
-    with pytest.raises(ValueError, match="there are costs from -1 to 5"):
+    with pytest.raises(ValueError, match="the given costs range from -1 to 5"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs, cost_range=(0, 5))
 
 
@@ -140,7 +140,7 @@ def test_weight_0_leaves_a_row_out():
         ({"rates": ["gap(selected(yes, by=sex))"]}, "is no rate or limit"),
         ({"rates": rates.gap(rates.selected("yes", by="sex"))}, "is no rate or limit"),
         ({"rates": rates.largest(rates.error(by="class"))}, "is no rate or limit"),
-        ({"rates": [rates.error()], "max_error": 0.3}, "one after the other"),
+        ({"rates": [rates.error()], "max_error": 0.3}, "separate calls"),
         ({"rates": [rates.selected("ja")]}, "no class is called"),
         ({"rates": ["slected(yes)"]}, "did you mean 'selected'"),
     ],
@@ -174,7 +174,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.LeakageError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="certificate was made on"):
+    with pytest.raises(tb.LeakageError, match="a row of the certificate"):
         cert.recheck(X, y, groups=groups)
 
 
@@ -221,7 +221,7 @@ def failures(setting, n, times, delta):
         answered = FreshRows(Answered.of(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]}))
         fails = False
         for bound in rate_bounds(stated, answered, delta):
-            true = truth.get(bound.unit)
+            true = truth.get(bound.subgroup)
             if bound.rate.kind == "precision":
                 true = 0.5
             if bound.rate.kind == "cost":
@@ -303,16 +303,16 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     X, y, groups = rows(3000, 1)
     point = tb.calibrate(mix, X, y, groups=groups)
     assert point.certificate_.certified
-    assert [(b.unit, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
+    assert [(b.subgroup, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
     assert point.limits == mix.limits
-    assert "The point was chosen within" in point.certificate_.notes[-1]
+    assert "The rule was selected within" in point.certificate_.notes[-1]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
     with pytest.raises(tb.LeakageError):  # rows that the point was taken on
         tb.certify(point, X, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="an attempt before"):
+    with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
     few = rows(60, 2)
-    with pytest.raises(tb.NotCertifiedError, match="which shows no more than ≤") as caught:
+    with pytest.raises(tb.NotCertifiedError, match="which certifies only ≤") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(4000, 3)
     later = tb.calibrate(mix, again[0], again[1], groups=again[2], previous=caught.value)
@@ -393,7 +393,7 @@ def passing_failures(n, times, delta):
         known = {"sex": ["f", "m"]}
         answered = FreshRows(Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known=known))
         wrong += not all(
-            b.lower - 1e-12 <= truth[b.rate.kind][b.unit] <= b.upper + 1e-12
+            b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
             for b in rate_bounds(stated, answered, delta)
         )
         kept += all(
@@ -456,11 +456,11 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     alone = tb.certify(mix, X, y, groups=groups, rates=["answered_error(by=class)", "error()"])
     for bound in alone.rates:
         counted = rates.measure(bound.rate, y, answers, groups=groups, deferred=passed)
-        assert bound.estimate == pytest.approx(counted[bound.unit])
+        assert bound.estimate == pytest.approx(counted[bound.subgroup])
     assert [b.n for b in alone.rates[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
     both = tb.certify(mix, X, y, groups=groups)
     assert [str(b.rate) for b in both.rates] == [
-        "share passed on", *2 * ["error among the answered by class"], *2 * ["share passed on by sex"]
+        "share deferred", *2 * ["error among answered rows by class"], *2 * ["share deferred by sex"]
     ]  # fmt: skip
     unlimited = tb.certify(mix.reweight(objective="error", limits=[rates.error() <= 0.9]), X, y)
     assert unlimited.rates[0].n == 800

@@ -48,11 +48,11 @@ def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
         assert all(b.certified for b in (*cert.bounds, *cert.rates) if b.target is not None)
         assert cert.certified is None
         assert cert.to_dict()["certified"] is None
-        assert any("Which groups exist is not known" in note for note in cert.notes)
+        assert any("The groups of the population are not listed" in note for note in cert.notes)
         listed = {"group": ["a", "b"], "class": [0, 1]}
-        assert tb.certify(a, None, y, groups=g, units=listed, **asked).certified is True
+        assert tb.certify(a, None, y, groups=g, subgroups=listed, **asked).certified is True
         listed["group"] += ["c"]
-        assert tb.certify(a, None, y, groups=g, units=listed, **asked).certified is False
+        assert tb.certify(a, None, y, groups=g, subgroups=listed, **asked).certified is False
     for asked in ({"rates": [rates.error(by="group") <= {"a": 0.6}]}, {"max_error": {"a": 0.6}}):
         assert tb.certify(a, None, y, groups=g, **asked).certified is True  # nothing is said of the others
 
@@ -61,16 +61,16 @@ def test_combinations_of_listed_groups_without_rows_are_units():
     a, y, groups = rare_combination(0)
     keep = ~((groups.g == "b") & (groups.s == "m")).to_numpy()
     given = a[keep], None, y[keep]
-    cert = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6], units=LISTED)
-    assert [b.unit for b in cert.rates] == [("a", "f"), ("a", "m"), ("b", "f"), ("b", "m")]
+    cert = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6], subgroups=LISTED)
+    assert [b.subgroup for b in cert.rates] == [("a", "f"), ("a", "m"), ("b", "f"), ("b", "m")]
     empty = cert.rates[-1]
     assert (empty.n, empty.lower, empty.upper, empty.certified) == (0, 0.0, 1.0, False)
     assert cert.certified is False
     by_class = tb.certify(
-        *given, groups=groups[keep], rates=[rates.error(by=("class", "g", "s"))], units=LISTED
+        *given, groups=groups[keep], rates=[rates.error(by=("class", "g", "s"))], subgroups=LISTED
     )
     assert len(by_class.rates) == 2 * 4
-    gap = tb.certify(*given, groups=groups[keep], rates=[rates.gap(CROSSED) <= 0.9], units=LISTED)
+    gap = tb.certify(*given, groups=groups[keep], rates=[rates.gap(CROSSED) <= 0.9], subgroups=LISTED)
     assert gap.certified is False
     seen = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6])
     assert (len(seen.rates), seen.certified) == (3, None)
@@ -99,7 +99,7 @@ def test_combinations_of_the_fit_are_units(tmp_path):
         for of in (groups, groups[["s", "g"]]):
             cert = tb.certify(model, X[keep], y[keep], groups=of[keep])
             assert cert.certified is False
-            assert [b.unit for b in cert.rates if not b.n and b.target] == [("c", "m")]
+            assert [b.subgroup for b in cert.rates if not b.n and b.target] == [("c", "m")]
         assert tb.certify(model, X, y, groups=groups).certified is True
         with pytest.raises(tb.NotCertifiedError, match=r"c / m \(target 0.6\) has no rows") as error:
             tb.calibrate(model, X[keep], y[keep], groups=groups[keep])
@@ -125,8 +125,8 @@ def test_calibrate_says_that_the_groups_are_those_seen():
     other = copy.copy(clf)
     point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
     assert point.certificate_.certified is None
-    assert any("Which groups exist is not known" in note for note in point.certificate_.notes)
-    point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], units=["a", "b"])
+    assert any("The groups of the population are not listed" in note for note in point.certificate_.notes)
+    point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], subgroups=["a", "b"])
     assert point.certificate_.certified is True
 
 
@@ -138,9 +138,9 @@ def test_false_certificates_of_rare_groups_are_rare():
         limit = [rates.error(by="group") <= 0.6]
         wrong[0] += bool(tb.certify(a, None, y, groups=g, rates=limit).certified)
         known = {"group": ["a", "b", "c"], "class": [0, 1]}
-        wrong[1] += bool(tb.certify(a, None, y, groups=g, rates=limit, units=known).certified)
+        wrong[1] += bool(tb.certify(a, None, y, groups=g, rates=limit, subgroups=known).certified)
         a, y, crossed = rare_combination(seed)
         limit = [CROSSED <= 0.6]
         wrong[2] += bool(tb.certify(a, None, y, groups=crossed, rates=limit).certified)
-        wrong[3] += bool(tb.certify(a, None, y, groups=crossed, rates=limit, units=LISTED).certified)
+        wrong[3] += bool(tb.certify(a, None, y, groups=crossed, rates=limit, subgroups=LISTED).certified)
     assert (wrong / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)).all()

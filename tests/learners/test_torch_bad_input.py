@@ -205,7 +205,7 @@ sys.meta_path.insert(0, Absent())
 import tailboost
 assert not any(m.startswith(("torch.", "safetensors", "tailboost.learners.torch")) for m in sys.modules)
 try:
-    tailboost.learners.torch
+    import tailboost.torch
 except ImportError as error:
     print(error)
 tailboost.AdaBoostClassifier(n_estimators=2).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])

@@ -62,9 +62,9 @@ KILLED = """
     import sys
     sys.path.insert(0, {tests!r})
     import test_torch_checkpoints as here
-    from tailboost.learners.torch import _training
+    from tailboost.learners.torch import training
 
-    advance, done = _training.Training.advance, 0
+    advance, done = training.Training.advance, 0
 
     def slow(self, n_steps):  # the parent kills the process in the middle of a training
         global done
@@ -76,7 +76,7 @@ KILLED = """
             sys.stdin.read()
         advance(self, n_steps - half)
 
-    _training.Training.advance = slow
+    training.Training.advance = slow
     here.classifier({scheme!r}, {folder!r}).fit(here.X, here.Y)
 """
 

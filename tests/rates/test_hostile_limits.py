@@ -66,7 +66,7 @@ def test_a_unit_without_rows_is_named_where_it_is_limited():
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        (SELECTED <= {"x": 0.2}, "no unit is called 'x'"),
+        (SELECTED <= {"x": 0.2}, "no subgroup is called 'x'"),
         (rates.selected("maybe", by="sex") <= 0.3, "no class is called 'maybe'"),
         (rates.selected("yes", by="race") <= 0.3, "no such column"),
     ],
@@ -79,7 +79,7 @@ def test_labels_and_units_that_are_not_there_are_named(limit, words):
 def test_a_gap_of_nothing_is_kept_by_a_draw_or_said_to_be_missed():
     mix, said = chosen(rates.gap(SELECTED) <= 0.0)
     assert "gap at most 0" in said
-    assert mix.limits_met_ or "limit not kept" in said
+    assert mix.limits_met_ or "limit violated" in said
 
 
 def test_a_ratio_above_one_is_no_percentage():

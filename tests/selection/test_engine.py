@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import Candidate, charges, decide
-from tailboost.selection.counts import Table
+from tailboost.selection.candidates import Candidate, decide, expected_costs
+from tailboost.selection.counts import SelectionData
 from tailboost.selection.growth import grow, solve
 from tailboost.selection.program import Program, mixed
 from tailboost.selection.selecting import seeded, select, selected, within_budget
@@ -35,12 +35,12 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     np.add.at(frequency, (x, stratum), share)
     frequency /= frequency.sum(axis=1, keepdims=True)
     belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
-    return Table(strata, stratum, share, (belief,), costs), x
+    return SelectionData(strata, stratum, share, belief, costs), x
 
 
 def every_rule(table, x):
     """Tallies of all deterministic rules of x, by counting rows one by one."""
-    A, share = table.strata.n_actions, table.share
+    A, share = table.strata.n_actions, table.weights
     tallies = []
     for rule in product(range(A), repeat=int(x.max()) + 1):
         actions = np.array(rule)[x]
@@ -163,7 +163,7 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
             assert counted.solved.value == pytest.approx(best, abs=1e-3)
         assert counted.solved.value >= best - 1e-6
         drawn = select(pool, program, randomized=True)
-        assert (drawn.excesses <= 1e-5).all()
+        assert (drawn.violations <= 1e-5).all()
         _, alone = one_rule(table, objective, limits)
         assert len(alone.numbers) == 1
         if alone.keeps:
@@ -190,7 +190,7 @@ def test_the_master_is_the_linear_program_of_its_columns():
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
     pool, program, counted = grown(table, objective, limits)
     again = solve(pool, program)
-    T = len(pool.tallies)
+    T = len(pool.all_counts)
     v = np.array([counts.ravel() for counts in pool.counts])
     rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
     found = linprog(
@@ -223,7 +223,7 @@ def test_units_without_rows_limit_nothing():
     y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
     strata, stratum = Strata.of(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
     belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
-    table = Table(strata, stratum, np.full(200, 1 / 200), (belief,))
+    table = SelectionData(strata, stratum, np.full(200, 1 / 200), belief)
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
     _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
@@ -250,9 +250,9 @@ def test_a_row_is_answered_alike_alone_and_in_its_table():
     rng = np.random.default_rng(0)
     belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
     for A in (2, 3, 5):
-        member = Candidate.of(0, rng.normal(size=(12, A)))
-        together = member.answers(belief)
-        alone = [member.answers(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
+        member = Candidate.of(rng.normal(size=(12, A)))
+        together = member.actions(belief)
+        alone = [member.actions(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
         assert together.tolist() == alone
 
 
@@ -282,7 +282,7 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
         choice = select(pool, program, randomized=True)
         assert counted.program.value(choice.counts) == pytest.approx(high, abs=3e-4)
         assert choice.value == pytest.approx(high, abs=2e-3)
-        assert (choice.excesses <= 1e-5).all()
+        assert (choice.violations <= 1e-5).all()
 
 
 def smooth(seed, n=3000):
@@ -292,7 +292,7 @@ def smooth(seed, n=3000):
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
     strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
     belief = np.stack([(1 - p) / 2, (1 - p) / 2, p / 2, p / 2]).astype(np.float32)
-    return Table(strata, stratum, np.full(n, 1 / n), (belief,)), p, y, sex
+    return SelectionData(strata, stratum, np.full(n, 1 / n), belief), p, y, sex
 
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
@@ -300,12 +300,12 @@ def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
     """Chow's rule in all, and within a limit by group: what passes on fewer rows wastes the person."""
     table, p, _, sex = smooth(0)
     pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
-    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    passed = table.actions(pool.candidates[alone.numbers[0]]) == 2
     unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
     assert passed.mean() == pytest.approx(most, abs=2 / len(p))
     assert (passed != unsure).mean() <= 3e-3
     pool, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
-    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    passed = table.actions(pool.candidates[alone.numbers[0]]) == 2
     of_groups = [passed[sex == g].mean() for g in (0, 1)]
     assert max(of_groups) <= most
     assert max(of_groups) == pytest.approx(most, abs=2e-3)
@@ -325,9 +325,9 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
 def test_who_passes_every_row_on_still_says_labels():
     table, p, _, _ = smooth(2)
     pool, alone = one_rule(table, rates.error(), [rates.deferred() <= 1.0])
-    member = pool.members[alone.numbers[0]]
-    assert (table.answers(member) == 2).all()
-    said = decide(charges(table.beliefs[0], member.prices)[:2])
+    member = pool.candidates[alone.numbers[0]]
+    assert (table.actions(member) == 2).all()
+    said = decide(expected_costs(table.probabilities, member.action_costs)[:2])
     assert (said == (p > 0.5)).mean() > 0.99
 
 
@@ -347,7 +347,7 @@ def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
             tally = mixed(growth.solved.weights, pool.counts)
             reached.append(program.value(tally))
             if bound == most:
-                worth = growth.program.worth(growth.solved.duals, tally)
+                worth = growth.program.shadow_prices(growth.solved.duals, tally)
         assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
 
 
@@ -356,14 +356,14 @@ def test_a_price_of_a_look_gives_the_rule_of_the_limit():
     table, p, *_ = smooth(4)
     for most in (0.05, 0.1):
         pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
-        limited = pool.members[alone.numbers[0]]
+        limited = pool.candidates[alone.numbers[0]]
         _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
-        [[price]] = growth.program.worth(growth.solved.duals, np.zeros((4, 3)))
+        [[price]] = growth.program.shadow_prices(growth.solved.duals, np.zeros((4, 3)))
         assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
         cost = rates.cost([[0, 1, price], [1, 0, price]])
         pool, alone = one_rule(table, cost, [])
-        priced = pool.members[alone.numbers[0]]
-        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.02
+        priced = pool.candidates[alone.numbers[0]]
+        assert (table.actions(priced) != table.actions(limited)).mean() <= 0.02
 
 
 def test_fewer_rows_count_as_all_of_them():
@@ -372,10 +372,10 @@ def test_fewer_rows_count_as_all_of_them():
     y, g = rng.integers(2, size=n), np.where(np.arange(n) < 40, 1, 0)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
     belief = rng.dirichlet(np.ones(4), n).T.astype(np.float32)
-    table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
-    member = Candidate.of(0, rng.normal(size=(4, 2)))
+    table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
+    member = Candidate.of(rng.normal(size=(4, 2)))
     few = table.thinned(2_000)
-    every, thin = (of.counted(of.answers(member)) for of in (table, few))
+    every, thin = (of.count(of.actions(member)) for of in (table, few))
     assert len(few) == 2_000
     np.testing.assert_allclose(few.strata.mass, strata.mass)
     np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
@@ -390,14 +390,14 @@ def test_the_number_of_threads_changes_no_digit():
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
     strata, stratum = Strata.of(s // 10, groups, np.ones(n), NAMES[:2], *columns)
-    table = Table(strata, stratum, np.full(n, 1 / n), (np.ascontiguousarray(belief.T),))
+    table = SelectionData(strata, stratum, np.full(n, 1 / n), np.ascontiguousarray(belief.T))
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
             pool, choice = one_rule(table, rates.error(), limits)
         duals = choice.growth.solved.duals
-        found.append([member.prices for member in pool.members] + [choice.weights, duals])
+        found.append([member.action_costs for member in pool.candidates] + [choice.weights, duals])
     assert len(found[0]) == len(found[1])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -5,8 +5,8 @@ import numpy as np
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.candidates import Pool
-from tailboost.selection.counts import Table
-from tailboost.selection.games import EVERY, PRICES, ROUNDS, play
+from tailboost.selection.counts import SelectionData
+from tailboost.selection.growth import EVERY, HEDGE_ROUNDS, PRICES, play
 from tailboost.selection.program import Program
 
 
@@ -16,18 +16,18 @@ def test_candidates_are_the_answers_of_the_game_written_out():
     y = rng.integers(3, size=300)
     strata, stratum = Strata.of(y, None, np.ones(300), np.array(["a", "b", "c"]))
     P = rng.dirichlet(np.ones(3), 300).astype(np.float32)
-    table = Table(strata, stratum, np.full(300, 1 / 300), (np.ascontiguousarray(P.T),))
+    table = SelectionData(strata, stratum, np.full(300, 1 / 300), np.ascontiguousarray(P.T))
     program = Program.of_rates(strata, Objective.of(rates.largest(rates.error(by="class"))), ())
     pool = Pool(table)
     play(pool, program)
     truth, answers = np.bincount(y) / len(y), set()
     for price in PRICES:
         summed = np.zeros(3)
-        for t in range(ROUNDS):
+        for t in range(HEDGE_ROUNDS):
             w = np.exp(summed - summed.max())
             worth = (1 - price) * w / w.sum() / truth + price  # what an error costs in each class
             answer = (P * worth).argmax(axis=1)
             summed += [np.mean(answer[y == k] != k) for k in range(3)]
             if t % EVERY == EVERY - 1:
                 answers.add(answer.astype(np.intp).tobytes())
-    assert {table.answers(member).tobytes() for member in pool.members} == answers
+    assert {table.actions(member).tobytes() for member in pool.candidates} == answers

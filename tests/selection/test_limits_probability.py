@@ -21,7 +21,7 @@ def answered(errors, sizes):
 
 def probability(limits, errors, sizes, *, refit=False, confidence=0.9):
     rows = answered(errors, sizes)
-    return outlook(limits, rows.strata, rows.tally, refit, confidence)
+    return outlook(limits, rows.strata, rows.counts, refit, confidence)
 
 
 def deviation(k, n):
@@ -105,9 +105,9 @@ def test_a_rule_that_decides_its_rates_is_certain():
     found = probability([rates.gap(rates.selected(1, by="g")) <= 0.0], [400, 250], [400, 250])
     assert found.probability == 1.0
     rows = answered([80], [400])
-    assert outlook([], rows.strata, rows.tally, refit=False) is None
+    assert outlook([], rows.strata, rows.counts, refit=False) is None
     costs = Answered.of([0, 1, 0, 1], [0, 1, 1, 1], costs=np.eye(4)[:, :2])
-    assert outlook([rates.cost() <= 1.0], costs.strata, costs.tally, refit=False) is None
+    assert outlook([rates.cost() <= 1.0], costs.strata, costs.counts, refit=False) is None
 
 
 def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():

@@ -23,7 +23,8 @@ def exact(errors, n):
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Answered.of(y, answers, groups=groups)
     program = Program.of_rates(answered.strata, Objective.of(objective), limits)
-    return RateTable.of(program, answered.tally, "rows", refit=refit)
+    each = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+    return RateTable.counted(each, answered.strata, answered.counts, "rows", refit=refit)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     table = RateTable.measured([selected, rates.gap(selected) <= 0.5], answered, "rows")
     none = {line.unit for line in table if np.isnan(line.low)}
     assert none == {"few", "gap"}
-    assert "No interval for share answered 1 by group of few: fewer than 10 rows." in str(table)
+    assert "No interval for selection rate of 1 by group of few: fewer than 10 rows." in str(table)
     # A rule that gives nobody an answer has a rate of 0 on any rows; its error depends on these.
     nobody = Answered.of(y, np.zeros_like(y), groups={"group": group}, labels=[0, 1])
     table = RateTable.measured([rates.selected(1), rates.miss(1), rates.error()], nobody, "rows")

@@ -9,8 +9,8 @@ from test_engine import atoms, best_mixture, grown, one_rule, value_of
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import charges, decide
-from tailboost.selection.counts import Table
+from tailboost.selection.candidates import decide, expected_costs
+from tailboost.selection.counts import SelectionData
 from tailboost.selection.program import Program
 from tailboost.selection.search import line
 from tailboost.selection.selecting import select
@@ -29,7 +29,7 @@ def told(seed, n=600, G=2, values=None, right=False):
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
     belief = np.zeros((2 * G, n), dtype=np.float32)
     belief[g, np.arange(n)], belief[G + g, np.arange(n)] = 1 - p, p
-    return Table(strata, stratum, np.full(n, 1 / n), (belief,)), p, y, g
+    return SelectionData(strata, stratum, np.full(n, 1 / n), belief), p, y, g
 
 
 TOLD = {
@@ -65,7 +65,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     program = Program.of_rates(table.strata, Objective.of(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
-    kept = (program.excesses(both) <= 1e-9).all(axis=1)
+    kept = (program.violations(both) <= 1e-9).all(axis=1)
     errors = np.array([value_of(rates.error(), table.strata, tally)[0] for tally in both[kept]])
     assert alone.keeps
     assert errors.min() - 1e-9 <= alone.value <= errors.min() + 5 / 600
@@ -101,23 +101,23 @@ def test_a_line_counts_as_its_rules_do():
     rng = np.random.default_rng(0)
     for K, defers, costs in ((2, False, False), (2, True, False), (3, False, True), (2, False, True)):
         table, _ = atoms(1, K, 2, 8, n=300, weights=True, defers=defers, costs=costs)
-        A, belief = table.strata.n_actions, table.beliefs[0]
+        A, belief = table.strata.n_actions, table.probabilities
         prices = rng.normal(size=(len(belief), A))
-        charged, moved = charges(belief, prices), rng.normal(size=len(belief)) @ belief
+        charged, moved = expected_costs(belief, prices), rng.normal(size=len(belief)) @ belief
         action = int(rng.integers(len(charged)))
         for most in (10, 10_000):
             places, tallies = line(table, charged, action, moved, most)
             for place, tally in zip(places, tallies, strict=True):
                 other = charged.copy()
                 other[action] += place * moved
-                np.testing.assert_allclose(tally, table.counted(decide(other)), atol=1e-12)
+                np.testing.assert_allclose(tally, table.count(decide(other)), atol=1e-12)
 
 
 def reachable(table, x, rule):
     """Whether prices give this rule of x: a linear program."""
     first = np.array([np.flatnonzero(x == i)[0] for i in range(int(x.max()) + 1)])
     signs = np.where(np.array(rule) == 1, 1.0, -1.0)[:, None]
-    belief = table.beliefs[0][:, first].T.astype(np.float64)
+    belief = table.probabilities[:, first].T.astype(np.float64)
     S = belief.shape[1]
     found = linprog(
         np.r_[np.zeros(S), -1.0],
@@ -141,8 +141,8 @@ def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
         program = Program.of_rates(table.strata, Objective.of(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
-            tally = table.counted(np.array(rule)[x])
-            if program.excesses(tally).max() <= 1e-9 and reachable(table, x, rule):
+            tally = table.count(np.array(rule)[x])
+            if program.violations(tally).max() <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.strata, tally)[0]))
         if values:
             kept += alone.keeps
@@ -162,7 +162,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
     belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
-    table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
+    table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
         drawn = select(
@@ -182,13 +182,13 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     y = (rng.random(n) < chance[level]).astype(int)
     strata, stratum = Strata.of(y, None, np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
-    table = Table(strata, stratum, np.full(n, 1 / n), (np.stack([1 - p, p]).astype(np.float32),))
+    table = SelectionData(strata, stratum, np.full(n, 1 / n), np.stack([1 - p, p]).astype(np.float32))
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         program = Program.of_rates(strata, Objective.of(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
-        tallies = np.array([table.counted((p >= cut).astype(int)) for cut in cuts])
-        kept = program.excesses(tallies)[:, 0] <= 1e-9
+        tallies = np.array([table.count((p >= cut).astype(int)) for cut in cuts])
+        kept = program.violations(tallies)[:, 0] <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
             assert alone.keeps
-            assert alone.value <= program.judge(tallies[kept])[0].min() + 1e-9
+            assert alone.value <= program.evaluate(tallies[kept])[0].min() + 1e-9

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from tailboost import classifiers
 from tailboost.app.baselines import (
-    RandomGuess,
     balanced_forest,
+    random_guess,
     tuned_average,
     tuned_forest,
     tuned_xgboost,
@@ -68,7 +68,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
-            RandomGuess, randomized=True,
+            random_guess, randomized=True,
         ),
     )
 }  # fmt: skip

@@ -1,7 +1,4 @@
-"""The preparation of tables that is stored inside a model.
-
-It needs the extra ``app`` (pandas), which is not imported before it is used.
-"""
+"""Encoder of mixed tables, and the preparation steps of a model's pipeline."""
 
 from __future__ import annotations
 
@@ -26,25 +23,23 @@ __all__ = ["TableEncoder", "preparation", "takes_missing"]
 
 
 def preparation(classifier: Any, schema: TableSchema | None = None) -> list[tuple[str, Any]]:
-    """Return the pipeline steps that prepare any table for a classifier.
+    """Return the pipeline steps that prepare a table for a classifier.
 
     Parameters
     ----------
     classifier : estimator
-        Where it takes no missing values, they are replaced by the column's median.
+        If it refuses missing values, a second step replaces them by the median of the column.
     schema : TableSchema, default=None
-        What the columns are; None takes it from the table that is fitted on.
+        Schema of the table; None takes it from the table in ``fit``.
 
     Returns
     -------
     list of (str, transformer)
     """
     steps: list[tuple[str, Any]] = [("table", TableEncoder(schema=schema))]
-    return (
-        steps
-        if takes_missing(classifier)
-        else [*steps, ("impute", SimpleImputer(strategy="median", keep_empty_features=True))]
-    )
+    if not takes_missing(classifier):
+        steps.append(("impute", SimpleImputer(strategy="median", keep_empty_features=True)))
+    return steps
 
 
 def takes_missing(classifier: Any) -> bool:
@@ -53,35 +48,32 @@ def takes_missing(classifier: Any) -> bool:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn a mixed table into the numbers that tree learners read.
+    """Transformer from a mixed table to float64 numbers.
 
-    Numbers and truth values become float64 columns, missing values stay NaN. Text and categories
-    become one 0/1 column per category, a missing value counting as a category. Columns are found by
-    name, and later tables are read value by value as the first one was: see `tailboost.datasets.TableSchema`.
+    Numbers and truth values become one column each, with NaN for missing values. Each text column becomes one
+    0/1 column per category; a missing value is a category. Columns are found by name, and values of later
+    tables are read by the schema: see `tailboost.datasets.TableSchema`.
 
     Parameters
     ----------
-    max_categories : int, default=50
-        The most 0/1 columns that one column of text may become, at least 1; the rarest categories
-        share one. A category first seen at prediction counts as rare where rare ones were pooled,
-        and has zeros everywhere where none were.
+    max_categories : int ≥ 1, default=50
+        Largest number of 0/1 columns per text column; the rarest categories share one. A category that is new
+        in ``transform`` counts as rare. Without rare categories it has zeros in all columns.
     schema : TableSchema, default=None
-        What the columns are, as from `tailboost.datasets.load_table`; None takes it from the table's dtypes.
+        Schema of the table, as from `tailboost.datasets.load_table`; None takes it from the dtypes of X.
 
     Attributes
     ----------
     schema_ : TableSchema
-        What the columns are.
+        Schema of the table.
     feature_names_in_ : ndarray of str, shape (d,)
-        The columns of the table in the order seen by ``fit``.
+        Columns of the table in ``fit``.
     n_features_in_ : int
-        d.
-    numeric_ : list of str
-        The columns taken as numbers.
-    text_ : list of str
-        The columns taken as categories.
+        Number of columns d.
+    numeric_, text_ : list of str
+        Columns read as numbers, and columns read as categories.
     one_hot_ : OneHotEncoder
-        Fitted on the columns ``text_``.
+        Encoder of the columns ``text_``.
     """
 
     def __init__(self, max_categories: int = 50, schema: TableSchema | None = None) -> None:
@@ -89,30 +81,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.schema = schema
 
     def fit(self, X: pd.DataFrame, y: object = None) -> Self:
-        """Learn which columns are numbers and what the categories of the others are.
+        """Learn the kinds of the columns and the categories.
 
         Parameters
         ----------
         X : DataFrame, shape (n, d)
-            The table, n ≥ 1 and d ≥ 1, with distinct column names.
+            Table with n ≥ 1, d ≥ 1 and distinct column names.
         y : ignored
-            There for scikit-learn's pipelines.
+            Present for pipelines.
 
         Raises
         ------
         ValueError
-            For no row, no column, a column name that occurs twice, or a column of dates.
+            If there is no row or column, a column name occurs twice, or a column holds dates.
         TypeError
-            For anything but a data frame.
+            If X is no data frame.
         """
         refuse_arrays(X)
-        names = [str(name) for name in X.columns]
+        names = Counter(str(name) for name in X.columns)
         if not len(X) or not names:
             raise ValueError(f"there is nothing to learn from: {len(X)} rows, {len(names)} feature columns")
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(
-                f"column {twice[0]!r} occurs {names.count(twice[0])} times; names must be distinct"
-            )
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise ValueError(f"column {name!r} occurs {count} times; names must be distinct")
         self.schema_ = TableSchema.of(X) if self.schema is None else self.schema
         columns = self.schema_.columns
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
@@ -133,19 +124,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, shape (m, at least d)
-            Has every column of ``fit``, m ≥ 1; as in ``fit``, or all text as it stands in a CSV file.
+            Table with the columns of ``fit``, in any order, typed or all text as in a CSV file.
 
         Returns
         -------
         ndarray of float64, shape (m, number of encoded columns)
-            The numbers first, then the categories.
+            Numbers first, then categories.
 
         Raises
         ------
         ValueError
-            Names the columns that are missing, or the column that holds infinite numbers, dates or lists.
+            If columns are missing, or a column holds infinite numbers, dates or lists.
         TypeError
-            For anything but a data frame.
+            If X is no data frame.
         """
         check_is_fitted(self)
         table = self.schema_.read(X)
@@ -155,7 +146,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.column_stack(columns)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Names of the encoded columns, shape (number of encoded columns,)."""
+        """Return the names of the encoded columns."""
         check_is_fitted(self)
         categories = self.one_hot_.get_feature_names_out(self.text_) if self.text_ else []
         return np.array([*self.numeric_, *categories], dtype=object)

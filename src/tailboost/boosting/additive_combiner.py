@@ -1,4 +1,4 @@
-"""The additive classifier: hypotheses weighted by their steps."""
+"""Combiner of additive classifiers: base models weighted by their steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tailboost.solvers import BitLosses
 
 @dataclass(frozen=True)
 class Prefix:
-    """The rounds up to one of them: how they answer the judged rows, and their error there."""
+    """The first rounds of a game, with their answers to the selection data and the error there."""
 
     rounds: int
     answers: NDArray[Any]
@@ -30,63 +30,63 @@ class Prefix:
 
 @dataclass
 class AdditiveCombiner:
-    """Combine by the steps that the weight player took."""
+    """Combine the base models by the steps of the weight player."""
 
     n_classes: int  # K
-    # Rule of an additive classifier: the weight player, which knows the cost its steps lower.
-    rule: AdditivePlayer
+    # The weight player, which computes the cost.
+    player: AdditivePlayer
     heaviest: int  # class number of the best constant classifier
-    # Whether only the rounds up to the one with the least error on the judged rows are kept.
+    # Whether only the rounds up to the smallest error on the selection data are used.
     best_prefix: bool = False
-    # Chooses the weights of the kept hypotheses anew; ``choice`` holds the result.
+    # Computes new weights of these base models at the end; ``choice`` is the result.
     refit: SoftMargin | None = None
     rows: Rows = field(init=False)
     boosted: list[Any] = field(init=False, default_factory=list)
     log_costs: list[float] = field(init=False, default_factory=list)
     _votes: Floats = field(init=False)
-    _before: Floats | None = field(init=False, default=None)  # the votes without the newest hypothesis
+    _before: Floats | None = field(init=False, default=None)  # the votes before the newest round
     _counted: int = field(init=False, default=0)
-    # Kept for `refit`: losses on the rows fitted on, answers on the judged rows.
+    # For `refit`: losses on the training rows, answers to the selection data.
     _wrong: BitLosses | None = field(init=False, default=None)
-    _said: list[NDArray[Any]] = field(init=False, default_factory=list)
+    _answers: list[NDArray[Any]] = field(init=False, default_factory=list)
     choice: SoftMarginStage | None = field(init=False, default=None)
-    # The prefix that is kept, after the one kept before it, to which an interrupt may lead back.
-    _kept: list[Prefix] = field(init=False, default_factory=list)
-    _settled: NDArray[Any] = field(init=False, repr=False)
-    constant_alone: bool = field(init=False, default=False)  # no hypothesis was worth a step
+    # The prefix in use, preceded by the previous one, which an interrupt may restore.
+    _prefixes: list[Prefix] = field(init=False, default_factory=list)
+    _final: NDArray[Any] = field(init=False, repr=False)
+    constant_alone: bool = field(init=False, default=False)  # no base model got a step
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game whose error is measured on ``rows``."""
+        """Begin a new game with the selection data ``rows``."""
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Add the newest hypothesis; return the error of the ensemble now."""
+        """Add the newest base model; return the error of the ensemble."""
         self.boosted.append(response.member)
         votes = self._votes.copy()
         add_vote(votes, state.steps[-1], response.answers)
         self._before, self._votes, self._counted = self._votes, votes, self._counted + 1
-        self.log_costs.append(self.rule.log_cost(state))
+        self.log_costs.append(self.player.log_cost(state))
         if self.refit is not None:
             wrong = BitLosses(len(response.losses)) if self._wrong is None else self._wrong
             self._wrong = wrong.append(response.losses)
-            self._said.append(self._compact(response.answers))
+            self._answers.append(self._compact(response.answers))
         answers = centred(self._votes).argmax(axis=1)
         error = float(np.average(self.rows.wrong(answers), weights=self.rows.weight))
-        if not (self.best_prefix and self._kept and error >= self._kept[-1].error):
+        if not (self.best_prefix and self._prefixes and error >= self._prefixes[-1].error):
             newest = Prefix(self._counted, self._compact(answers), error)
-            self._kept = [*self._kept[-1:], newest]
+            self._prefixes = [*self._prefixes[-1:], newest]
         return error, 0.0
 
     def first(self, n_rounds: int) -> None:
-        """Undo a round that an interrupt left half added."""
+        """Drop all rounds after the first ``n_rounds``, which an interrupt may have left unfinished."""
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]
         if self._counted > n_rounds and self._before is not None:
             self._votes, self._counted = self._before, n_rounds
         self._before = None
-        self._kept = [prefix for prefix in self._kept if prefix.rounds <= n_rounds]
-        del self._said[n_rounds:]
+        self._prefixes = [prefix for prefix in self._prefixes if prefix.rounds <= n_rounds]
+        del self._answers[n_rounds:]
         if self._wrong is not None and self._wrong.shape[0] > n_rounds:
             self._wrong = self._wrong.select(candidates=np.arange(n_rounds))
 
@@ -96,17 +96,17 @@ class AdditiveCombiner:
         kept = np.flatnonzero(steps[: self.n_kept] > 0)
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):
-            answers = [self._said[t] for t in kept]
+            answers = [self._answers[t] for t in kept]
             wrong = self._wrong.select(candidates=kept)
             self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
             weights, gap = self.choice.weights, self.choice.gap
-            self._settled = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))
-        elif self._kept:
-            self._settled = self._kept[-1].answers
+            self._final = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))
+        elif self._prefixes:
+            self._final = self._prefixes[-1].answers
         members = [self.boosted[t] for t, a in zip(kept, weights, strict=True) if a > 0]
         self.constant_alone = not members
-        if not members:  # a learner no better than chance in round 1: the best constant, not nothing
-            self._settled = np.full(len(self.rows.y), self.heaviest)
+        if not members:  # the first base model was no better than a random guess
+            self._final = np.full(len(self.rows.y), self.heaviest)
             return AdditiveEnsemble(
                 [constant(self.heaviest, self.n_classes)], np.ones(1), self.n_classes, gap
             )
@@ -114,38 +114,39 @@ class AdditiveCombiner:
 
     @property
     def n_kept(self) -> int:
-        """Number of rounds whose hypotheses are kept."""
-        return self._kept[-1].rounds if self._kept else 0
+        """Number of rounds in use."""
+        return self._prefixes[-1].rounds if self._prefixes else 0
 
     @property
     def log_cost(self) -> float:
-        """Logarithm of the cost on the rows fitted on after the rounds that are kept."""
+        """Logarithm of the cost on the training rows after the rounds in use."""
         return self.log_costs[self.n_kept - 1]
 
     @property
     def training_error(self) -> float | None:
-        """Error on the rows fitted on, where these are the judged ones; else it is not known."""
+        """Error on the training rows if they are the selection data, else None."""
         if not self.rows.fitted:
             return None
         return float(np.average(self.rows.wrong(self.answers), weights=self.rows.weight))
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """What the error on the judged rows decides, in words."""
+        """Decisions that were taken by the error on the selection data, as text."""
         priced = self.refit is not None and len(self.refit.prices) > 1
-        return ("how many rounds are kept",) * self.best_prefix + ("the price of slack",) * priced
+        return ("the number of rounds",) * self.best_prefix + ("the price of slack",) * priced
 
     @property
     def answers(self) -> NDArray[Any]:
-        """Class numbers that the classifier settled on answers to the judged rows, shape (n_judged,)."""
-        return self._settled
+        """Class numbers that the final classifier answers to the selection data, shape (n_selection,)."""
+        return self._final
 
     def _compact(self, answers: NDArray[Any]) -> NDArray[Any]:
         return answers.astype(np.min_scalar_type(self.n_classes - 1))
 
     def snapshot(self) -> AdditiveCombiner:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy that further rounds do not change."""
         new = replace(self)
         vars(new).update(vars(self))
-        new.boosted, new.log_costs, new._said = list(self.boosted), list(self.log_costs), list(self._said)
+        for name in ("boosted", "log_costs", "_answers"):
+            setattr(new, name, list(getattr(self, name)))
         return new

@@ -1,4 +1,4 @@
-"""The losses of every member of the pool on the rows that decide the combination."""
+"""Zero-one losses of base models on the selection data."""
 
 from __future__ import annotations
 
@@ -14,61 +14,59 @@ from tailboost.core.array_types import Bits, Floats, Ints, Mask
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
-# Mean losses closer than this are equal.
+# Decimals to which mean losses and probabilities are compared for ties.
 TIE_DECIMALS = 9
-# Mean losses are rounded to this, so that λ does not depend on the order of the rows.
+# Decimals of mean losses, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
 
 
 @dataclass(frozen=True)
 class CandidateLosses:
-    """Zero-one losses of every member of the pool on the rows that decide the combination.
+    """Zero-one losses of all base models of a pool on the selection data.
 
-    The pool is the boosted hypotheses in order, then the extras.
+    A pool consists of the boosted models in order and the extras, which were fitted outside of the game.
     """
 
-    rows: Rows  # the judged rows
-    # Shape (T, n): losses of the boosted hypotheses; dense where the answers of some are drawn.
-    boosted: BitLosses | DenseLosses
-    # Shape (E, n): losses of the extras, which are not boosted: plain ERM in group games, the constants.
-    extras: BitLosses
-    # Mass of the rows with the highest cumulative loss that is left out of the CVaR.
+    rows: Rows  # the selection data
+    boosted: BitLosses | DenseLosses  # shape (T, n); dense if the answers of some models are random
+    extras: BitLosses  # shape (E, n): for example plain ERM in group games, and constants
+    # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     outlier_fraction: float = 0.0
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> CandidateLosses:
-        """Open a ledger with the losses of the extras and no boosted hypothesis yet."""
+        """Return the losses of the extras without any boosted model."""
         bits = BitLosses(len(rows.y))
         for wrong in extras:
             bits = bits.append(wrong)
         return cls(rows, BitLosses(len(rows.y)), bits, outlier_fraction)
 
     def append(self, wrong: Bits) -> CandidateLosses:
-        """Return the ledger with one more boosted hypothesis."""
+        """Return the losses with one more boosted model."""
         return replace(self, boosted=self.boosted.append(wrong))
 
     def with_extras(self, wrongs: Iterable[Bits]) -> CandidateLosses:
-        """Return the ledger with more members that are not boosted."""
+        """Return the losses with more extras."""
         extras = self.extras
         for wrong in wrongs:
             extras = extras.append(wrong)
         return replace(self, extras=extras)
 
     def first(self, n_rounds: int) -> CandidateLosses:
-        """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
+        """Return the losses of the first ``n_rounds`` boosted models and the extras."""
         return replace(self, boosted=self.boosted.select(candidates=np.arange(n_rounds)))
 
     def part(self, chosen: Mask) -> CandidateLosses:
-        """Return the ledger of some of the judged rows."""
+        """Return the losses on some of the selection data."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
         return CandidateLosses(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
 
     def regrouped(self, groups: Ints) -> CandidateLosses:
-        """Return the ledger with other groups of the same rows."""
+        """Return the losses with other groups of the same rows."""
         return replace(self, rows=replace(self.rows, groups=groups))
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
-        """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
+        """Return the losses of the first ``n_rounds`` boosted models (all by default), then of the extras."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
         for e in range(self.extras.shape[0]):
@@ -87,18 +85,18 @@ class CandidateLosses:
 
     @property
     def whole(self) -> CandidateLosses:
-        """The same losses with nothing left out."""
+        """The same losses without outliers left out."""
         return replace(self, outlier_fraction=0.0)
 
     @property
     def dropped(self) -> float:
-        """Share of the weight left out as outliers; 0 while all rows have the same cumulative loss."""
+        """Fraction of the weight left out as outliers; 0 if all rows have the same cumulative loss."""
         return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
 
     def constant_answer(self, member: int) -> int | None:
-        """Return the class that a member of the pool answers to all judged rows; None if there are several.
+        """Return the class that a base model answers to all selection data, or None.
 
-        Where the judged rows are of one class, losses do not tell.
+        The losses do not determine the answers if all selection data have one class.
         """
         t, y = self.boosted.shape[0], self.rows.y
         wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
@@ -108,9 +106,9 @@ class CandidateLosses:
         return int(right[0])
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
-        """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
+        """Return the mean loss of each base model of the pool, with outliers included, shape (T + E,)."""
         return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
 
     def by_mean_loss(self) -> Ints:
-        """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
+        """Return the base models by ascending mean loss; the earlier one first if equal."""
         return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")

@@ -1,13 +1,13 @@
-"""Hypotheses and their weights as one classifier: it predicts, can be re-weighted and is saved.
+"""Base models and their weights as one classifier, which predicts, can be reweighted and is saved.
 
-Answers are class numbers 0 … K − 1; the classifiers translate them into labels.
+Answers are class numbers 0 … K − 1. The public classifiers translate them into labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,53 +19,22 @@ from tailboost.core.checks import n_rows_of
 from tailboost.learners.session import is_constant, is_real, member_probabilities, predict_members
 
 
-class Ensemble(Protocol):
-    """A fitted combination of hypotheses.
-
-    Attributes
-    ----------
-    members : list of classifiers
-        The hypotheses, which answer class numbers.
-    weights : ndarray of shape (n_members,)
-        Their shares λ, or their steps.
-    n_classes : int
-        K.
-    gap : float
-        Optimality gap of the solve behind the weights.
-    """
-
-    @property
-    def members(self) -> list[Any]: ...  # noqa: D102 -- documented with the class
-
-    @property
-    def weights(self) -> Floats: ...  # noqa: D102
-
-    @property
-    def n_classes(self) -> int: ...  # noqa: D102
-
-    @property
-    def gap(self) -> float: ...  # noqa: D102
-
-    def scores(self, X: Any) -> Floats:
-        """Return a score for every class, shape (n, K); the argmax of a row is the answer."""
-
-
 @dataclass(frozen=True)
 class MixtureEnsemble:
-    """Draw a hypothesis with probability λ and answer as it does.
+    """Randomised rule: answers as a base model drawn with probability λ.
 
     Parameters
     ----------
     members : list of classifiers
-        The pool: the boosted hypotheses in order, then the extras, which were not boosted.
+        The pool: the boosted models in order, then the models outside of the game.
     weights : ndarray of shape (n_members,)
-        λ, sums to 1.
+        λ, with sum 1.
     n_classes : int
         K.
     tie_order : ndarray of int
-        Numbers of the members that settle ties between shares, in order.
+        Numbers of the base models that settle ties between classes, in order.
     gap : float
-        Optimality gap of the solve behind λ; 0 where nothing was solved.
+        Optimality gap of the solution behind λ; 0 if λ has a closed form.
     """
 
     members: list[Any]
@@ -78,26 +47,26 @@ class MixtureEnsemble:
         return len(self.members)
 
     def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
-        """Yield the class numbers that some members (all by default) answer, shape (n,)."""
-        return _answers(self.members, X, members)
+        """Yield the class numbers of some base models (all by default), shape (n,)."""
+        return predict_members(self.members if members is None else (self.members[m] for m in members), X)
 
     @property
     def drawing(self) -> Ints:
-        """Numbers of the members that answer with shares of the labels, from which the answer is drawn."""
+        """Numbers of the base models that answer with a label distribution."""
         return np.flatnonzero([getattr(member, "draws", False) for member in self.members])
 
     @property
     def draws(self) -> bool:
-        """Whether an answer is drawn: several members have a share, or the one draws its own answers."""
+        """Whether the answer is random: several models have weight, or the one with weight is random."""
         used = np.flatnonzero(self.weights > 0)
         return len(used) > 1 or bool(np.isin(used, self.drawing).any())
 
     def answer(self, member: int, X: Any) -> Ints:
-        """Return the class numbers that one member answers, shape (n,)."""
+        """Return the class numbers of one base model, shape (n,)."""
         return next(self.answers(X, [member]))
 
     def scores(self, X: Any) -> Floats:
-        """Return each label's share for the rows of a table, (n, K), ties settled."""
+        """Return the label distribution of the rows of a table, (n, K), with ties settled."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         return self.mix(
@@ -107,39 +76,34 @@ class MixtureEnsemble:
         )
 
     def probabilities(self, X: Any) -> Floats:
-        """Return P(y | x): the λ-average of the members' class probabilities, shape (n, K).
+        """Return P(y | x), the λ-average of the base models' class probabilities, shape (n, K).
 
-        Constants know nothing of a row and are left out; where they have the whole λ, the others count alike.
+        Constants carry no information about a row and are left out. If constants have the whole weight, the
+        other models have equal weights.
         """
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.probabilities(take(X, part)) for part in parts])
         informed = [m for m, member in enumerate(self.members) if not is_constant(member)]
         if not informed:
             return self.scores(X)
-        share = self.weights[informed]
-        share = share / share.sum() if share.any() else np.full(len(informed), 1.0 / len(informed))
-        used = [self.members[informed[i]] for i in np.flatnonzero(share)]
+        weights = self.weights[informed]
+        weights = weights / weights.sum() if weights.any() else np.full(len(informed), 1.0 / len(informed))
+        used = [self.members[informed[i]] for i in np.flatnonzero(weights)]
         total = np.zeros((n_rows_of(X), self.n_classes))
-        for weight, P in zip(share[share > 0], member_probabilities(used, X, self.n_classes), strict=True):
+        tables = member_probabilities(used, X, self.n_classes)
+        for weight, P in zip(weights[weights > 0], tables, strict=True):
             total += weight * P
         return total / total.sum(axis=1, keepdims=True)
 
     def scores_of(self, answers: Any) -> Floats:
-        """Return `scores` for rows for which the answers of all members are known, (n_members, n)."""
+        """Return `scores` from the answers of all base models, (n_members, n)."""
         used = np.flatnonzero(self.weights > 0)
         return self.mix((answers[m] for m in used), len(answers[0]), lambda m, rows: answers[m][rows])
 
     def mix(self, answers: Iterable[Ints], n_rows: int, answer: Callable[[int, Ints], Ints]) -> Floats:
-        """Return `scores` from the answers of the members of positive weight, in their order."""
-        P = shares(self.weights[self.weights > 0], answers, n_rows, self.n_classes)
+        """Return `scores` from the answers of the base models of positive weight, in their order."""
+        P = label_distribution(self.weights[self.weights > 0], answers, n_rows, self.n_classes)
         return settle_ties(P, self.tie_order, answer)
-
-    def loss_of(self, answers: Any, y: Ints) -> Floats:
-        """Return the expected zero-one loss of each row, ``1 − share of y``, from all members' answers."""
-        used = np.flatnonzero(self.weights > 0)
-        P = shares(self.weights[used], (answers[m] for m in used), len(y), self.n_classes)
-        loss: Floats = 1.0 - P[np.arange(len(y)), y]
-        return loss
 
 
 @dataclass(frozen=True)
@@ -149,13 +113,13 @@ class AdditiveEnsemble:
     Parameters
     ----------
     members : list of classifiers
-        The hypotheses kept.
+        The base models.
     weights : ndarray of shape (n_members,)
         Their steps a.
     n_classes : int
         K.
     gap : float
-        Optimality gap of the solve behind the weights; 0 where nothing was solved.
+        Optimality gap of the solution behind the weights; 0 if they have a closed form.
     """
 
     members: list[Any]
@@ -166,43 +130,42 @@ class AdditiveEnsemble:
     def __len__(self) -> int:
         return len(self.members)
 
-    def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
-        """Yield the class numbers that some members (all by default) answer, shape (n,)."""
-        return _answers(self.members, X, members)
+    def answers(self, X: Any) -> Iterator[Ints]:
+        """Yield the class numbers of each base model, shape (n,)."""
+        return predict_members(self.members, X)
 
     def _staged_votes(self, X: Any) -> Iterator[Floats]:
-        """Yield the votes of each class after every member: the same array every time, changed in place."""
+        """Yield the votes after each base model; the same array is changed in place."""
         votes = np.zeros((n_rows_of(X), self.n_classes))
         for a, k in zip(self.weights, self.answers(X), strict=True):
             add_vote(votes, float(a), k)
             yield votes
 
     def staged_scores(self, X: Any) -> Iterator[Floats]:
-        """Yield ``f`` after each member, shape (n, K)."""
+        """Yield ``f`` after each base model, shape (n, K)."""
         return map(centred, self._staged_votes(X))
 
     def scores(self, X: Any) -> Floats:
-        """Return ``f``, shape (n, K), rows summing to 0; in batches, to bound memory."""
+        """Return ``f``, shape (n, K), in batches to limit memory; each row sums to 0."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         *_, votes = self._staged_votes(X)
         return centred(votes)
 
 
-def _answers(members: list[Any], X: Any, chosen: Iterable[int] | None) -> Iterator[Ints]:
-    return predict_members(members if chosen is None else (members[m] for m in chosen), X)
+Ensemble = MixtureEnsemble | AdditiveEnsemble
 
 
-def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:
-    """``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for every row, shape (n, K).
+def label_distribution(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:
+    """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K).
 
     Parameters
     ----------
     weights : ndarray of shape (T,)
         The positive λ.
     predictions : iterable of T arrays of shape (n,) or (n, K)
-        Class numbers, or shares of a member whose answer is itself drawn, in the same order. Rows are summed
-        member by member, so that a row's share does not depend on the batch it came in.
+        Class numbers, or label distributions of random base models, in the same order. The sum runs model by
+        model, so that a row's result does not depend on its batch.
     """
     P = np.zeros(n_rows * n_classes)
     first = np.arange(n_rows) * n_classes
@@ -215,10 +178,10 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
 
 
 def add_vote(scores: Floats, step: float, answers: Ints) -> None:
-    """Add a hypothesis to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to the class it answers.
+    """Add a base model to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to its answer.
 
-    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest. A hypothesis
-    may answer values h of all classes instead, or of two classes that of class 1, with −h for class 0.
+    Up to a constant per row this is ``a·z`` with z = 1 for the answer and −1/(K−1) for the other classes. A
+    base model may also return values h for all classes, or for two classes the value of class 1.
     """
     K = scores.shape[1]
     if answers.ndim == 2:
@@ -230,16 +193,13 @@ def add_vote(scores: Floats, step: float, answers: Ints) -> None:
 
 
 def centred(votes: Floats) -> Floats:
-    """Return additive scores that sum to 0 in every row.
-
-    An answer adds a and takes a/(K−1) elsewhere, while votes hold a·K/(K−1) for the answer alone.
-    """
+    """Return additive scores that sum to 0 in each row, from the sums of `add_vote`."""
     f: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
     return f
 
 
 def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int) -> Ints:
-    """Return the class number that some hypotheses vote for with their steps, shape (n,)."""
+    """Return the class number with the most votes of base models, weighted by their steps, shape (n,)."""
     votes = np.zeros((n_rows, n_classes))
     for step, answer in zip(steps, answers, strict=True):
         if step > 0:
@@ -249,20 +209,20 @@ def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classe
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
-    """Give every tie to the answer of the first member, in ``order``, that names one of the tied classes.
+    """Settle ties by the answer of the first base model, in ``order``, that names one of the tied classes.
 
-    At small α the exact optimum is often a coin flip, and a bare argmax would then answer the first class
-    for every row. The winner is lifted by one unit in the last place above the others, so that the argmax of
-    the returned shares is the decision.
+    At small α the exact optimum often has ties, and a plain argmax would then answer the first class for each
+    row. The winner is raised by one unit in the last place above the others, so that the argmax of the
+    returned probabilities is the decision.
 
     Parameters
     ----------
     P : ndarray of shape (n, K)
-        Shares; compared after rounding to 1e-9. Changed in place.
+        Probabilities, compared after rounding to 1e-9. Changed in place.
     order : iterable of int
-        Members, the one with the least mean loss first.
+        Numbers of the base models, the one with the smallest mean loss first.
     answer : callable
-        ``answer(member, rows) -> class numbers`` of a member for some of the rows.
+        ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
     rounded = np.round(P, TIE_DECIMALS)
     tied = rounded == rounded.max(axis=1, keepdims=True)
@@ -280,14 +240,14 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
 
 
 def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
-    """Return the class number that each row's own member answers, shape (n,).
+    """Return the class numbers of rows that have a base model each, shape (n,).
 
     Parameters
     ----------
     members : ndarray of shape (n,)
-        Whose answer each row gets.
+        Number of the base model of each row.
     answer : callable
-        ``answer(member, rows) -> class numbers`` of a member for some of the rows.
+        ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
     k = np.empty(len(members), dtype=np.intp)
     for m in np.unique(members):
@@ -297,7 +257,7 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Draw a class number per row from its shares."""
+    """Draw a class number for each row from its label distribution."""
     cumulative = P.cumsum(axis=1)
     u = rng.random_sample(len(P)) * cumulative[:, -1]
     return (u[:, None] >= cumulative).sum(axis=1).clip(max=P.shape[1] - 1)

@@ -1,8 +1,8 @@
-"""The repeated game between a weight player and a learner: the loop of every game, of thresholds too.
+"""Repeated game between a weight player and a learner: the loop behind all boosting classifiers.
 
-Symbols are those of the literature: ``p`` the base measure over units, ``w`` the player's weights on
-the simplex, ``u = w / p`` their density, ``ℓ`` the loss vector of the newest hypothesis, ``T`` rounds.
-A unit is what carries weight: a sample, a class or a group. This module does not need to know which.
+Symbols are those of the literature: ``p`` is the base measure over units, ``w`` the player's weights on the
+simplex, ``u = w / p`` their density, ``ℓ`` the losses of the newest base model, ``T`` the number of rounds. A
+unit carries weight: it is a row (sample) or a subgroup. The game is the same for both.
 """
 
 from __future__ import annotations
@@ -28,36 +28,34 @@ DECIMALS = 9
 # Weights are kept round by round up to this number of units: games over classes or groups have few, games
 # over samples too many.
 KEEP_WEIGHTS_UP_TO = 1000
-# The most rounds shown in a notebook, the first and the last ones.
-MOST_SHOWN = 20
+# Largest number of rounds shown in a notebook: the first and the last ones.
+SHOWN_ROUNDS = 20
 
 
 @dataclass(frozen=True)
 class Units:
-    """What gets weight, and how it maps to the rows of the training table and back."""
+    """Carriers of weight, and their relation to the rows of the training table."""
 
-    # Shape (m,): base measure ``p`` over the units, positive: the player starts there; sums to 1.
+    # Shape (m,): base measure ``p`` over the units, positive, with sum 1: the player's first weights.
     base: Floats
-    # Shape (m,): share of the total sample weight that lies in each unit; sums to 1, or more where units
-    # overlap.
+    # Shape (m,): fraction of the total sample weight in each unit; the sum exceeds 1 if units overlap.
     mass: Floats
     total: float  # sum of the sample weights of the rows in the units
-    # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none; a row without any is outside the
-    # game. ``None`` when every row is a unit of its own.
+    # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none. A row without a unit is outside of
+    # the game. None if each row is a unit.
     index: Ints | None = None
-    # loss_row, loss_index, loss_share: shape (n_losses,): the rows whose loss is measured, once for each of
-    # their units, the unit, and the row's share of the sample weight measured in it; ``None`` when losses
-    # come unit by unit.
+    # Shape (n_losses,): the rows whose losses are measured, once for each of their units; the unit; and the
+    # row's fraction of the unit's sample weight. None if each row is a unit.
     loss_row: Ints | None = None
     loss_index: Ints | None = None
     loss_share: Floats | None = None
-    # Shape (m,): share by which the loss of each unit that drives the player is drawn towards the mean over
-    # the units (see `shrunk`): 1 for nothing known, 0 (or None) for as measured.
+    # Shape (m,): factor in [0, 1] by which the loss of each unit is shrunk towards the mean of all units (see
+    # `shrunk`). None shrinks nothing.
     shrinkage: Floats | None = None
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: NDArray[np.bool_] | None = None) -> Units:
-        """Every row (of ``rows``) is a unit; ``p`` is the normalised sample weight."""
+        """Return units that are rows (of ``rows``); ``p`` is the normalised sample weight."""
         index = None if rows is None else np.where(rows, np.cumsum(rows) - 1, -1)
         weight = sample_weight if rows is None else sample_weight[rows]
         total = float(weight.sum())
@@ -65,15 +63,20 @@ class Units:
 
     @classmethod
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
-        """Units are groups (or classes) of rows; the player starts with equal weight on each.
+        """Return units that are groups (or classes) of rows, with equal weight in the first round.
 
-        Every group needs weight among the rows; one without any among those measured has loss 0. ``index`` of
-        shape (n,) or (n, c) is the group of each row, or its groups by column, −1 for none; ``loss_index``
-        and ``loss_weight`` are groups and weights of the rows whose losses are measured.
+        Parameters
+        ----------
+        index : ndarray of int, shape (n,) or (n, c)
+            Group of each row, or its groups by column, −1 for none. Each group needs weight.
+        sample_weight : ndarray of shape (n,)
+            Weights of the rows.
+        loss_index, loss_weight : ndarray
+            Groups and weights of the rows whose losses are measured. A group without such rows has loss 0.
         """
         row, unit = memberships(index)
         mass = np.bincount(unit, weights=sample_weight[row])
-        # Each row once, at the first of its units; in the order of the units, as where none overlap.
+        # Each row counts once, in the first of its units.
         once = np.r_[True, row[1:] != row[:-1]]
         total = float(np.bincount(unit[once], weights=sample_weight[row[once]]).sum())
         loss_row, loss_unit = memberships(loss_index)
@@ -91,24 +94,23 @@ class Units:
 
     @property
     def count(self) -> float:
-        """What regret bounds call n: ``1/min p``, the number of units where p is uniform.
+        """``1/min p``, the n of regret bounds; the number of units if p is uniform.
 
-        The scale of the sample weights has no part in it: ``log n`` is the largest divergence of a
-        distribution over the units from p, and with the sum of the weights in its place bounds are false for
-        weights below 1.
+        ``log n`` is the largest divergence of a distribution over the units from p. The scale of the sample
+        weights has no influence.
         """
         least = float(self.base[self.base > 0].min())  # a weight may be too small for its share
         return float(len(self.base)) if least == self.base.max() else 1.0 / least
 
     @property
     def grouped(self) -> bool:
-        """Whether units are groups (or classes) of rows, rather than the rows themselves."""
+        """Whether units are groups (or classes) of rows."""
         return self.loss_index is not None
 
     def density(self, w: Floats) -> Floats:
-        """Density ``u`` of the weights over all rows, shape (n,); its mean under the sample weights is 1.
+        """Return the density ``u`` of the weights over all rows, shape (n,), with weighted mean 1.
 
-        That of a row in several units is the sum over them; of a row in none it is 1.
+        The density of a row in several units is the sum over them; the density of a row without unit is 1.
         """
         u: Floats = w / self.mass
         if self.index is None:
@@ -119,7 +121,7 @@ class Units:
         return np.where(inside.any(axis=1), np.where(inside, u[self.index], 0.0).sum(axis=1), 1.0)
 
     def means(self, row_losses: NDArray[Any]) -> Floats:
-        """Weighted mean of row losses within each unit, shape (m,); 0 where none is measured."""
+        """Return the weighted mean of row losses within each unit, shape (m,); 0 if none is measured."""
         assert self.loss_row is not None
         assert self.loss_index is not None
         assert self.loss_share is not None
@@ -128,22 +130,27 @@ class Units:
         return sums.astype(np.float64, copy=False)
 
     def losses(self, row_losses: NDArray[Any]) -> NDArray[Any]:
-        """Return the losses that drive the player: of the rows, or the units' means, shrunk where asked."""
+        """Return the losses for the player: of the rows, or the shrunken means of the units."""
         if not self.grouped:
             return row_losses
         return shrunk(self.means(row_losses), self.shrinkage)
 
 
-def doubt(sizes: Floats, pseudo_rows: float) -> Floats | None:
-    """Return the share s/(n + s) for `shrunk`, for units of n rows and s pseudo-rows; None for s = 0."""
+def shrinkage_factor(sizes: Floats, pseudo_rows: float) -> Floats | None:
+    """Return the factor s/(n + s) for `shrunk`, for units of n rows and s pseudo-rows; None for s = 0."""
     return pseudo_rows / (sizes + pseudo_rows) if pseudo_rows > 0 else None
 
 
 def shrunk(errors: Floats, share: Floats | None) -> Floats:
-    """Draw the errors of units, shape (..., m), towards their mean over the units.
+    """Shrink the errors of units, shape (..., m), towards their mean over the units.
 
-    ``share`` is how far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows
-    that err as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
+    Parameters
+    ----------
+    errors : ndarray of shape (..., m)
+        Errors of the units.
+    share : ndarray of shape (m,), optional
+        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean error. The
+        result is linear in the errors.
     """
     if share is None:
         return errors
@@ -206,14 +213,14 @@ def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
 
 
 class StopKind(enum.Enum):
-    """Why a game ended. Code decides by this; the words of a `Stop` are for people."""
+    """Reason for the end of a game, for decisions in code. The text is in `Stop`."""
 
     PLAYED = "all rounds played"
     PLATEAU = "the objective no longer falls"
     ZERO = "the objective reached 0"
-    TARGET = "what was aimed at is reached"
+    TARGET = "the target is reached"
     RULE = "the weight player is done"
-    LEARNER = "the learner does not meet its demand"
+    LEARNER = "the learner does not meet its condition"
     TIME = "time limit"
     INTERRUPT = "interrupted"
     CALLBACK = "stopped by a callback"
@@ -221,20 +228,20 @@ class StopKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Stop:
-    """A reason to end a game.
+    """End of a game.
 
     Parameters
     ----------
     kind : StopKind
-        The reason, to decide by.
+        The reason.
     words : str
-        The reason in words, with its numbers.
+        The reason as text with its numbers.
     """
 
     kind: StopKind
     words: str
 
-    # Model files hold plain types and our classes, but no enumerations.
+    # Model files store no enumerations.
     def __getstate__(self) -> dict[str, str]:
         return {"kind": self.kind.name, "words": self.words}
 
@@ -249,64 +256,63 @@ class Stop:
 
 
 class Player(Protocol[State]):
-    """A weight player: frozen hyper-parameters and three pure functions."""
+    """Weight player: frozen hyper-parameters and pure functions."""
 
     def start(self, units: Units) -> State:
-        """State before the first round."""
+        """Return the state before the first round."""
         ...
 
     def weights(self, state: State) -> Floats:
-        """Return the player's weights for the coming round, on the simplex, shape (m,)."""
+        """Return the weights for the next round, on the simplex, shape (m,)."""
         ...
 
     def update(self, state: State, losses: NDArray[Any]) -> State:
-        """State after the newest hypothesis showed its losses; never changes the old state."""
+        """Return the state after the losses of the newest base model; the old state is unchanged."""
         ...
 
     def gap(self, state: State) -> float:
-        """Optimality gap of the solve behind the weights; 0 where they have a closed form."""
+        """Return the optimality gap of the solution behind the weights; 0 for a closed form."""
         return 0.0
 
     def finished(self, state: State) -> Stop | None:
-        """Return the reason to end the game, or None to go on."""
+        """Return the reason to end the game, or None to continue."""
         return None
 
     @property
     def symbols(self) -> dict[str, str]:
-        """What the letters of its parameters stand for in printed bounds."""
+        """Meaning of the symbols in printed bounds."""
         return {}
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the learner gets in a round."""
+    """Input of the learner in a round."""
 
     t: int  # number of the round, from 1
-    w: Floats  # shape (m,): the player's weights on the units
-    u: Floats  # shape (n,): their density over the rows, mean 1 under the sample weights
-    seed: int  # seed of the round
+    w: Floats  # shape (m,): weights of the units
+    u: Floats  # shape (n,): density over the rows, with mean 1 under the sample weights
+    seed: int
 
 
 @dataclass(frozen=True)
 class Response:
-    """The learner's answer to weights: a hypothesis and its losses."""
+    """Output of the learner in a round: a base model and its losses."""
 
-    member: Any  # the hypothesis that joins the ensemble
-    losses: NDArray[Any]  # shape (n,): its losses on the rows whose losses drive the player
-    answers: Ints  # shape (n_judged,): the class numbers it predicts for the rows that decide the combination
-    # Shape (n_judged, K): class probabilities behind the answers, summed over the rounds whose models answer
-    # together.
+    member: Any  # the base model
+    losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
+    answers: Ints  # shape (n_selection,): its class numbers for the selection data
+    # Shape (n_selection, K): class probabilities, summed over the rounds of models that answer together.
     probabilities: NDArray[np.float32] | None = None
 
 
 Oracle = Callable[[Turn], "Response | Stop"]
-# Adds a response to the ensemble, given the player's new state; returns (value, gap) of the combination.
+# Adds a response to the ensemble, given the player's new state; returns its (value, gap).
 Take = Callable[[Response, Any], tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Round:
-    """The record of one round."""
+    """Record of one round."""
 
     weighted_loss: float
     effective_size: float
@@ -317,30 +323,30 @@ class Round:
 
 @dataclass
 class Trace:
-    """The history of a fit, one entry per round, as arrays of shape (T,).
+    """History of a fit, one entry per round, as arrays of shape (T,).
 
     Attributes
     ----------
     rounds : list of Round
-        The entries, from which the arrays are made.
+        The records.
     unit_weights : list of ndarray of shape (m,) or None
         The rows of ``weights``.
     weighted_loss : ndarray of shape (T,)
-        ``⟨w^t, ℓ^t⟩``, the newest hypothesis' loss under the weights it was trained for, in [0, 1].
+        ``⟨w^t, ℓ^t⟩`` in [0, 1]: loss of the newest base model under the weights that trained it.
     effective_size : ndarray of shape (T,)
-        ``1 / Σ w_i²/p_i`` in (0, 1]: 1 for the base measure, small when few units hold the weight.
+        ``1 / Σ w_i²/p_i`` in (0, 1]: 1 for the base measure, small if few units have the weight.
     seconds : ndarray of shape (T,)
         Wall-clock seconds of the round.
     gap : ndarray of shape (T,)
-        Largest optimality gap of the solves in the round.
+        Largest optimality gap of the solutions in the round.
     value : ndarray of shape (T,)
-        Objective of the combined classifier after the round (``nan`` where nothing is optimised).
+        Objective of the combined classifier after the round (``nan`` if there is none).
     weights : ndarray of shape (T, m) or None
-        The player's weights, kept for games over few units (classes, groups).
+        The player's weights, stored for games over few units (classes, groups).
     stop : Stop or None
-        Why the fit ended; None while it runs.
+        Reason for the end of the fit; None during the fit.
     stop_reason : str
-        The same in words.
+        The reason as text.
     """
 
     rounds: list[Round] = field(default_factory=list)
@@ -385,7 +391,7 @@ class Trace:
         return "" if self.stop is None else self.stop.words
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one list per number of a round, ``weights`` if kept, and ``stop_reason``: plain types."""
+        """Return a list for each number of a round, ``weights`` if stored, and ``stop_reason``."""
         columns: dict[str, Any] = {
             name: getattr(self, name).tolist()
             for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
@@ -407,27 +413,39 @@ class Trace:
             ]
             for t, r in enumerate(self.rounds, start=1)
         ]
-        shown = rows if len(rows) <= MOST_SHOWN else [*rows[: MOST_SHOWN // 2], *rows[-MOST_SHOWN // 2 :]]
-        left_out = f", {len(rows) - len(shown)} in the middle left out" if len(shown) < len(rows) else ""
-        return html_table(heads, shown, f"{len(rows)} rounds{left_out}. {self.stop_reason}".strip())
+        half = SHOWN_ROUNDS // 2
+        shown = rows if len(rows) <= SHOWN_ROUNDS else [*rows[:half], *rows[-half:]]
+        omitted = f", {len(rows) - len(shown)} in the middle omitted" if len(shown) < len(rows) else ""
+        return html_table(heads, shown, f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip())
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop before all rounds are played."""
+    """Conditions that end a game before all rounds are played.
 
-    # Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``; ``None`` sets
-    # no such limit.
+    Parameters
+    ----------
+    patience : int, optional
+        End the game if the last ``patience`` rounds together lowered the value by at most ``tol``.
+    tol : float, default=0.0
+        See ``patience``.
+    max_time : float, optional
+        Seconds after which no new round begins.
+    zero, target : float, optional
+        End the game at a value of at most this: the smallest possible value, or a sufficient one.
+    reached : str
+        Text for a reached target.
+    """
+
     patience: int | None = None
-    tol: float = 0.0  # the fall must be larger than this to count
-    max_time: float | None = None  # seconds after which no new round begins
-    zero: float | None = None  # stop at a value up to this, the least possible; ``None`` sets no such limit
-    # Stop at a value up to this, which is good enough; ``None`` sets no such limit.
+    tol: float = 0.0
+    max_time: float | None = None
+    zero: float | None = None
     target: float | None = None
-    reached: str = "all targets are met on the validation rows"  # what is so then, in words
+    reached: str = "all targets are met on the validation rows"
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
-        """Return why to stop before the next round, or None to go on."""
+        """Return the reason to end the game before the next round, or None to continue."""
         if not trace.rounds:
             return None
         t, value = len(trace), trace.rounds[-1].value
@@ -447,60 +465,60 @@ class Stopping:
 
 @dataclass
 class Game(Generic[State]):
-    """The state of a game: the player's state and the trace so far; `play` continues it."""
+    """State of a game: the player's state and the trace so far. `play` continues the game."""
 
-    rule: Player[State]
+    player: Player[State]
     units: Units
     state: State
     trace: Trace
 
     @classmethod
-    def new(cls, rule: Player[State], units: Units) -> Game[State]:
-        """Set up a game that has not been played yet."""
+    def new(cls, player: Player[State], units: Units) -> Game[State]:
+        """Return a game before its first round."""
         keep = units.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO
-        return cls(rule, units, rule.start(units), Trace(unit_weights=[] if keep else None))
+        return cls(player, units, player.start(units), Trace(unit_weights=[] if keep else None))
 
     @property
     def n_rounds(self) -> int:
-        """Rounds played so far."""
+        """Number of rounds played."""
         return len(self.trace)
 
     def snapshot(self) -> Game[State]:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy that further rounds do not change."""
         weights = self.trace.unit_weights
         trace = Trace(list(self.trace.rounds), None if weights is None else list(weights), self.trace.stop)
-        return Game(self.rule, self.units, self.state, trace)
+        return Game(self.player, self.units, self.state, trace)
 
     def turn(self, entropy: int) -> Turn:
-        """Return what the learner gets in the coming round."""
-        w, t = self.rule.weights(self.state), self.n_rounds
+        """Return the input of the learner for the next round."""
+        w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
     def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
-        """Add one whole round, in which the learner answered weights ``w`` with ``response``.
+        """Add one round, in which the learner answered weights ``w`` with ``response``.
 
-        The game changes at the very end, so that an interrupt leaves it unchanged. ``began`` is the time
-        (``time.perf_counter()``) at which the round began.
+        The game changes in the last statement, so an interrupt leaves the game consistent. ``began`` is the
+        start of the round by ``time.perf_counter()``.
         """
         losses = self.units.losses(response.losses)
-        state = self.rule.update(self.state, losses)
+        state = self.player.update(self.state, losses)
         value, gap = take(response, state)
         played = Round(
-            weighted_loss=float(w @ losses.astype(np.float64)),  # products of booleans are slow
+            weighted_loss=float(w @ losses.astype(np.float64)),
             effective_size=float(1.0 / (w @ (w / self.units.base))),
             seconds=time.perf_counter() - began,
-            gap=max(gap, self.rule.gap(self.state)),
+            gap=max(gap, self.player.gap(self.state)),
             value=value,
         )
         trace = self.trace
         rounds = [*trace.rounds, played]
         weights = None if trace.unit_weights is None else [*trace.unit_weights, w]
-        # One statement without a call: Python looks for signals at calls, so that none comes between.
+        # A statement without a call cannot be interrupted by a signal.
         self.state, trace.rounds, trace.unit_weights = state, rounds, weights
 
 
 def round_seed(entropy: int, t: int) -> int:
-    """Seed of round ``t`` (from 0): depends on nothing but the fit's entropy and ``t``."""
+    """Return the seed of round ``t`` (from 0), which depends only on the fit's entropy and ``t``."""
     return int(np.random.SeedSequence([entropy, t]).generate_state(1)[0])
 
 
@@ -515,44 +533,43 @@ def play(
     observe: Callable[[Game[State], Response], bool] | None = None,
     interrupted: Callable[[], bool] | None = None,
 ) -> None:
-    """Play until ``n_rounds`` rounds are done in all, or there is a reason to stop.
+    """Play until ``n_rounds`` rounds are done in total, or there is a reason to stop.
 
     Parameters
     ----------
     game : Game
-        The game, new or to be continued; changed in place, one whole round at a time, so that it is
-        consistent whenever this function is left, also by an exception.
+        The game. It is changed in place, one whole round at a time, and is consistent whenever the function
+        ends, also by an exception.
     oracle : callable
-        ``oracle(turn) -> Response``: a learner fitted for the density ``turn.u`` of the rows; or a `Stop`
-        if it has no answer.
+        ``oracle(turn) -> Response``: a base model fitted for the density ``turn.u`` of the rows, or a `Stop`.
     n_rounds : int
-        Number of rounds of the whole game, if nothing ends it earlier.
+        Total number of rounds.
     entropy : int
-        Root of the seeds; the seed of round t depends on this and t only.
+        Root of the seeds.
     take : callable
-        ``take(response, state) -> (value, gap)``: adds the response to the ensemble, given the player's new
-        state, and returns the objective of the combination and the gap of its solve.
+        ``take(response, state) -> (value, gap)`` adds the response to the ensemble, given the player's new
+        state. It returns the objective of the combination and the gap of its solution.
     stopping : Stopping, optional
-        When to stop before ``n_rounds``.
+        Conditions to stop before ``n_rounds``.
     observe : callable
-        ``observe(game, newest_response)``, called after every round; true ends the game.
+        ``observe(game, newest_response)`` is called after each round. A true result ends the game.
     interrupted : callable
-        Returns whether Ctrl-C came. A learner may have caught it and answered half trained: such an answer is
-        dropped.
+        Returns whether Ctrl-C was pressed. A learner may have caught the interrupt and returned an unfinished
+        model, which is dropped.
 
     Raises
     ------
     KeyboardInterrupt
-        Only when interrupted before the first round was finished; later the game ends with the rounds
-        it has and ``trace.stop`` says so.
+        Only if interrupted before the end of the first round. Later, the game ends with its rounds, and
+        ``trace.stop`` gives the reason.
     """
     stopping = stopping or Stopping()
-    rule, trace = game.rule, game.trace
+    player, trace = game.player, game.trace
     began = time.perf_counter()
     trace.stop = None
     try:
         while game.n_rounds < n_rounds:
-            stop = rule.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
+            stop = player.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
             if stop is None:
                 round_began = time.perf_counter()
                 turn = game.turn(entropy)

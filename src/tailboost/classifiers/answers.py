@@ -21,7 +21,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import as_pandas, n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.guarantees.leakage import KnownRows
-from tailboost.selection.probability_tables import LogTable, Models
+from tailboost.selection.probability_tables import LogProbabilities, Models
 from tailboost.selection.rule import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         groups = self._group_names.values[0].tolist() if self.by_group else None
         return Rule.of(self.ensemble_, self.classes_, groups)
 
-    def _shares(self, table: LogTable) -> Floats:
+    def _shares(self, table: LogProbabilities) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
         ensemble = self.ensemble_
         used = np.flatnonzero(ensemble.weights > 0)
@@ -91,7 +91,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         X = self._checked(X)
         return self._numbers(groups, n_rows_of(X)), X
 
-    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
+    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogProbabilities:
         """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
         return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
 
@@ -207,7 +207,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         numbers, X = self._asked(X, groups)
         return np.concatenate([self._labels(self._table(X, numbers, part), deferred) for part in batches(X)])
 
-    def _labels(self, table: LogTable, deferred: Any) -> NDArray[Any]:
+    def _labels(self, table: LogProbabilities, deferred: Any) -> NDArray[Any]:
         """Return the label of each row, or what stands for one that is deferred."""
         answers = self.classes_[self._shares(table).argmax(axis=1)]
         if deferred is None:
@@ -266,7 +266,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             return np.zeros(n_rows_of(X), dtype=bool)
 
         def passed(member: int, rows: Ints) -> Ints:
-            return self.ensemble_.members[member].passes_on(self._table(X, numbers, rows)).astype(np.intp)
+            return self.ensemble_.members[member].defers_table(self._table(X, numbers, rows)).astype(np.intp)
 
         return answers_by(chosen, passed) == 1
 
@@ -342,7 +342,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         table = self._given_table(probabilities)
         return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
 
-    def _given_table(self, probabilities: Mapping[str, Any]) -> LogTable:
+    def _given_table(self, probabilities: Mapping[str, Any]) -> LogProbabilities:
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
         return self._models.given(probabilities, needed, self.classes_)
@@ -415,12 +415,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         check_is_fitted(self)
         return any(getattr(member, "defers", False) for member in self.ensemble_.members)
 
-    def _deferred(self, table: LogTable) -> Mask:
+    def _deferred(self, table: LogProbabilities) -> Mask:
         if not self.can_defer:
             raise ValueError("no row is passed on: state a limit on rates.deferred()")
         share = np.zeros(table.n_rows)
         for weight, member in zip(self.ensemble_.weights, self.ensemble_.members, strict=True):
-            share += weight * member.passes_on(table)
+            share += weight * member.defers_table(table)
         passed: Mask = share >= 0.5
         return passed
 

@@ -29,7 +29,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
 from tailboost.core.torch_data import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, Summary, guarantee
+from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.combiners import combiner_of
@@ -118,7 +118,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         combiner = self._counting
         if not combiner.limits:
             return None
-        return bool((combiner.program.excesses(self._counts()) <= SLIGHT).all())
+        return bool((combiner.program.violations(self._counts()) <= SLIGHT).all())
 
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, by `predict` and expected of the randomised rule.
@@ -427,7 +427,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = guarantee(
+            found = mixture_summary(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -435,7 +435,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 self._bounds(),
                 self.classes_.tolist(),
             )
-            self._guarantee = replace(found, units=self._unit_table(), groups=group_uses(self))
+            self._guarantee = replace(found, errors=self._unit_table(), groups=group_uses(self))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -1,115 +1,116 @@
-"""What the columns of a data frame held in a fit, so that later frames mean the same.
+"""Schema of the data frame in ``fit``, by which later frames are read.
 
-A column of numbers that came as objects or as text is read as numbers, at the fit and ever after, and values
-that the fit did not know are counted. Categories are compared by their spelling: 10, 10.0 and "10" are one.
+Columns of numbers that come as objects or text are converted to numbers. Categories are compared by their
+spelling: 10, 10.0 and "10" are the same category.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+import dataclasses
+from typing import Any
 
 import numpy as np
 
-from tailboost.core.schema import MANY, MOSTLY, TableChangedWarning, number, text
+from tailboost.core.schema import (
+    MANY,
+    MOSTLY,
+    ColumnSchema,
+    TableChangedWarning,
+    TableSchema,
+    is_code,
+    number,
+    text,
+)
 from tailboost.core.warn import warn_user
 
-# Spellings of the categories of each column, None for numbers; no spellings where they are not compared.
-Known: TypeAlias = list[list[str] | None]
-
-# Categories that are compared with later ones: more are texts or names, of which new ones always come.
+# Largest number of categories compared with later frames; a column with more holds names or free text, and
+# new values are normal.
 MOST_COMPARED = 1000
-# A share of unknown values from which on there is a warning, and rows from which on none known is an error.
-UNKNOWN, ENOUGH = 0.1, 20
+UNKNOWN = 0.1  # fraction of new categories above which a warning is given
+ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
 
 
-def learn_columns(frame: Any) -> tuple[Known, Any]:
-    """Return what the columns of a training table hold, and the table with numbers as numbers.
+def learn_columns(frame: Any) -> tuple[TableSchema, Any]:
+    """Return the schema of a training table, and the table with numbers as numbers.
+
+    A text column in the schema has no categories if later frames are not compared with them.
 
     Warns
     -----
     UserWarning
-        Where text is read as numbers, and where the categories of a column are numbers nearly all different.
+        If text is read as numbers, or if nearly all categories of a column are different numbers.
     """
-    known: Known = []
-    read = {}
+    columns, converted = [], {}
     for j, name in enumerate(frame.columns):
         column = frame.iloc[:, j]
-        kind = "category" if hasattr(column.dtype, "categories") else getattr(column.dtype, "kind", "O")
-        if kind != "category" and kind not in "OT":
-            known.append(None)
-            continue
-        present = column.dropna()
-        if kind != "category":
-            numbers = _numbers(present, name)
-            if numbers is None:
-                known.append(known_values(present.unique(), len(present)))
-                continue
-            read[j] = _placed(column, numbers)
-            known.append(None)
-            continue
-        categories = list(column.dtype.categories)
-        _note_numbers(categories, len(present), name)
-        known.append(known_values(categories, len(present)))
-    return known, _replaced(frame, read)
+        described, values = ColumnSchema(str(name), "number", str(column.dtype)), None
+        if hasattr(column.dtype, "categories"):
+            values, n = list(column.dtype.categories), int(column.notna().sum())
+            _warn_of_numbers(values, n, name)
+        elif getattr(column.dtype, "kind", "O") in "OT":
+            present = column.dropna()
+            if (numbers := _numbers(present, name)) is None:
+                values, n = list(present.unique()), len(present)
+            else:
+                converted[j] = _with_gaps(column, numbers)
+        if values is not None:
+            compared = len(values) <= min(MOST_COMPARED, n / 2)
+            spellings = tuple(sorted({text(value) for value in values})) if compared else ()
+            described = dataclasses.replace(described, kind="text", categories=spellings)
+        columns.append(described)
+    return TableSchema(tuple(columns)), _replaced(frame, converted)
 
 
-def known_values(values: Any, n_rows: int | None = None) -> list[str]:
-    """Return the spellings of a column's categories, none where there are too many to be compared."""
-    most = MOST_COMPARED if n_rows is None else min(MOST_COMPARED, n_rows / 2)
-    return sorted({text(value) for value in values}) if len(values) <= most else []
-
-
-def read_columns(frame: Any, known: Known) -> Any:
-    """Return a later table with numbers as numbers, as `learn_columns` did for the first.
+def read_columns(frame: Any, schema: TableSchema) -> Any:
+    """Return a later table with numbers as numbers; columns are found by position.
 
     Raises
     ------
     ValueError
-        If of at least 20 values of a column none is known from the fit, or dates stand for numbers.
+        If at least 20 values of a column are all unknown, or a number column holds dates.
 
     Warns
     -----
     TableChangedWarning
-        Names columns with text for numbers, or with more than a tenth of categories that the fit had not.
+        If a number column holds other text, or more than a tenth of the categories of a column are new.
     """
-    read, changes = {}, []
-    for j, (spellings, name, dtype) in enumerate(zip(known, frame.columns, frame.dtypes, strict=True)):
+    converted, changes = {}, []
+    for j, (known, name, dtype) in enumerate(zip(schema.columns, frame.columns, frame.dtypes, strict=True)):
         kind = "category" if hasattr(dtype, "categories") else getattr(dtype, "kind", "O")
-        if spellings is None and kind in ("m", "M", "c"):
+        if known.kind == "number" and kind in ("m", "M", "c"):
             raise ValueError(f"X, column {name!r} held numbers in fit, and holds {dtype} here")
-        if kind in "fiub" and not spellings:
+        if not known.categories and (known.kind == "text" or kind in "fiub"):
             continue
         column = frame.iloc[:, j]
         present = column.dropna()
-        if spellings is None:
-            code, values = present.factorize()
+        code, values = present.factorize()
+        if known.kind == "number":
             numbers = np.array([_number(value) for value in values], dtype=np.float64)[code]
             unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
-            read[j] = _placed(column, numbers)
-        elif spellings:
-            code, values = present.factorize()
-            unknown = ~np.array([text(value) in spellings for value in values], dtype=bool)[code]
-            least, what = UNKNOWN, f"were not there in fit (it had {_shown(spellings)})"
+            converted[j] = _with_gaps(column, numbers)
         else:
-            continue
+            unknown = ~np.array([text(value) in known.categories for value in values], dtype=bool)[code]
+            shown = ", ".join(map(repr, known.categories[:4])) + ", …" * (len(known.categories) > 4)
+            least, what = UNKNOWN, f"were not in fit ({shown})"
         if not len(present) or unknown.mean() <= least:
             continue
         example = present.iloc[int(np.flatnonzero(unknown)[0])]
         words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
         if unknown.all() and len(unknown) >= ENOUGH:
-            raise ValueError(f"X, {words}; none is known: spell them as in fit, and give a data frame alike")
+            raise ValueError(
+                f"X, {words}; no value is known from fit: spell them as in fit, in the same data frame"
+            )
         changes.append(words)
     if changes:
-        warn_user(f"X, {'; '.join(changes)}; they count as missing or as unknown", TableChangedWarning)
-    return _replaced(frame, read)
+        warn_user(f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning)
+    return _replaced(frame, converted)
 
 
 def _numbers(present: Any, name: Any) -> Any:
-    """Return the numbers of a column of objects or text, NaN for other values; None where it holds others.
+    """Return the numbers of a column of objects or text, NaN for other values; None for categories.
 
-    It is one where all values are numbers. Of text, or where text is among numbers, it is one where nearly
-    all values spell numbers, no code such as 01234 among them, and text spells many different ones.
+    Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
+    many different numbers.
     """
     code, values = present.factorize()
     numbers = np.array([_number(value) for value in values], dtype=np.float64)
@@ -118,14 +119,11 @@ def _numbers(present: Any, name: Any) -> Any:
     if not texts:
         return None if odd.any() or not len(values) else numbers[code]
     many = MANY if len(texts) == len(values) else 0
-    if odd[code].mean() > 1 - MOSTLY or len(np.unique(numbers[~odd])) <= many or any(map(_is_code, texts)):
+    if odd[code].mean() > 1 - MOSTLY or len(np.unique(numbers[~odd])) <= many or any(map(is_code, texts)):
         return None
-    n = int(odd[code].sum())
-    but = (
-        f", but {n:,} of {len(code):,}, which count as missing (such as {values[odd.argmax()]!r})"
-        if n
-        else ""
-    )
+    n, but = int(odd[code].sum()), ""
+    if n:
+        but = f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
     warn_user(
         f"X, column {name!r}: the text of its values spells numbers{but}; it is read as numbers. For "
         f'categories make it a categorical column: X[{name!r}].astype("category")'
@@ -133,25 +131,21 @@ def _numbers(present: Any, name: Any) -> Any:
     return numbers[code]
 
 
-def _is_code(value: str) -> bool:
-    return len(value) > 1 and value[0] == "0" and value[1].isdigit()
-
-
 def _number(value: Any) -> float:
     spelled = float(value) if isinstance(value, bool | np.bool_) else number(value)
     return float("nan") if spelled is None else spelled
 
 
-def _note_numbers(categories: Sequence[Any], n: int, name: Any) -> None:
+def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
     if len(categories) > max(MANY, n / 2) and not any(np.isnan(_number(c)) for c in categories):
         warn_user(
             f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all of them "
-            f"different; as categories they say little. If they are amounts, X[{name!r}].astype(float)"
+            f"different. For amounts use X[{name!r}].astype(float)"
         )
 
 
-def _placed(column: Any, numbers: Any) -> Any:
-    """Return numbers of the rows that have a value as a column of all rows, NaN where there is none."""
+def _with_gaps(column: Any, numbers: Any) -> Any:
+    """Return numbers of the present values as a column of all rows, NaN for missing values."""
     whole = np.full(len(column), np.nan)
     whole[column.notna().to_numpy()] = numbers
     return whole
@@ -165,7 +159,3 @@ def _replaced(frame: Any, columns: dict[int, Any]) -> Any:
         for j, name in enumerate(frame.columns)
     ]
     return type(frame)(dict(enumerate(parts)), index=frame.index).set_axis(frame.columns, axis=1)
-
-
-def _shown(spellings: list[str]) -> str:
-    return ", ".join(map(repr, spellings[:4])) + (", …" if len(spellings) > 4 else "")

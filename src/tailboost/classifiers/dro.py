@@ -220,7 +220,7 @@ class DROBoostClassifier(AdditiveClassifier):
         return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cost(self) -> Cost:
-        combiner, rule = self.combiner_, cast("WorstCase", self.game_.rule)
+        combiner, rule = self.combiner_, cast("WorstCase", self.game_.player)
         value = float(np.exp(combiner.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
@@ -270,11 +270,11 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _conclude(self, problem: Problem) -> None:
         self._warn_of_a_large_radius()
-        units, rule = self.game_.units, cast("WorstCase", self.game_.rule)
+        units, rule = self.game_.units, cast("WorstCase", self.game_.player)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
         self.worst_case_weights_ = np.zeros(problem.n_given)
-        self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
+        self.worst_case_weights_[problem.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
 
     def _warn_of_a_large_radius(self) -> None:
         if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays

@@ -25,7 +25,7 @@ from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.session import constant
 from tailboost.learners.table import OpenTable
-from tailboost.selection.probability_tables import Judged, Models
+from tailboost.selection.probability_tables import ModelOutputs, Models
 
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier with the class number of each column of its probabilities.
@@ -47,7 +47,7 @@ def fit_models(
     n_jobs: int | None,
     clock: Clock | None = None,
     factors: Floats | None = None,
-) -> tuple[Judged, Any]:
+) -> tuple[ModelOutputs, Any]:
     """Fit every estimator for the rows that judge it, and what stays of it.
 
     An estimator that reads opened tables shares one with the others of its kind, and where it is an
@@ -76,7 +76,7 @@ def fit_models(
 
     Returns
     -------
-    judged : Judged
+    judged : ModelOutputs
         The fitted models, and their log-probabilities on rows they were not fitted on.
     chosen : str, int or float
         What "auto" chose.
@@ -115,7 +115,7 @@ def fit_models(
             for held, fit in zip(parts.held, of_parts, strict=True):
                 out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
             logs.append(out_of_fold[judged_rows])
-    judged = Judged.of(models, logs, parts.rows)
+    judged = ModelOutputs.of(models, logs, parts.rows)
     if problem.clusters is not None and problem.validation is None:  # rows that stay together draw together
         judged = replace(judged, rows=replace(judged.rows, lots=parts.rows.lots))
     return judged, parts.chosen

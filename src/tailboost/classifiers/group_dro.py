@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import Units, doubt
+from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import Problem
@@ -209,7 +209,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             )
         index = pools.index(judged.groups)
         units = Units.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
-        units = replace(units, shrinkage=doubt(judged.sizes(index, pools.count), self.shrinkage))
+        units = replace(units, shrinkage=shrinkage_factor(judged.sizes(index, pools.count), self.shrinkage))
         even = self.combine == "average"
         combiner = SubgroupMixture(
             Objective.of(largest(error(by=self._named.kind))),

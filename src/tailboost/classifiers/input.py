@@ -122,10 +122,10 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         refuse_frame(X)
         checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
         if reset:
-            found, X = learn_columns(X)
-            return X, checked[1], found
-        known = getattr(classifier, "_known_values", None)
-        return X if known is None else read_columns(X, known)
+            schema, X = learn_columns(X)
+            return X, checked[1], schema
+        fitted = getattr(classifier, "_table_schema", None)
+        return X if fitted is None else read_columns(X, fitted)
     tags = input_tags(learner)
     checked = validate_data(
         classifier,
@@ -246,7 +246,7 @@ def read_problem(
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
-    X, y, known = checked_table(classifier, learner, X, y)
+    X, y, schema = checked_table(classifier, learner, X, y)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
@@ -268,7 +268,7 @@ def read_problem(
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
     kept, numbers = X if used.all() else take(X, used), None
-    found: dict[str, Any] = {"classes_": classes, "_known_values": known}
+    found: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)

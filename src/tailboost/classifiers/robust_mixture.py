@@ -28,8 +28,9 @@ from tailboost.classifiers.input import (
     read_problem,
 )
 from tailboost.classifiers.parameters import naming_near
-from tailboost.classifiers.rated import NAMED, warn_of_noise
+from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
+from tailboost.classifiers.useless import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
@@ -40,8 +41,7 @@ from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.selection.average import averaging
-from tailboost.selection.probability_tables import Models, check_named
+from tailboost.selection.probability_tables import Models, averaging, check_named
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
@@ -399,7 +399,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if not frozen:
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
-        stated, names = self._stated, getattr(self, "_group_names", None)
+        problem_of_rates, names = self._problem, getattr(self, "_group_names", None)
         judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
@@ -407,11 +407,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # What is not there is found before anything is fitted.
-        if stated is not None:
+        if problem_of_rates is not None:
             names = None if groups is None else names
-            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
-            stated.check(strata)
-            warn_of_noise(stated.limits, strata)
+            strata = problem_of_rates.strata(
+                judged_on, self.classes_, names, costs, group_aware=self.by_group
+            )[0]
+            problem_of_rates.check(strata)
+            warn_of_noise(problem_of_rates.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -433,7 +435,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             known = None if costs is None else costs[places]
             features = take(problem.X, places)
         self._settle(judged, features, costs=known)
-        self._warn(forewarned=True)
+        self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
@@ -510,11 +512,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
-        mix._warn()
+        mix._selected.warn(forewarned=False)
         return mix
 
     @classmethod
@@ -574,3 +576,96 @@ def default_estimators() -> list[tuple[str, Any]]:
         ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
         ("linear", TableLinear()),
     ]
+
+
+def tune(
+    models: Any,
+    X_val: Any,
+    y_val: Any,
+    *,
+    groups: Any = None,
+    costs: Any = None,
+    objective: Any = None,
+    limits: Any = (),
+    error_budget: float | None = None,
+    confidence: float | None = None,
+    sample_weight: Any = None,
+    **params: Any,
+) -> RobustMixtureClassifier:
+    """Choose decision thresholds of fitted models for an objective within limits; nothing is trained anew.
+
+    Parameters
+    ----------
+    models : classifier, list or dict
+        A fitted classifier with ``predict_proba``, a list of some, or a dict by name.
+    X_val : array-like, sparse matrix or data frame of shape (n, d)
+        Rows that no model was fitted on.
+    y_val : array-like of shape (n,)
+        Their labels.
+    groups : array-like of shape (n,), dict or data frame, optional
+        Groups of the rows, for rates by group.
+    costs : array-like of shape (n, K) or data frame, optional
+        Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
+        labels.
+    objective : str, rate or largest, optional
+        As in `RobustMixtureClassifier`: by default the worst class, and with limits the mean error.
+    limits : list of Limit or str, optional
+        From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
+    error_budget : float in [0, 1], optional
+        How far the mean error may be above that of the best model alone.
+    confidence : float in [0, 1), optional
+        With which probability all limits have to hold on new rows.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows.
+    **params
+        Other parameters of `RobustMixtureClassifier`.
+
+    Returns
+    -------
+    RobustMixtureClassifier
+        Fitted; ``rates_`` says what it reaches, ``predict`` answers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not as described, or limits contradict each other.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import tailboost as tb
+    >>> from tailboost import rates
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:300], y[:300])
+    >>> clf = tb.tune(model, X[300:], y[300:], limits=[rates.miss(0) <= 0.02])
+    >>> clf.limits_met_
+    True
+    """
+    frozen = [(name, FrozenEstimator(model)) for name, model in _named(models)]
+    classifier = RobustMixtureClassifier(
+        frozen,
+        objective=objective,
+        limits=limits,
+        error_budget=error_budget,
+        confidence=confidence,
+        **params,
+    )
+    return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
+
+
+def _named(models: Any) -> list[tuple[str, Any]]:
+    """Return models with their names: those given, or that of their kind."""
+    if isinstance(models, Mapping):
+        return list(models.items())
+    each = list(models) if isinstance(models, (list, tuple)) else [models]
+    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
+        return each
+    kinds = [(model if isinstance(model, type) else type(model)).__name__ for model in each]
+    found = []
+    for i, (kind, model) in enumerate(zip(kinds, each, strict=True)):
+        number = kinds[: i + 1].count(kind)
+        found.append((kind if kinds.count(kind) == 1 else f"{kind} {number}", model))
+    return found

@@ -1,4 +1,4 @@
-"""Selection on models' probabilities, whoever made them: all but training."""
+"""Selection on models' probabilities, and another selection without training: `reweight` and `tradeoff`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.input import ValidationRows, judged_rows, labels_of, named_groups, rows_given
-from tailboost.classifiers.rated import InfeasibleLimitsError, RateChoice, Rated, Stated, name_of, stated_pair
+from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
 from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.classifiers.tail import TailChoice
+from tailboost.classifiers.tail import SelectedMixture
+from tailboost.classifiers.useless import SelectedRule
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint
@@ -25,35 +26,33 @@ from tailboost.core.subgroups import group_uses
 from tailboost.core.torch_data import unpack
 from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
-from tailboost.rates import Largest, Limit, Objective, Spread, deferred, error
+from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
 from tailboost.selection.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
-from tailboost.selection.probability_tables import Judged, Models
+from tailboost.selection.probability_tables import ModelOutputs, Models
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import within_budget
 
 
 class ProbabilityMixture(SubgroupViews, MixtureAnswers):
-    """Candidates that are functions of models' probabilities, and the one that is selected.
-
-    `_settle` selects on probabilities of rows that the models were not fitted on, whoever made them.
-    """
+    """Selection of a rule on models' probabilities of rows that the models were not fitted on."""
 
     objective: Any
     limits: Any
-    # The engine on the selection data, and the selected rule; both stay where another selection fails.
-    _rated: Rated
-    _choice: RateChoice | TailChoice
+    # The engine on the selection data, and the selected rule. Both stay if another selection fails.
+    _engine: SelectionEngine
+    _selected: SelectedRule | SelectedMixture
+    _outputs: ModelOutputs
     alpha: float | None
     max_error: Any
     error_budget: float | None
     confidence: float | None
     randomized: bool | str
 
-    # -- the choice ----------------------------------------------------------------------------------
+    # -- the selection data ----------------------------------------------------------------------------
 
     def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
-        """Take the names of groups that rows are given with, all of them or those of some rows."""
+        """Set the names of groups, of all rows or of some."""
         n = n_group_rows(groups)
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
@@ -68,8 +67,10 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 "join their values into one, so that each row is in one group"
             )
 
-    def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
-        """Return rows given to judge members on: a table, or the models' probabilities by name."""
+    def _outputs_on(
+        self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
+    ) -> ModelOutputs:
+        """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
         words = f"the {{:,}} rows given to {to}"
         if models.fitted:
             X, y = unpack(X, y)
@@ -78,10 +79,10 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
             rows = noting_frozen(self, X, rows)
             table = models.transform(X)
-            return Judged.of(models, [table[i] for i in range(len(models.names))], rows)
-        judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
-        judged.check_order(self.classes_)
-        return judged
+            return ModelOutputs.of(models, [table[i] for i in range(len(models.names))], rows)
+        outputs = ModelOutputs.of(models, *self._given(models, X, y, groups, sample_weight, words))
+        outputs.check_order(self.classes_)
+        return outputs
 
     def _given(
         self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
@@ -98,14 +99,21 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         )
         return [table[i][used] for i in range(len(models.names))], rows
 
+    # -- the selection ---------------------------------------------------------------------------------
+
     @property
-    def _stated(self) -> Stated | None:
+    def _problem(self) -> RateProblem | None:
         """The objective and the limits as rates; None for a CVaR, which is no rate."""
-        return Stated.of(self.objective, self.limits, self.max_error)
+        return RateProblem.of(self.objective, self.limits, self.max_error)
+
+    @property
+    def _rate_problem(self) -> RateProblem:
+        """The problem; for a CVaR that of the largest error of a class."""
+        return self._problem or RateProblem(Objective.of(Largest(error(by="class"))), ())
 
     @property
     def weighs_groups(self) -> bool:
-        """Whether answers weigh p(group | x, y), learned from the other columns: rates are by group."""
+        """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
         return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
@@ -115,58 +123,56 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _settle(
         self,
-        judged: Judged,
+        outputs: ModelOutputs,
         X: Any = None,
         *,
         costs: Any = None,
-        known: Rated | None = None,
+        engine: SelectionEngine | None = None,
     ) -> None:
         """Make the candidates and select.
 
         Parameters
         ----------
-        judged : Judged
-            The log-probabilities of the rows, and their average.
+        outputs : ModelOutputs
+            The log-probabilities of the selection data, and their average.
         X : table, optional
-            Their features.
+            Features of the rows.
         costs : ndarray of shape (n, K), optional
-            What each answer costs in each of them.
-        known : Rated, optional
+            Cost of each answer in each row.
+        engine : SelectionEngine, optional
             An engine on these rows.
         """
-        stated = self._stated
-        if known is None:
-            names = getattr(self, "_group_names", None)
-            spoken = Stated.of("worst_class") if stated is None else stated
-            assert spoken is not None
-            known = Rated.of(spoken, judged, X, self.classes_, names, told=self.by_group, costs=costs)
-        self._judged, self._rated = judged, known
-        if stated is None:
-            assert self.alpha is not None
-            self._take(TailChoice.of(known, judged, float(self.alpha), self.error_budget))
-        else:
-            self._take(
-                known.choose(
-                    stated, error_budget=self.error_budget, sharing=self._sharing, confidence=self.confidence
-                )
+        problem = self._problem
+        if engine is None:
+            names, aware = getattr(self, "_group_names", None), self.by_group
+            engine = SelectionEngine.of(
+                self._rate_problem, outputs, X, self.classes_, names, group_aware=aware, costs=costs
             )
+        self._outputs, self._engine = outputs, engine
+        if problem is None:
+            assert self.alpha is not None
+            self._take(SelectedMixture.of(engine, outputs, float(self.alpha), self.error_budget))
+            return
+        self._take(
+            engine.select(
+                problem,
+                error_budget=self.error_budget,
+                randomized=self._randomized,
+                confidence=self.confidence,
+            )
+        )
 
-    def _take(self, choice: RateChoice | TailChoice) -> None:
-        """Answer as a selected rule does."""
-        self._choice, self.ensemble_ = choice, choice.ensemble
+    def _take(self, rule: SelectedRule | SelectedMixture) -> None:
+        """Answer by a selected rule."""
+        self._selected, self.ensemble_ = rule, rule.ensemble
         self.__dict__.pop("_guarantee", None)
 
-    def _warn(self, *, forewarned: bool = False) -> None:
-        """Warn of what the selection found, and of limits below their noise unless that was said before."""
-        self._choice.warn(forewarned=forewarned)
-        self._choice.warn_of_missed()
-
     @property
-    def _sharing(self) -> bool:
-        """Whether candidates may share the weight."""
+    def _randomized(self) -> bool:
+        """Whether several candidates may have mixture weight."""
         return self._objective_name == "cvar" if self.randomized == "auto" else bool(self.randomized)
 
-    # -- another choice ------------------------------------------------------------------------------
+    # -- another selection -----------------------------------------------------------------------------
 
     def reweight(
         self,
@@ -183,32 +189,32 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         max_error: Any = None,
         confidence: float | None = None,
     ) -> Self:
-        """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
+        """Return a classifier with the same models and another selected rule; nothing is trained.
 
         Parameters
         ----------
         X, y : optional
-            Rows to choose on, which no model was fitted on; for a classifier `from_probabilities`, X is a
-            dict of the models' probabilities. Without them the probabilities kept with the model serve.
+            Selection data that no model was fitted on. For a classifier `from_probabilities`, X is a dict of
+            the models' probabilities. By default the probabilities kept with the model are used.
         alpha : float in (0, 1], optional
-            Tail mass of the CVaR, which it implies.
+            Tail mass of the CVaR, which becomes the objective.
         objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default the classifier's own.
+            By default that of the classifier.
         limits : list of Limit, optional
-            By default the classifier's own.
+            By default those of the classifier.
         groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X or, without X, of the rows given where the probabilities kept are from.
+            Groups of the rows of X or, without X, of the rows whose probabilities are kept.
         costs : array-like of shape (n, K), optional
-            What each answer costs in each row of X.
+            Cost of each answer in each row of X.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
-            By default the classifier's own.
+            By default that of the classifier.
         max_error : float in (0, 1] or dict, optional
-            Targets for the units, as in the class; by default the classifier's own, where the units are the
-            same.
+            Limits for the subgroups, as in the class; by default those of the classifier, if the subgroups
+            stay the same.
         confidence : float in [0, 1), optional
-            With which probability all limits have to hold on new rows; by default the classifier's own.
+            Probability with which all limits have to hold on new rows; by default that of the classifier.
 
         Returns
         -------
@@ -223,70 +229,49 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Warns
         -----
         BoundNotMetWarning
-            Names the units whose error is above their target.
+            Names the violated limits.
         ResubstitutionWarning
-            Where models were fitted on the rows given.
+            If models were fitted on the given rows.
         """
-        if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
+        if not hasattr(self, "_engine"):  # kept also if limits contradicted each other
             check_is_fitted(self)
-        new = self._meaning(alpha, objective, limits, error_budget, max_error, confidence)
-        judged, rated, table = self._judged, getattr(self, "_rated", None), None
+        new = copy.copy(self)
+        if objective is not None or alpha is not None:
+            new.objective = "cvar" if objective is None else objective
+            new.alpha = self.alpha if new.objective == "cvar" and alpha is None else alpha
+        if new._objective_name != self._objective_name:
+            new.max_error = None  # it names other subgroups
+        changed = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
+        for name, value in (changed | {"confidence": confidence}).items():
+            if value is not None:
+                setattr(new, name, value)
+        new._validate_params()
+        outputs, engine, table = self._outputs, getattr(self, "_engine", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
                 new._name_groups(groups)
-            judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
-            given = judged.rows.given
-            costs = check_costs(costs, n_rows_of(y), self.classes_, None if given is None else given.index)
-            if judged.models.fitted:
+            outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
+            origin = outputs.rows.given
+            used = None if origin is None else origin.index
+            costs = check_costs(costs, n_rows_of(y), self.classes_, used)
+            if outputs.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
-                table = _used(checked, judged.rows)
+                table = checked if used is None else take(checked, used)
                 new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(checked))
         elif groups is not None:
-            judged, rated = judged.kept(), None
-            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
-        check_parameters(new, judged.rows.groups)
-        stated = new._stated
-        spoken = Stated.of("worst_class") if stated is None else stated
-        assert spoken is not None
-        if rated is not None and not rated.covers(spoken, getattr(new, "_group_names", None)):
-            rated = None
-        if rated is None and spoken.needs_costs and costs is None:
+            outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
+        check_parameters(new, outputs.rows.groups)
+        problem = new._rate_problem
+        if engine is not None and not engine.covers(problem, getattr(new, "_group_names", None)):
+            engine = None
+        if engine is None and problem.needs_costs and costs is None:
             raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
-        new._settle(judged.kept(), table, costs=costs, known=rated)
-        new._warn()
-        return new
-
-    def _meaning(
-        self,
-        alpha: float | None,
-        objective: Any,
-        limits: Any,
-        error_budget: float | None,
-        max_error: Any,
-        confidence: float | None,
-    ) -> Self:
-        """Return a copy whose parameters are those asked for, where they are, and checked."""
-        new = copy.copy(self)
-        if limits is not None:
-            new.limits = limits
-        if objective is not None or alpha is not None:
-            new.objective = "cvar" if objective is None else objective
-            new.alpha = alpha
-            if new.objective == "cvar" and alpha is None:
-                new.alpha = self.alpha
-        if new._objective_name != self._objective_name:
-            new.max_error = None  # its names are those of other units
-        if error_budget is not None:
-            new.error_budget = error_budget
-        if max_error is not None:
-            new.max_error = max_error
-        if confidence is not None:
-            new.confidence = confidence
-        new._validate_params()
+        new._settle(outputs, table, costs=costs, engine=engine)
+        new._selected.warn(forewarned=False)
         return new
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
-        """Return the rows whose probabilities are kept with groups of the rows they were given with."""
+        """Return the selection data with other groups, which are given for all rows of the table."""
         n, given = n_group_rows(groups), rows.given
         if given is None or n != given.n_rows:
             raise ValueError(
@@ -297,46 +282,43 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self._name_groups(groups, np.isin(np.arange(n), used))
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
-    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, passed_on: Any = None) -> Any:
-        """Return what a limit on one rate costs in another, without training.
+    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
+        """Return the trade-off curve of two rates, without training.
 
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            What is limited. By default the rate of the first limit, and without limits the overall error.
+            The limited rate. By default that of the first limit, and without limits the overall error.
         b : rate or largest, optional
-            What is made small within the limits. By default the objective; beside the overall error the
-            largest error of a class. If it is a gap or a ratio, that is limited and ``a`` is made small.
+            The minimised rate. By default the objective; if that is the overall error, the largest error of a
+            class. If ``b`` is a gap or a ratio, it is limited and ``a`` is minimised.
         n_points : int, default=9
-            Limits for which candidates are searched. The curve has a point for each candidate that no other
-            dominates.
-        passed_on : sequence of float in [0, 1), optional
-            A curve for each of these shares of rows that may be deferred.
+            Limits for which candidates are searched. The curve has one point for each undominated candidate.
+        deferred : sequence of float in [0, 1), optional
+            Fractions of the rows that may be deferred; there is one curve for each.
 
         Returns
         -------
-        Curve, or dict of Curve by share
+        Curve, or dict of Curve by fraction
             On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
             both rates on other rows.
 
         Raises
         ------
         ValueError
-            If the rates are none, or not known here.
+            If an argument is no rate, or a rate is not known here.
         """
         check_is_fitted(self)
-        if passed_on is not None:
-            return self._deferral_curves(a, b, n_points, passed_on)
-        if a is None and b is None and self._stated is None:
+        if deferred is not None:
+            return self._deferral_curves(a, b, n_points, deferred)
+        if a is None and b is None and self._problem is None:
             return self._tail_curve()
-        limited, small = self._pair(a, b)
+        limited, small = self._pair(a, b, self._rate_problem)
         return self._rate_curve(limited, small, n_points)
 
-    def _pair(self, a: Any, b: Any, limits: tuple[Limit, ...] | None = None) -> tuple[Any, Any]:
-        """Return both rates of a curve; by default of the problem, or of it with other limits."""
-        stated = self._stated or Stated.of("worst_class")
-        assert stated is not None
-        limited, small = stated_pair(replace(stated, limits=stated.limits if limits is None else limits))
+    def _pair(self, a: Any, b: Any, problem: RateProblem) -> tuple[Any, Any]:
+        """Return the limited and the minimised rate of a curve; by default those of a problem."""
+        limited, small = problem.pair
         if getattr(b, "compares", False):
             a, b = b, a
         if a is not None:
@@ -348,61 +330,63 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     ) -> Curve:
         one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
         other = Objective.of(small)
-        others = self._other_limits(one)
-        mix = self._reaching(other, (*others, one.within(one.most)))
-        start_of = cast("RateChoice", mix._choice)
-        rated, objective, overall = mix._rated, start_of.stated.objective, one == Objective.of(error())
+        form = one.within(one.most).form
+        others = tuple(x for x in self._rate_problem.limits if (x.form, x.rate) != (form, one.rate))
+        loosest = self._reaching(other, (*others, one.within(one.most)))
+        engine, start_rule = loosest._engine, cast("SelectedRule", loosest._selected)
+        objective, overall = start_rule.problem.objective, one == Objective.of(error())
         budget = None if overall else self.error_budget
-        base = start_of.program.within(others)
-        pool = rated.seeded(base)
+        base = start_rule.program.within(others)
+        pool = engine.seeded(base)
         base = within_budget(pool, base, budget)
 
-        def grown(limits: tuple[Limit, ...], objective: Objective) -> RateChoice | None:
+        def best(limits: tuple[Limit, ...], objective: Objective) -> SelectedRule | None:
+            problem = RateProblem(objective, limits)
             try:
-                stated = Stated(objective, limits)
-                return rated.choose(stated, error_budget=budget, sharing=self._sharing, pool=pool)
+                return engine.select(problem, error_budget=budget, randomized=self._randomized, pool=pool)
             except InfeasibleLimitsError:
                 return None
 
-        found = []
-        if self._sharing or not (overall and not others):
-            # Limits between what the objective alone leads to and the tightest.
-            start = grown(others, objective)
-            tightest = start if one.compares else grown(others, one)
+        found: list[SelectedRule | None] = []
+        if self._randomized or not (overall and not others):
+            # Limits between the value at the least objective and the tightest one.
+            start = best(others, objective)
+            tightest = start if one.compares else best(others, one)
             if start is not None and tightest is not None:
                 least = one.least if one.compares else tightest.value(one)
+                above = one.within(one.most).from_above
                 for level in np.linspace(start.value(one), least, n_points):
-                    above = one.within(one.most).from_above
                     eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
-                    found.append(grown((*others, one.within(float(eased))), objective))
-        if not self._sharing:
-            _, excess = base.judge(pool.tallies)
+                    found.append(best((*others, one.within(float(eased))), objective))
+        if not self._randomized:
+            _, violation = base.evaluate(pool.all_counts)
+            problem = RateProblem(objective, others)
             found += [
-                rated.choice(
-                    Stated(objective, others), base, pool, rated.alone(pool, base, int(i)), sharing=False
-                )
-                for i in np.flatnonzero(excess <= SLIGHT)
+                engine.rule(problem, base, pool, engine.single(pool, base, int(i)), randomized=False)
+                for i in np.flatnonzero(violation <= SLIGHT)
             ]
-        choices = [choice for choice in found if choice is not None]
-        reached = np.array([(choice.value(one), choice.value(other)) for choice in choices]).reshape(-1, 2)
+        rules = [rule for rule in found if rule is not None]
+        reached = np.array([(rule.value(one), rule.value(other)) for rule in rules]).reshape(-1, 2)
         points = tuple(
             CurvePoint(
                 float(reached[i, 0]),
                 float(reached[i, 1]),
-                mix._as_chosen(choices[i], (*others, one.within(reached[i, 0]))),
+                loosest._answering(rules[i], (*others, one.within(reached[i, 0]))),
             )
             for i in front(one, *reached.T)
         )
 
         def at(level: float, point: Any) -> Any:
             limits = (*others, one.within(level))
-            return self._reaching(other, limits) if point is None else point._as_chosen(point._choice, limits)
+            return (
+                self._reaching(other, limits) if point is None else point._answering(point._selected, limits)
+            )
 
         return Curve(
             points,
             one,
             other,
-            rated.words,
+            engine.words,
             (RateOf(one), RateOf(other)),
             at,
             self._along,
@@ -411,38 +395,34 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         )
 
     def _tail_curve(self) -> Curve:
-        choice = self._choice
-        assert isinstance(choice, TailChoice)
+        rule = self._selected
+        assert isinstance(rule, SelectedMixture)
         overall = Objective.of(error())
 
-        def at(level: float, point: Any) -> ProbabilityMixture:
+        def reweighted(level: float, found: SelectedMixture | None = None) -> ProbabilityMixture:
             new = copy.copy(self)
-            new.error_budget = max(0.0, level - choice.least)
-            new._take(choice.within(new.error_budget))
+            new.error_budget = max(0.0, level - rule.least)
+            new._take(rule.within(new.error_budget) if found is None else found)
             return new
 
-        points = []
-        for mean, worst, found in choice.curve():
-            new = copy.copy(self)
-            new.error_budget = max(0.0, mean - choice.least)
-            new._take(found)
-            points.append(CurvePoint(mean, worst, new))
-        measures = RateOf(overall), choice.objective
-        words = self._judged.rows.words
-        return Curve(tuple(points), overall, choice.objective, words, measures, at, self._along, self._sketch)
-
-    def _other_limits(self, limited: Objective | Spread) -> tuple[Limit, ...]:
-        """Return the limits but for those on what a curve limits."""
-        stated = self._stated
-        own = limited.within(limited.most)
-        limits = () if stated is None else stated.limits
-        return tuple(limit for limit in limits if (limit.form, limit.rate) != (own.form, own.rate))
+        points = [CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve()]
+        measures, words = (RateOf(overall), rule.objective), self._outputs.rows.words
+        return Curve(
+            tuple(points),
+            overall,
+            rule.objective,
+            words,
+            measures,
+            lambda level, point: reweighted(level),
+            self._along,
+            self._sketch,
+        )
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        """Return the classifier of an objective within limits; targets and budget are among the limits."""
+        """Return the classifier of an objective within limits, which include targets and budget."""
         given = Largest(objective.rate) if objective.worst else objective.rate
         with warnings.catch_warnings():
-            # Each point would say of its own limit what all of them have in common.
+            # Each point would repeat the warnings of the others.
             warnings.simplefilter("ignore", UserWarning)
             bare = copy.copy(self)
             bare.max_error = bare.confidence = None
@@ -450,32 +430,31 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 bare.error_budget = None
             return bare.reweight(objective=given, limits=list(limits))
 
-    def _as_chosen(self, choice: RateChoice, limits: tuple[Limit, ...]) -> Self:
-        """Return a classifier with another selected rule."""
+    def _answering(self, rule: SelectedRule, limits: tuple[Limit, ...]) -> Self:
+        """Return a classifier that answers by another selected rule."""
         new = copy.copy(self)
         new.limits = list(limits)
-        new._take(choice.within(limits))
+        new._take(rule.within(limits))
         return new
 
-    def _deferral_curves(self, a: Any, b: Any, n_points: int, shares: Any) -> dict[float, Curve]:
-        """Return the curve of each of some shares of rows that may be deferred.
+    def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
+        """Return a curve for each fraction of rows that may be deferred.
 
-        Limits of the classifier on all deferred rows give way to the shares.
+        The fractions replace the classifier's limits on all deferred rows.
         """
-        given = [float(share) for share in np.ravel(shares)]
-        if not given or any(not 0.0 <= share < 1.0 for share in given) or len(set(given)) < len(given):
+        given = [float(fraction) for fraction in np.ravel(fractions)]
+        if not given or any(not 0.0 <= x < 1.0 for x in given) or len(set(given)) < len(given):
             raise ValueError(
-                f"passed_on must be different shares of the rows, from 0 to below 1, got {shares!r}"
+                f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
             )
-        stated = self._stated
-        kept = () if stated is None else stated.limits
-        others = tuple(limit for limit in kept if limit.rate != deferred())
-        limited, small = self._pair(a, b, others)
-        mixes = [self._reaching(Objective.of(small), (*others, deferred() <= share)) for share in given]
+        problem = self._rate_problem
+        others = tuple(limit for limit in problem.limits if limit.rate != deferred())
+        limited, small = self._pair(a, b, replace(problem, limits=others))
+        loosest = [self._reaching(Objective.of(small), (*others, deferred() <= x)) for x in given]
         looked_at = LookedAt()  # a point may be picked from any of the curves
         return {
-            share: mix._rate_curve(limited, small, n_points, looked_at)
-            for share, mix in zip(given, mixes, strict=True)
+            fraction: classifier._rate_curve(limited, small, n_points, looked_at)
+            for fraction, classifier in zip(given, loosest, strict=True)
         }
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
@@ -484,42 +463,41 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             table = self._models.given(X, self._models.pooled_models, self.classes_)
         else:
             table = self._models.transform(self._checked(X))
-        told = groups if self.by_group else None
-        table = table.knowing(self._numbers(told, table.n_rows))
+        table = table.knowing(self._numbers(groups if self.by_group else None, table.n_rows))
         return [
             (self.classes_[c._shares(table).argmax(axis=1)], c._deferred(table) if c.can_defer else None)
             for c in classifiers
         ]
 
     def _sketch(self, X: Any) -> Fingerprint | None:
-        """Return the fingerprints of rows; None where probabilities are given, whose rows are not known."""
+        """Return the fingerprints of rows; None for given probabilities, whose rows are not known."""
         return None if isinstance(X, Mapping) else Fingerprint.of_rows(self._checked(X))
 
-    # -- what was found -------------------------------------------------------------------------------
+    # -- the result ------------------------------------------------------------------------------------
 
     @property
     def gap_(self) -> float:
-        """By how much a draw among the candidates could lower the objective on the selection data."""
+        """Decrease of the objective that a mixture of the candidates would bring on the selection data."""
         check_is_fitted(self)
-        return self._choice.gap
+        return self._selected.gap
 
     @property
     def objective_(self) -> Any:
-        """What is made small."""
-        return self._choice.objective
+        """The minimised rate or CVaR."""
+        return self._selected.objective
 
     @property
     def limits_met_(self) -> bool | None:
         """Whether all limits hold on the selection data; None without limits."""
         check_is_fitted(self)
-        return self._choice.limits_met
+        return self._selected.limits_met
 
     @property
     def summary_(self) -> Summary:
-        """What was achieved, against constants and the most accurate rule, in words."""
+        """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = self._choice.guarantee(self.classes_.tolist(), self.members_[0])
+            found = self._selected.guarantee(self.classes_.tolist(), self.members_[0])
             self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
 
@@ -527,25 +505,25 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        table = self._choice.table
+        table = self._selected.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     def _subgroup_table(self) -> RateTable:
-        return self._choice.errors
+        return self._selected.errors
 
 
 def check_parameters(mix: Any, groups: Any) -> None:
-    """Raise ValueError where parameters do not suit each other, or groups are needed."""
-    stated, name = mix._stated, mix._objective_name
-    if stated is None:
+    """Raise ValueError if parameters exclude each other, or groups are needed."""
+    problem, name = mix._problem, mix._objective_name
+    if problem is None:
         if mix.alpha is None:
             raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
         if mix.max_error is not None:
             raise ValueError("max_error has no meaning with objective='cvar'")
         if mix.randomized is False:
             raise ValueError(
-                "randomized=False leaves one candidate, and its CVaR is its mean loss / alpha, or 1: for "
-                "objective='cvar' candidates must share"
+                "randomized=False selects one candidate, and its CVaR is its mean loss / alpha, or 1: "
+                "objective='cvar' needs a mixture"
             )
         if mix.by_group:
             raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
@@ -554,15 +532,10 @@ def check_parameters(mix: Any, groups: Any) -> None:
         raise ValueError(
             f"alpha={mix.alpha!r} has no meaning with objective={name!r}: it is the tail mass of a CVaR"
         )
-    if groups is None and stated.needs_groups:
+    if groups is None and problem.needs_groups:
         if isinstance(mix.objective, str):
             raise ValueError(f"objective={mix.objective!r} needs groups")
-        rate = next(rate for rate in stated.rates if rate.needs_groups)
+        rate = next(rate for rate in problem.rates if rate.needs_groups)
         raise ValueError(f"{rate!r} needs groups")
     if mix.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
-
-
-def _used(X: Any, rows: Rows) -> Any:
-    """Return those rows of a table that have weight."""
-    return X if rows.given is None or rows.given.index is None else take(X, rows.given.index)

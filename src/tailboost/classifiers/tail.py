@@ -2,56 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import softmax
 
+from tailboost import rates
 from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.classifiers.rated import Rated
-from tailboost.guarantees.fit_summary import NO_SHARE, Summary, guarantee
+from tailboost.classifiers.rated import SelectionEngine
+from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
-from tailboost.selection.cvar_candidates import POWERS, Tempered, losses_of
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import CVaR
 from tailboost.selection.loss_pool import LossPool
-from tailboost.selection.probability_tables import Judged
+from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.rule import RulePart, log_weights
 from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import DenseLosses
+
+# Powers of the probabilities that are drawn from.
+POWERS = (0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class PowerDraw:
+    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
+
+    table_: Models  # the models, shared by all members
+    model: int | None  # which of them; None for the average of all
+    power: float  # > 0: β; 1 draws from the probabilities themselves
+    draws: ClassVar[bool] = True
+    weighs_groups: ClassVar[bool] = False
+
+    def predict_table(self, table: LogProbabilities) -> Floats:
+        """Return the shares of the classes, shape (n, K)."""
+        return np.asarray(softmax(self.power * self._logs(table), axis=1))
+
+    def _logs(self, table: LogProbabilities) -> Floats:
+        return table.pooled if self.model is None else table[self.model]
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models that it asks."""
+        return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
+
+    def predict(self, X: Any) -> Ints:
+        """Return the class numbers with the largest shares, shape (n,)."""
+        return self._logs(self.table_.transform(X)).argmax(axis=1)
+
+    def words(self, classes: Any) -> str:
+        """Say what it is, for people."""
+        of = self.table_.words(self.model)
+        return f"{of} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
 @dataclass(frozen=True, eq=False)
-class TailChoice:
+class SelectedMixture:
     """The mixture of candidates of least CVaR on the selection data."""
 
-    rated: Rated  # the engine
-    judged: Judged  # the selection data
+    engine: SelectionEngine  # the engine
+    outputs: ModelOutputs  # the selection data
     combiner: Mixture  # the candidates with their losses by row
     ensemble: MixtureEnsemble  # the candidates with their weights
 
     @classmethod
-    def of(cls, rated: Rated, judged: Judged, alpha: float, error_budget: float | None) -> Self:
+    def of(
+        cls, engine: SelectionEngine, outputs: ModelOutputs, alpha: float, error_budget: float | None
+    ) -> Self:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
-        program = Program.of_rates(rated.table.strata, Objective.of(largest(error(by="class"))), ())
-        models = judged.models
+        program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
+        models = outputs.models
         members = [
-            *map(rated.member, rated.seeded(program).members),
+            *map(engine.member, engine.seeded(program).candidates),
             *(
-                Tempered(models, model, power)
+                PowerDraw(models, model, power)
                 for model in (None, *range(len(models.names)))
                 for power in POWERS
             ),
         ]
-        losses = losses_of(members, judged.table, judged.rows.y)
-        combiner = Mixture(CVaR(alpha), len(rated.table.strata.classes), error_budget=error_budget)
+        losses = losses_of(members, outputs.table, outputs.rows.y)
+        combiner = Mixture(CVaR(alpha), len(engine.data.strata.classes), error_budget=error_budget)
         combiner.pool = LossPool(
-            CandidateLosses(judged.rows, losses, BitLosses(len(judged.rows.y))), [], members
+            CandidateLosses(outputs.rows, losses, BitLosses(len(outputs.rows.y))), [], members
         )
-        return cls(rated, judged, combiner, _settled(combiner.stage(len(members))))
+        return cls(engine, outputs, combiner, _settled(combiner.stage(len(members))))
 
     @property
     def objective(self) -> CVaR:
@@ -74,12 +119,12 @@ class TailChoice:
         """The least mean loss of a candidate."""
         return float(self.combiner.pool.ledger.mean_losses().min())
 
-    def within(self, error_budget: float) -> TailChoice:
+    def within(self, error_budget: float) -> SelectedMixture:
         """Return the mixture within an error budget."""
         combiner = self.combiner.aiming_at(self.objective, error_budget=error_budget)
         return replace(self, combiner=combiner, ensemble=_settled(combiner.stage(combiner.pool.n_rounds)))
 
-    def curve(self) -> Iterator[tuple[float, float, TailChoice]]:
+    def curve(self) -> Iterator[tuple[float, float, SelectedMixture]]:
         """Yield mean loss, CVaR and mixture of each corner of the trade-off."""
         combiner = self.combiner.aiming_at(self.objective)
         found = combiner.curve()
@@ -95,26 +140,23 @@ class TailChoice:
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the classes by `predict`, on the selection data."""
-        strata, logs = self.rated.table.strata, self.judged.table
+        strata, logs = self.engine.data.strata, self.outputs.table
         used = np.flatnonzero(self.ensemble.weights > 0)
         said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
         shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.rated.table.at_hand.counted(shares.argmax(axis=1))
+        counts = self.engine.data.in_memory.count(shares.argmax(axis=1))
         stated = [(error(by="class"), None)]
-        refit = self.rated.refit
-        return RateTable.counted(stated, strata, counts, self.rated.words, kind="class", refit=refit)
+        refit = self.engine.refit
+        return RateTable.counted(stated, strata, counts, self.engine.words, kind="class", refit=refit)
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
         """Return what was achieved, against the best candidate alone and against constants."""
         names = [member.words(classes) for member in self.ensemble.members]
         weights, nothing = self.ensemble.weights, ((), ())
-        return guarantee(None, self.combiner, weights, self.gap, nothing, classes, names)
+        return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
 
     def warn(self, *, forewarned: bool) -> None:
-        """Name nothing: a CVaR is over rows."""
-
-    def warn_of_missed(self) -> None:
-        """Name nothing: there are no limits."""
+        """Give no warning: a CVaR has no limits."""
 
 
 def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
@@ -123,3 +165,16 @@ def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     # Candidates without a weight settle no tie, so that no model is asked for that alone.
     order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
+
+
+def loss_of(answers: Any, y: Ints) -> Any:
+    """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
+    return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+
+
+def losses_of(members: Iterable[Any], table: LogProbabilities, y: Ints) -> BitLosses | DenseLosses:
+    """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
+    rows = [loss_of(member.predict_table(table), y) for member in members]
+    if all(row.dtype == np.bool_ for row in rows):
+        return BitLosses.from_rows(np.array(rows))
+    return DenseLosses(np.array(rows, dtype=np.float64))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.cross_fitting import Scheme, ask
-from tailboost.boosting.game import DECIMALS, TargetSubgroups, doubt
+from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
 from tailboost.boosting.targets import MAX_ERRORS, Pools
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning
@@ -46,7 +46,7 @@ def target_units(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=doubt(size, shrinkage),
+        shrinkage=shrinkage_factor(size, shrinkage),
     )
 
 
@@ -125,7 +125,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     """Say how far all mixtures of the members are from the limits, if no mixture keeps them."""
     if combiner.even or combiner.limit is None:
         return ""
-    beyond = combiner.beyond(combiner.candidates().tallies)
+    beyond = combiner.beyond(combiner.candidates().all_counts)
     least = least_largest(beyond)[0] if combiner.randomized else float(beyond.max(axis=1).min())
     if least <= combiner.worst_limit + 10.0**-DECIMALS:
         return ""

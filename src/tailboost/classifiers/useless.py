@@ -1,50 +1,363 @@
-"""Useless rules within limits: the limit that forces them, and the nearest one with a useful rule."""
+"""The selected rule of a problem of rates: its table, its warnings, and whether it is useless."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailboost import rates
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.classifiers.plan import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallSubgroupsWarning,
+    UselessRuleWarning,
+)
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.subgroups import unit_name
-from tailboost.rates import Limit
-from tailboost.selection.candidates import Pool
-from tailboost.selection.growth import solve
-from tailboost.selection.program import SLIGHT, Program
-from tailboost.selection.rate_table import ROUNDING
-from tailboost.selection.selecting import Selection
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.fit_summary import Summary
+from tailboost.rates import (
+    GAP,
+    RATIO,
+    ROUNDING,
+    Limit,
+    Objective,
+    Spread,
+    Strata,
+    error,
+)
+from tailboost.selection.candidates import Pool, decide, expected_costs
+from tailboost.selection.confidence import LimitsOutlook, outlook
+from tailboost.selection.counts import plain_state
+from tailboost.selection.growth import grow, solve
+from tailboost.selection.program import SLIGHT, Program, mixed
+from tailboost.selection.rate_table import RateTable, below_noise
+from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
 
-# A rule that answers one action for a larger share of the rows is useless, unless that action is the truth of
-# about as many: the other answers must be at least half as frequent as they are true.
-MOST_ALIKE = 0.95
+if TYPE_CHECKING:
+    from tailboost.classifiers.rated import RateProblem
+
+# The most subgroups that a warning names.
+SHOWN = 4
+# A rule is useless if a larger fraction of the rows gets one action. If this action is right for more than
+# .9 of the rows, the other actions must be at least half as frequent as they are right.
+MOST_EQUAL = 0.95
+# A standard normal number is larger with probability .05.
+ONE_SIDED = 1.6448536269514722
+# Relative excess of the objective of a rule over that of the best mixture above which a warning is given.
+WORSE_THAN_MIXTURE = 0.1
+# Rates over fewer rows are named in a warning.
+FEW_ROWS = 10
+UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
+# A gap held on new rows in 22 % of 40 draws in which 54 % was computed (one score, two groups).
+GUESSED = "no probability that limits hold on new rows: the groups are estimated from the scores alone"
 
 
-def useless(pool: Pool, program: Program, found: Selection) -> str | None:
-    """Say why a rule within limits is useless, which limit forces that, and which one would not.
+def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that no rule can be shown to satisfy on so few rows."""
+    for limit in limits:
+        if (why := below_noise(limit, strata)) is not None:
+            warn_user(why, LimitBelowNoiseWarning)
 
-    A rule is useless if it answers one action for more than 95 % of the rows, or if its objective is no
-    better than that of the best random guess within the same limits. None for a useful rule, or without
-    limits.
+
+@dataclass(frozen=True, eq=False)
+class SelectedRule:
+    """The selected rule: its members with their weights, and its confusion counts on the selection data."""
+
+    problem: RateProblem
+    program: Program  # the objective and all limits, with that of the budget
+    pool: Pool  # the candidates
+    selection: Selection
+    ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
+    words: str  # the selection data, for people
+    randomized: bool  # whether several candidates may have mixture weight
+    refit: bool  # whether refitted models answer instead of the models that were counted
+    confidence: float | None = None  # probability with which the limits had to hold on new rows
+    untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
+    @cached_property
+    def outlook(self) -> LimitsOutlook | None:
+        """The probability that all limits hold on new rows; None if it is not known."""
+        if self._guesses_groups:
+            return None
+        counts = self.selection.counts
+        return outlook(self.problem.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
+
+    @cached_property
+    def table(self) -> RateTable:
+        """The rates of the objective and the limits by subgroup, on the selection data."""
+        table = self._table(self._shadow_prices)
+        if self.outlook is None and self.problem.limits:
+            table = replace(table, notes=(*table.notes, GUESSED if self._guesses_groups else UNKNOWN))
+        before, value = self.untightened, self.selection.value
+        if before is None:
+            return table
+        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        return replace(table, notes=(*table.notes, price))
+
+    @property
+    def _guesses_groups(self) -> bool:
+        """Whether rules estimate the group from the models' probabilities, without features."""
+        each = [member.probabilities for member in self.ensemble.members]
+        return any(p.infers and not p.by_features for p in each)
+
+    def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
+        program, limits = self.program, self.program.limits
+        rates_and_limits = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+        table = RateTable.counted(
+            rates_and_limits,
+            program.strata,
+            self.selection.counts,
+            self.words,
+            prices=None if prices is None else [None, *prices],
+            refit=self.refit,
+        )
+        return table.expecting(self.outlook)
+
+    @property
+    def _shadow_prices(self) -> tuple[Floats, ...] | None:
+        """The shadow prices of the limits, for the best mixture of all rules."""
+        if not self.program.limits:
+            return None
+        small = self.pool.data.in_memory.thinned(ROWS)
+        pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
+        growth = grow(pool, self.program.over(small.strata))
+        return growth.program.shadow_prices(growth.solved.duals, self.selection.counts)
+
+    def within(self, limits: Sequence[Limit]) -> SelectedRule:
+        """Return the same rule as one selected within these limits."""
+        program = self.program.within(limits)
+        violations = program.violations(self.selection.counts)
+        selection = replace(self.selection, violations=violations, growth=None)
+        problem = replace(self.problem, limits=tuple(limits), aims=False)
+        return replace(self, problem=problem, program=program, selection=selection)
+
+    @cached_property
+    def errors(self) -> RateTable:
+        """The errors of the subgroups that the problem is about."""
+        kind = self.problem.kind
+        rate, strata, counts = error(by=kind), self.program.strata, self.selection.counts
+        limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
+        kind = kind if isinstance(kind, str) else "subgroup"
+        return RateTable.counted([(rate, limit)], strata, counts, self.words, kind=kind, refit=self.refit)
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of a 95 % interval for the objective on new rows; None if a rate has none."""
+        name = str(self.objective.rate)
+        lines = [line for line in self._table() if line.rate == name and not line.limit]
+        ends = [line.high for line in lines if not np.isnan(line.value)]
+        return None if np.isnan(ends).any() else max(ends)
+
+    @property
+    def objective(self) -> Objective:
+        """The rate that is minimised."""
+        return self.program.objective
+
+    @property
+    def gap(self) -> float:
+        """Decrease of the objective that a mixture of the candidates would bring on the selection data."""
+        return self.selection.gap
+
+    @property
+    def limits_met(self) -> bool | None:
+        """Whether all limits hold on the selection data; None if no row is limited."""
+        return self.selection.keeps if (self.program.limit_of_row >= 0).any() else None
+
+    def value(self, measured: Objective | Spread) -> float:
+        """Return another objective, or the gap or ratio of a family, on the selection data."""
+        return measured.value(measured.rate.terms(self.program.strata).values(self.selection.counts))
+
+    def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
+        """Return the summary, with constants and the most accurate rule; ``name`` is that of the rule."""
+        program, counts = self.program.within(()), self.selection.counts
+        constants = Pool(self.pool.data)
+        numbers = constants.constants()
+        best_guess = mixed(solve(constants, program).solved.weights, constants.counts)
+        random_guess = mixed(np.full(len(numbers), 1.0 / len(numbers)), constants.counts)
+        most_accurate = min(self.pool.counts, key=lambda counts: overall_errors(program, counts[None])[0])
+        members = self.ensemble.members
+        only = None if len(members) > 1 else name
+        if only is not None and members[0].candidate.is_constant:
+            costs = members[0].candidate.action_costs[0, : len(classes)]
+            only = f"the constant {classes[int(costs.argmin())]!r}"
+        each = counts, random_guess, most_accurate, best_guess
+        achieved, random_value, accurate_value, guess_value = map(program.value, each)
+        return Summary(
+            promised=(),
+            observed=(),
+            achieved=achieved,
+            achieved_on_all=achieved,
+            dropped=0.0,
+            gap=self.gap,
+            objective=str(self.objective),
+            measured_on=self.words,
+            random_guess_value=random_value,
+            reference_value=accurate_value,
+            reference="the most accurate rule",
+            constants_value=guess_value,
+            single=only,
+            ignores_features=all(member.candidate.is_constant for member in members),
+            largest_error=None,
+            is_random_guess=achieved >= random_value - ROUNDING,
+            beats_random_guess_from=None,
+            symbols={},
+            upper=self.upper,
+            errors=self.errors,
+            draws=len(members) > 1,
+        )
+
+    def warn(self, *, forewarned: bool) -> None:
+        """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral.
+
+        With ``forewarned``, `warn_of_noise` has been called before.
+        """
+        selection, strata, words = self.selection, self.program.strata, self.words
+        limits = self.program.limits
+        if not forewarned:
+            warn_of_noise(limits, strata)
+        for number in np.flatnonzero(selection.violations > SOLVED):
+            limit = limits[number]
+            reached = _violated(limit, strata, limit.rate.terms(strata).values(selection.counts))
+            mixture = ""
+            if not self.randomized and selection.mixture_violations[number] <= ROUNDING:
+                mixture = (
+                    f"; with randomized=True a mixture of rules satisfies it, with {self.objective} of "
+                    f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
+                )
+            warn_user(
+                f"limit violated on {words}: {limit}, but the best rule found reaches {reached}{mixture}",
+                BoundNotMetWarning,
+            )
+        self._warn_of_confidence()
+        if limits and not self.randomized and selection.keeps:
+            self._warn_of_mixture()
+        if (why := useless(self.pool, self.program, selection)) is not None:
+            warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
+        if strata.defers:
+            self._warn_of_deferral()
+        self._warn_of_rates()
+
+    def _warn_of_confidence(self) -> None:
+        """Warn if the limits hold on new rows with less than the stated probability."""
+        likely, confidence = self.outlook, self.confidence
+        if confidence and likely is None and self.problem.limits:
+            reason = GUESSED if self._guesses_groups else UNKNOWN
+            warn_user(f"confidence={confidence:g}: {reason}", ConfidenceNotReachedWarning)
+        if confidence is not None and likely is not None and likely.probability < confidence:
+            warn_user(
+                f"no rule found satisfies all limits on new rows with probability {confidence:g}: this one "
+                f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows, "
+                "or lower confidence=",
+                ConfidenceNotReachedWarning,
+            )
+
+    def _warn_of_mixture(self) -> None:
+        """Warn if a mixture of rules has a clearly lower objective within the limits."""
+        selection = self.selection
+        if selection.gap <= WORSE_THAN_MIXTURE * abs(selection.value):
+            return
+        most = selection.counts[: len(self.program.strata.mass)].sum(axis=0).max()
+        one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
+        warn_user(
+            f"the best rule found within the limits on {self.words} {one_action}has {self.objective}: "
+            f"{selection.value:.4g}; randomized=True, a mixture of rules, reaches {selection.bound:.4g}"
+        )
+
+    def _warn_of_deferral(self) -> None:
+        """Warn if the labels of deferred rows would not be worse than those of the other rows."""
+        data, K, sums = self.pool.data.in_memory, self.program.strata.n_classes, np.zeros(5)
+        y = data.strata.y[data.stratum]
+        for weight, number in zip(self.selection.weights, self.selection.numbers.tolist(), strict=True):
+            costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
+            deferred, wrong = decide(costs) == K, rates.wrong(decide(costs[:K]), y)
+            each = deferred, deferred & wrong, ~deferred, ~deferred & wrong
+            sums += weight * np.array(
+                [*(data.weights[rows].sum() for rows in each), (data.weights[deferred] ** 2).sum()]
+            )
+        deferred, deferred_wrong, answered, answered_wrong, squares = sums.tolist()
+        error_deferred = deferred_wrong / max(deferred, 1e-300)
+        error_answered = answered_wrong / max(answered, 1e-300)
+        variance = max(error_answered * (1.0 - error_answered), 0.0) * squares
+        noise = np.sqrt(variance) / max(deferred, 1e-300)
+        if deferred not in (0.0, 1.0) and error_deferred - error_answered <= ONE_SIDED * noise:
+            warn_user(
+                f"deferral is not better than chance: on {self.words} the labels of deferred rows would have "
+                f"an error of {error_deferred:.4f}, those of the other rows have {error_answered:.4f}"
+            )
+
+    def _warn_of_rates(self) -> None:
+        """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
+        lines, limits, strata = self._table(), self.program.limits, self.program.strata
+        few = [
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            for line in lines
+            if 0 < line.rows < FEW_ROWS
+        ]
+        if few:
+            warn_user(
+                f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
+                f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
+                SmallSubgroupsWarning,
+            )
+        warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
+        for line in lines:
+            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
+            if noisy and line.limit not in warned:
+                warn_user(
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
+                    f"{self.words}; it may not hold on fresh rows",
+                    LimitBelowNoiseWarning,
+                )
+
+
+def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
+    """Return the value of a violated limit, by the subgroups that violate it."""
+    names = limit.rate.terms(strata).names
+    if limit.compares or len(names) == 1:
+        return f"{limit.value(values):.4g}"
+    bounds = limit.bounds(names)
+    rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
+    sign = 1.0 if limit.from_above else -1.0
+    above = [f"{v:.4g} for {unit_name(n)} (limit {b:g})" for n, v, b in rows if sign * (v - b) > SOLVED]
+    return ", ".join(above[:SHOWN]) + (" …" if len(above) > SHOWN else "")
+
+
+# -- useless rules ---------------------------------------------------------------------------------------
+
+
+def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
+    """Return why a rule within limits is useless, with the limit behind this and the nearest useful one.
+
+    A rule is useless if it gives more than 95 % of the rows one action, or if its objective is no better than
+    that of the best random guess within the same limits. None for a useful rule, or without limits.
     """
-    if not program.limits or not found.keeps:
+    if not program.limits or not selection.keeps:
         return None
     guess = _best_guess(pool, program)
-    why = _why(program, found.counts, found.value, guess)
+    why = _why(program, selection.counts, selection.value, guess)
     if why is None:
         return None
-    values, _ = program.judge(pool.tallies)
-    values = values * program.scale
+    values = program.evaluate(pool.all_counts)[0] * program.scale
     useful: Mask = np.array(
         [_why(program, counts, v, guess) is None for counts, v in zip(pool.counts, values, strict=True)]
     )
-    excesses = np.where(useful[:, None], program.excesses(pool.tallies), np.inf)
-    beyond = np.where(excesses > SLIGHT, excesses, 0.0)
-    # The limit that has to give way least, by itself or else together with others.
-    best = int(np.lexsort((beyond.max(axis=1), (beyond > 0).sum(axis=1)))[0])
-    number = int(beyond[best].argmax())
-    limit = program.limits[number]
-    forced = f"{why}, to keep {limit} (it reaches {_reached(program, limit, found.counts)})"
+    violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
+    violations = np.where(violations > SLIGHT, violations, 0.0)
+    # The useful candidate that violates the fewest limits, and these the least.
+    best = int(np.lexsort((violations.max(axis=1), (violations > 0).sum(axis=1)))[0])
+    limit = program.limits[int(violations[best].argmax())]
+    forced = f"{why}, to satisfy {limit} (value {_reached(program, limit, selection.counts)})"
     if not useful.any():
         return f"{forced}. No candidate is useful: the models may be too weak"
     return (
@@ -54,36 +367,36 @@ def useless(pool: Pool, program: Program, found: Selection) -> str | None:
 
 
 def _why(program: Program, counts: Floats, value: float, guess: float) -> str | None:
-    """Return in words why confusion counts are those of a useless rule; None if they are not."""
+    """Return the reason why confusion counts are those of a useless rule; None if they are not."""
     strata = program.strata
-    actions = counts[: len(strata.mass)].sum(axis=0)
-    most = int(actions.argmax())
-    truth = np.bincount(strata.y, strata.mass, strata.n_actions)[most]
-    if actions[most] > max(MOST_ALIKE, (1.0 + truth) / 2.0):
-        named: Any = strata.classes[most] if most < strata.n_classes else "deferral"
-        return f"it answers {unit_name(named)} for {actions[most]:.1%} of the rows"
+    by_action = counts[: len(strata.mass)].sum(axis=0)
+    most = int(by_action.argmax())
+    right = np.bincount(strata.y, strata.mass, strata.n_actions)[most]
+    if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
+        action: Any = strata.classes[most] if most < strata.n_classes else "deferral"
+        return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
     if value >= guess - ROUNDING:
         return f"its {program.objective}, {value:.4g}, is no better than that of a random guess ({guess:.4g})"
     return None
 
 
 def _best_guess(pool: Pool, program: Program) -> float:
-    """Return the least objective of a draw among constants within the limits; infinite without one."""
+    """Return the least objective of a mixture of constants within the limits; infinite without one."""
     every = pool.copy()
     numbers = every.constants()
-    constants = Pool(pool.table, [every.members[i] for i in numbers], [every.counts[i] for i in numbers])
+    constants = Pool(pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers])
     growth = solve(constants, program)
     if not growth.feasible:
         return float("inf")
-    return program.value(np.tensordot(growth.solved.weights, constants.tallies, axes=1))
+    return program.value(mixed(growth.solved.weights, constants.counts))
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return what counts reach in a limit: in the subgroup that is nearest to its bound or beyond."""
+    """Return the value of a limit, of the subgroup nearest to its bound or furthest above it."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares or len(values) < 2:
-        return f"{limit.said_of(values):.4g}"
+        return f"{limit.value(values):.4g}"
     room = limit.bounds(terms.names) - values
     tightest = int(np.nanargmin(room if limit.from_above else -room))
     return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"

@@ -410,7 +410,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        rule: Any = self.game_.rule
+        rule: Any = self.game_.player
         units = self.game_.units
         assert isinstance(units, TargetSubgroups)
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta

@@ -9,7 +9,7 @@ __all__ = ["html_details", "html_table", "text_table"]
 
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Return a table; everything in it is escaped, and the first cell of a row is its heading."""
+    """Return an HTML table with escaped texts; the first cell of a row is its heading."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(row[0])}</th>'
@@ -17,12 +17,13 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str
         + "</tr>"
         for row in rows
     )
-    said = f'<caption style="text-align:left">{escape(caption)}</caption>' if caption else ""
-    return f"<table>{said}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    if caption:
+        caption = f'<caption style="text-align:left">{escape(caption)}</caption>'
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_details(summary: str, text: str) -> str:
-    """Return a text that is shown when its summary is pressed."""
+    """Return a preformatted text that opens under its summary."""
     return (
         f"<details><summary>{escape(summary)}</summary>"
         f'<pre style="white-space:pre-wrap">{escape(text)}</pre></details>'
@@ -30,9 +31,9 @@ def html_details(summary: str, text: str) -> str:
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """Return a table as lines of text; the columns in ``left`` stand left, the others (numbers) right.
+    """Return a table as lines of text; columns in ``left`` are aligned left, the others right.
 
-    A row of which only the first cell says something is a remark, which may be longer than its column.
+    A row with only a first cell is a remark, which may be wider than the column.
     """
     full = [heads, *rows]
     widths = [

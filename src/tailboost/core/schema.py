@@ -1,4 +1,4 @@
-"""Schemas of tables, kept with a model so that later tables are read in the same way as the first."""
+"""Schemas of tables: a model stores one and reads later tables in the same way as the first."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ Kind: TypeAlias = Literal["number", "truth", "text"]
 
 _CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
-# Text is a column of numbers where at least this share of its values spell more different numbers than this.
+# A text column is read as numbers if at least this fraction of its values spell numbers, and more than this
+# many numbers are different.
 MOSTLY, MANY = 0.95, 20
-_NAMED = 5  # the most columns that a message names; it counts the rest
+_NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
 
 
 class TableChangedWarning(UserWarning):
-    """A table differs from the one a model was fitted on; the message says where and how often."""
+    """Warning that a table differs from the training table; the message has the columns and counts."""
 
 
 @dataclass(frozen=True)
 class ColumnSchema:
-    """What one column is.
+    """Schema of one column.
 
     Attributes
     ----------
     name : str
+        Name of the column.
     kind : {"number", "truth", "text"}
+        Kind of its values.
     dtype : str
-        The dtype the column had in the table that the schema was made from.
+        Its dtype in the first table.
     categories : tuple of str
-        The distinct values of a text column, sorted, missing ones left out; of the target's, the labels.
+        Sorted distinct values of a text column without missing ones; for the target, the labels.
     """
 
     name: str
@@ -55,9 +58,9 @@ class ColumnSchema:
 
     @classmethod
     def of(cls, column: Any) -> ColumnSchema:
-        """Describe a column by its dtype: numbers, truth values, and text for everything else."""
+        """Return the schema of a column by its dtype; a dtype that is no number or truth value is text."""
         types = import_pandas("TableSchema").api.types
-        if column.dtype == object:  # numbers may come as objects, as from a transposed table
+        if column.dtype == object:  # a transposed table has numbers as objects
             column = column.infer_objects()
         name, dtype = str(column.name), column.dtype
         if types.is_bool_dtype(dtype) and not hasattr(dtype, "categories"):
@@ -71,30 +74,30 @@ class ColumnSchema:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of a table: what `read` needs to convert any later table in the same way.
+    """Schema of a table: `read` converts later tables in the same way as the first.
 
-    Every value is converted by itself, so that a row reads the same alone and among any others.
+    Each value is converted independently, so a row has the same values alone and in any table.
 
     ==============================  ====================================================================
-    in the later table              what is done
+    in the later table              conversion
     ==============================  ====================================================================
-    number column                   numbers, and text that spells one; anything else is a missing value
-    truth column                    true, false (in any case), 1 and 0; anything else is a missing value
-    text column                     the text as it stands; of numbers without fraction, the whole number
-    a category not seen before      kept as it is; the model decides what it means
-    a column not in the schema      ignored
-    a column of the schema missing  ValueError that names it
-    infinite numbers, dates, lists  ValueError that names the column
+    number column                   numbers, and text that spells a number; other values become missing
+    truth column                    true, false (in any case), 1 and 0; other values become missing
+    text column                     the unchanged text; whole numbers without ".0"
+    new category                    kept; the model handles unknown categories
+    new column                      ignored
+    missing column                  ValueError with its name
+    infinite numbers, dates, lists  ValueError with the name of the column
     ==============================  ====================================================================
 
-    One `TableChangedWarning` counts the missing, unseen and ignored values and columns.
+    One `TableChangedWarning` has the counts of missing, new and ignored values and columns.
 
     Attributes
     ----------
     columns : tuple of ColumnSchema
         The features, in order.
     target : ColumnSchema or None
-        The labels; a column of this name in a later table is no new column.
+        Schema of the labels. A later table may have this column; it is ignored without a warning.
 
     Examples
     --------
@@ -112,20 +115,20 @@ class TableSchema:
 
     @classmethod
     def of(cls, data: Any, target: Any = None) -> TableSchema:
-        """Describe a table.
+        """Return the schema of a table.
 
         Parameters
         ----------
         data : DataFrame of shape (n, d)
-            Features, as `load_table` gives them: the kind of a column follows from its dtype.
+            Features, as from `load_table`. The kind of a column follows from its dtype.
         target : Series of length n, optional
-            The labels.
+            Labels.
         """
         columns = tuple(ColumnSchema.of(data.iloc[:, j]) for j in range(data.shape[1]))
         return cls(columns, None if target is None else ColumnSchema.of(target))
 
     def __getstate__(self) -> dict[str, str]:
-        # As text a schema is small in a model file, and reading it builds no type that the file names.
+        # JSON text is small in a model file, and reading it creates no types named by the file.
         return {"json": json.dumps(asdict(self))}
 
     def __setstate__(self, state: dict[str, str]) -> None:
@@ -142,29 +145,29 @@ class TableSchema:
         vars(self).update(columns=columns, target=None if target is None else column(target))
 
     def read(self, frame: Any) -> Any:
-        """Convert a table in the same way as the one that the schema was made from.
+        """Convert a table.
 
         Parameters
         ----------
         frame : DataFrame of shape (m, at least d)
-            In any order of columns; typed, or all text as it stands in a CSV file.
+            Table with columns in any order, typed or all text as in a CSV file.
 
         Returns
         -------
         DataFrame of shape (m, d)
-            Numbers and truth values are float64 with NaN where missing, text is a category.
+            Numbers and truth values are float64 with NaN for missing values, text is categorical.
 
         Raises
         ------
         ValueError
-            For missing columns, infinite numbers, and values that are neither number, truth value nor text.
+            If columns are missing, numbers are infinite, or values are no numbers, truth values or text.
         TypeError
-            For anything but a data frame of pandas.
+            If ``frame`` is no pandas data frame.
 
         Warns
         -----
         TableChangedWarning
-            Once, with counts, if values of another kind, categories not seen before or new columns are there.
+            Once, with counts of values of another kind, new categories and new columns.
         """
         pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
@@ -182,7 +185,7 @@ class TableSchema:
         changes = []
         if new := [name for name in given if name not in known]:
             changes.append(f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({_listed(new)})")
-        # Columns that are numbers already are taken at once: one by one they cost more than most models.
+        # Number columns are converted together: one by one the conversion takes longer than most models.
         typed = dict(zip(given, frame.dtypes, strict=True))
         ready = [c.name for c in self.columns if c.kind == "number" and _is_plain(typed[c.name])]
         numbers = (frame if ready == given else frame[ready]).to_numpy(dtype=np.float64)
@@ -206,12 +209,12 @@ class TableSchema:
         return table
 
     def read_file(self, path: str | Path) -> Any:
-        """`read` a CSV or Parquet file; the values of a CSV file are taken as they are written."""
+        """`read` a CSV or Parquet file; the values of a CSV file are read as text."""
         return self.read(read_raw(Path(path)))
 
 
 def refuse_arrays(table: Any) -> None:
-    """Raise TypeError where a table is no data frame of pandas: columns are found by name."""
+    """Raise TypeError if a table is no pandas data frame."""
     if not (hasattr(table, "columns") and hasattr(table, "iloc")):
         raise TypeError(f"a data frame of pandas is needed, with named columns, got {type(table).__name__}")
 
@@ -243,7 +246,7 @@ def _converted(
 
 
 def _is_plain(dtype: Any) -> bool:
-    """Whether a column's values are NumPy's numbers."""
+    """Whether a dtype is a NumPy number."""
     return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
 
 
@@ -262,7 +265,7 @@ def _read_texts(column: Any, schema: ColumnSchema) -> tuple[Any, str]:
     if not unseen:
         return read, ""
     such = repr(unseen[0][:40])
-    return read, f"{len(unseen)} of {len(column)} values are categories not seen before (such as {such})"
+    return read, f"{len(unseen)} of {len(column)} values are new categories (such as {such})"
 
 
 _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
@@ -273,9 +276,9 @@ _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
 
 
 def number(value: Any) -> float | None:
-    """Return the number that a value is, or that its text spells in ASCII digits; None where it is none."""
+    """Return a value, or the number that its ASCII text spells; None if it is no number."""
     if isinstance(value, str):
-        if not value.isascii() or "_" in value:  # only Python reads 1_000 as a number
+        if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
             return None
         try:
             spelled = float(value)
@@ -293,21 +296,23 @@ def _truth(value: Any) -> float | None:
     return digit if (digit := number(value)) in (0.0, 1.0) else None
 
 
-def text(value: Any) -> str:
-    """Return a value as a category's name.
+def is_code(value: str) -> bool:
+    """Whether a text is a code such as 01234."""
+    return _CODE.match(value) is not None
 
-    A code such as 12 is 12.0 in a column in which another row is empty: both are "12".
-    """
+
+def text(value: Any) -> str:
+    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
     return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 
 
 def _texts(column: Any) -> list[str | None]:
-    """Return the column's values as text, None where missing."""
+    """Return the values of a column as text, None for missing ones."""
     return [None if value is None else text(value) for value in _values(column)]
 
 
 def _values(column: Any) -> list[Any]:
-    """Return the column's values, None where missing; refuse what is neither number, truth value nor text."""
+    """Return the values of a column, None for missing ones; refuse other kinds than `refuse_kinds` allows."""
     values = column.to_numpy(dtype=object).tolist()
     if all(isinstance(v, str) or v is None or (isinstance(v, float) and v != v) for v in values):
         return [v if isinstance(v, str) else None for v in values]
@@ -316,17 +321,16 @@ def _values(column: Any) -> list[Any]:
 
 
 def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any] | None, int]:
-    """Convert a CSV file's column, NaN where missing, to numbers or truth values if its values are such.
+    """Convert the values of a CSV column (text, NaN for missing) to numbers or truth values.
 
-    A ``feature`` stays text where one value begins as a number does not (01234, a code), and is one of
-    numbers where nearly all values are; the others count as missing. Returned is the column, None for text,
-    and how many values of a column of numbers are none.
+    A ``feature`` with a code such as 01234 stays text. A feature with nearly all numbers becomes numbers, and
+    other values become missing. The result is the column (None for text), and the number of other values.
     """
     texts = [value for value in values if isinstance(value, str)]
     gaps = len(texts) < len(values)
     if not gaps and all(t.casefold() in _TRUTH for t in texts):
         return np.array([t.casefold() == "true" for t in texts], dtype=bool), 0
-    if feature and any(_CODE.match(t) for t in texts):
+    if feature and any(map(is_code, texts)):
         return None, 0
     numbers = _numbers(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
     if numbers is None:
@@ -343,7 +347,7 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
 
 
 def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
-    """Return the numbers that texts spell, NaN for others; None where there are more others than allowed."""
+    """Return the numbers that texts spell, NaN for other texts; None if these are more than ``most_odd``."""
     numbers, odd = [], 0
     for each in texts:
         value = number(each)
@@ -355,12 +359,12 @@ def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
 
 
 def refuse_kinds(column: Any, what: str) -> str:
-    """Return pandas' name of a column's kind; raise if it is not numbers, truth values or text.
+    """Return pandas' name of the kind of a column: numbers, truth values or text.
 
     Raises
     ------
     ValueError
-        For dates, times, lists, bytes and the like.
+        If the column holds dates, times, lists, bytes or other values.
     """
     pandas = import_pandas("load_table")
     values = pandas.Series(column.cat.categories) if hasattr(column.dtype, "categories") else column

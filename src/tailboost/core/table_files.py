@@ -1,4 +1,4 @@
-"""Tables as they stand in files, before values are converted."""
+"""Raw tables of CSV and Parquet files, before values are converted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv.xz": lzma.open,
 }
 _PARQUET = (".parquet", ".pq")
-_MISSING = "?"  # besides the words that pandas treats as missing: empty, NA, NaN, null, None …
+_MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
 
 
 def import_pandas(needed_by: str) -> ModuleType:
-    """Import pandas; if it is missing, raise ImportError naming what needs it and how to install it."""
+    """Import pandas; without it raise an ImportError with the caller and the command to install it."""
     try:
         import pandas
     except ImportError as error:
@@ -44,14 +44,16 @@ def _suffix(path: Path) -> str | None:
 
 
 def read_raw(path: str | Path, sep: str = ",") -> Any:
-    """Return a file's table; the values of a CSV file as the text that stands in it, missing ones as NaN."""
+    """Return the table of a file; CSV values are text, missing ones NaN."""
     pandas = import_pandas("load_table")
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
         raise ValueError(f"sep={sep!r} must be one character that separates values, such as ';'")
     path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
-        raise ValueError(f"{str(path)!r} is {'a folder' if path.is_dir() else 'not there'}; a file is needed")
+        raise ValueError(
+            f"{str(path)!r} {'is a folder' if path.is_dir() else 'does not exist'}; a file is needed"
+        )
     if suffix is None:
         raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
     try:
@@ -74,7 +76,7 @@ def read_raw(path: str | Path, sep: str = ",") -> Any:
     try:
         frame = pandas.read_parquet(path)
         for _, column in frame.select_dtypes("string").items():
-            column.to_numpy(dtype=object)  # that text is damaged shows when it is looked at
+            column.to_numpy(dtype=object)  # damaged text raises only when it is decoded
         return frame
     except (ImportError, MemoryError):
         raise
@@ -83,7 +85,7 @@ def read_raw(path: str | Path, sep: str = ",") -> Any:
 
 
 def _check_csv(path: Path, opener: Callable[..., Any], sep: str) -> None:
-    """Refuse repeated names and lines of the wrong length: pandas would rename, fill or shift in silence."""
+    """Refuse repeated names and lines of the wrong length, which pandas renames, fills or shifts silently."""
     with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines, delimiter=sep)
         header = next(reader, None)
@@ -97,12 +99,12 @@ def _check_csv(path: Path, opener: Callable[..., Any], sep: str) -> None:
                 odd = re.search(r"[;\t|]", header[0]) if len(header) == 1 else None
                 raise ValueError(
                     f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
-                    + (f"; if {odd[0]!r} separates them, say so (sep)" if odd else "")
+                    + (f"; if {odd[0]!r} separates them, set sep" if odd else "")
                 )
 
 
 def checked_names(columns: Iterable[Any], source: str) -> list[str]:
-    """Return the names of columns, or raise ValueError where one is blank or stands twice."""
+    """Return the names of columns; raise ValueError if one is blank or occurs twice."""
     names = [str(column) for column in columns]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")

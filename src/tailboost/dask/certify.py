@@ -17,14 +17,8 @@ from tailboost.core.subgroups import can_defer, told
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.calibration import calibrate as local_calibrate
-from tailboost.guarantees.certificates import (
-    Certificate,
-    CertificateRequest,
-    certificate_of,
-    certificate_of_rates,
-    rates_stated,
-)
-from tailboost.guarantees.fresh_rows import answers_of, judged_rows, rules_of
+from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
+from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import EqualRows, check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
@@ -41,7 +35,7 @@ def certify(
     shifts: Sequence[float] = (),
     groups: Any = None,
     max_error: Any = None,
-    units: Any = None,
+    subgroups: Any = None,
     rates: Any = None,
     equal_rows: EqualRows = "copies",
 ) -> Certificate:
@@ -60,7 +54,7 @@ def certify(
         Rows that had no part in making the model, and their labels, cut at the same rows.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
-    confidence, alphas, shifts, max_error, units, rates, equal_rows
+    confidence, alphas, shifts, max_error, subgroups, rates, equal_rows
         As in `tailboost.certify`.
 
     Raises
@@ -75,7 +69,7 @@ def certify(
     model = model.to_local() if hasattr(model, "to_local") else model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
-    stated, rules = rates_stated(model, rates, max_error, asked), rules_of(last_step(model))
+    stated, rules = requested_rates(model, rates, max_error, asked), rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
             "rates of a randomised rule, and costs of rows, are bounded by tailboost.certify, for rows in "
@@ -94,9 +88,9 @@ def certify(
     times = table[WEIGHT].to_numpy().astype(np.intp)
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
-    there = units if isinstance(units, Mapping) or units is None else {"group": units}
+    listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
     scored = replace(
-        judged_rows(
+        fresh_rows(
             classes[answers],
             None,
             y_all,
@@ -104,20 +98,17 @@ def certify(
             [one.rate for one in stated],
             () if stated else None,
             equal_rows=equal_rows,
-            units={**(there or {}), "class": classes},
+            subgroups={**(listed or {}), "class": classes},
             fitted=final,
             deferred=np.repeat(values_of(table, "deferred"), times) if can_defer(final) else None,
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
         rules=() if stated else rules,
-        known=known,
+        repeated=known,
         complete=known is not None and final.seen_rows_.complete,
     )
     sketch = Fingerprint.merged([short for _, _, short in judged])
-    if stated:
-        cert = certificate_of_rates(scored, stated, asked, model, sketch)
-    else:
-        cert = certificate_of(scored, max_error, asked, model, sketch)
+    cert = certificate_of(scored, stated, max_error, asked, model, sketch)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 

@@ -19,7 +19,7 @@ from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.rated import Rated, Stated, believed
+from tailboost.classifiers.rated import RateProblem, SelectionEngine, stratum_probabilities
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.docs import describing, sections_of
@@ -27,9 +27,8 @@ from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.dask.key_counts import Tally, combined, taken_apart
 from tailboost.rates import Strata
-from tailboost.selection.average import averaging
-from tailboost.selection.counts import RemoteTable
-from tailboost.selection.probability_tables import Judged, LogTable, Models
+from tailboost.selection.counts import RemoteSelectionData
+from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 
 # Different rows on which candidates are made.
@@ -139,7 +138,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         if names is not None:
             mix._set_groups(names)
         mix._choose(_RemoteReader(mix, models), table)
-        mix._warn()
+        mix._selected.warn(forewarned=False)
         return mix
 
     def _choose(self, reader: _RemoteReader, table: _Table) -> None:
@@ -157,32 +156,34 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = averaging(sample)
         stated, names = reader.stated, getattr(self, "_group_names", None)
-        rated = Rated.of(stated, sample, None, self.classes_, names, told=self.by_group)
-        if not complete and self._stated is not None:
+        engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
+        if not complete and self._problem is not None:
             lines = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
-            strata, stratum, _ = stated.strata(lines, self.classes_, names, told=self.by_group)
+            strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             counting = _Counting(
-                replace(reader, models=sample.models), rated.belief, strata, tally.keys, stratum
+                replace(reader, models=sample.models), engine.probabilities, strata, tally.keys, stratum
             )
 
             def count(members: Sequence[Any]) -> Floats:
                 sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
                 return sums / tally.weight.sum()
 
-            far = RemoteTable(strata, rated.table.at_hand, count)
-            rated = replace(
-                rated, table=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
+            far = RemoteSelectionData(strata, engine.data.in_memory, count)
+            engine = replace(
+                engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
             )
-        self._settle(sample, known=rated)
+        self._settle(sample, engine=engine)
 
-    def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
+    def _outputs_on(
+        self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
+    ) -> ModelOutputs:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; to choose on Dask collections again use "
                 "from_probabilities"
             )
-        return super()._judged_by(models, X, y, groups, sample_weight, to)
+        return super()._outputs_on(models, X, y, groups, sample_weight, to)
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the classifier of one machine that this one is: without Dask, and to be saved."""
@@ -313,11 +314,9 @@ class _RemoteReader:
     models: Models
 
     @property
-    def stated(self) -> Stated:
+    def stated(self) -> RateProblem:
         """The objective and the limits as rates; for a CVaR the errors of the classes."""
-        found = self.mix._stated or Stated.of("worst_class")
-        assert found is not None
-        return found
+        return self.mix._rate_problem
 
     @property
     def radices(self) -> list[int]:
@@ -359,13 +358,13 @@ class _Block:
     rows: Rows
     keys: Ints
 
-    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogTable]]:
+    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogProbabilities]]:
         """Yield tables of the rows with their combination of groups, a few at a time."""
         size = max(512, AT_ONCE // self.logs.shape[2])
         for a in range(0, len(self.keys), size):
             part = slice(a, a + size)
             logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogTable.of(logs, combination[part], models.average)
+            yield part, LogProbabilities.of(logs, combination[part], models.average)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -411,14 +410,14 @@ class RowSample:
             tally, stratum[chosen], hashes[chosen], logs, np.add.reduceat(totals, first, axis=1)[:, kept]
         )
 
-    def sample(self, reader: _RemoteReader, words: str) -> Judged:
+    def sample(self, reader: _RemoteReader, words: str) -> ModelOutputs:
         """Return the rows that are there, each class and group weighing what it does in all."""
         tally = self.tally
         at = np.searchsorted(tally.keys, self.stratum)
         of_all = np.array([tally.rows, tally.weight, tally.squares])
         here = np.array([np.bincount(at, weights=v) for v in self.totals])
         rows = reader.lines(self.stratum, self.totals * (of_all / here)[:, at], words)
-        return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
+        return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
 def room(sizes: Any, most: int) -> int:
@@ -465,10 +464,10 @@ def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats
     stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
     for part, table in block.parts(models, strata.combination[stratum]):
         p, weight, cell = (
-            believed(counting.belief, table),
+            stratum_probabilities(counting.belief, table),
             block.rows.weight[part],
             stratum[part] * A,
         )
         for t, member in enumerate(members):
-            sums[t] += np.bincount(cell + member.answers(p), weight, n_strata * A)
+            sums[t] += np.bincount(cell + member.actions(p), weight, n_strata * A)
     return sums.reshape(len(members), n_strata, A)

@@ -1,4 +1,4 @@
-"""Attempts to calibrate a model: fingerprints of the rows that each of them spent."""
+"""Records of the attempts to calibrate a model: fingerprints of the rows that each attempt used."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ FORMAT = "tailboost attempts 1"
 
 
 def known_attempts(model: Any) -> dict[str, Fingerprint]:
-    """Return the attempts that a model knows, in order: its own, and those read from a file.
+    """Return the recorded attempts of a model's fit, in order.
 
-    Attempts on an earlier fit of the same object, which had other training rows, are left out.
+    Attempts of an earlier fit of the same object, with other training rows, are left out.
     """
     fit = _fit_of(model)
     stored: Mapping[str, Fingerprint] = getattr(model, "calibration_attempts_", {})
     return {key: sketch for key, sketch in stored.items() if key.startswith(fit)}
 
 
-def call_key(model: Any, judged: FreshRows, asked: str) -> str:
-    """Return the name of a call: by the fit, the labelled rows, and then all that the call depends on.
+def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
+    """Return the key of a call: digests of the fit, of the rows with labels, and of all arguments.
 
-    Rows count in any order. Labels, groups and clusters count together with the row that they belong to;
-    the names of clusters do not matter.
+    The order of rows and the names of clusters have no effect. Labels, groups and clusters are hashed
+    together with their row.
     """
-    assert judged.hashes is not None
-    strata = judged.answered.strata
+    assert fresh.hashes is not None
+    strata = fresh.answered.strata
     names = [
         repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr))) for row in strata.names
     ]
     of_stratum = hash_rows(np.array(names, dtype=object)[:, None])
-    labelled = hash_rows(np.column_stack([judged.hashes, judged.y.astype(np.uint64)]))
-    rows = hash_rows(np.column_stack([judged.hashes, of_stratum[judged.answered.stratum]]))
-    if judged.clusters is not None:
-        members = np.zeros(int(judged.clusters.max()) + 1, dtype=np.uint64)
-        np.add.at(members, judged.clusters, rows)
-        rows = hash_rows(np.column_stack([rows, members[judged.clusters]]))
-    words = np.frombuffer(asked.encode(), dtype=np.uint8)
-    return "-".join([_fit_of(model), fingerprint(np.sort(labelled)), fingerprint(np.sort(rows), words)])
+    labelled = hash_rows(np.column_stack([fresh.hashes, fresh.y.astype(np.uint64)]))
+    rows = hash_rows(np.column_stack([fresh.hashes, of_stratum[fresh.answered.stratum]]))
+    if fresh.clusters is not None:
+        members = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
+        np.add.at(members, fresh.clusters, rows)
+        rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
+    arguments_bytes = np.frombuffer(arguments.encode(), dtype=np.uint8)
+    return "-".join(
+        [_fit_of(model), fingerprint(np.sort(labelled)), fingerprint(np.sort(rows), arguments_bytes)]
+    )
 
 
 def _fit_of(model: Any) -> str:
-    """Return a digest of the rows that a model was fitted on, or else of the selection data of its fit."""
+    """Return a digest of the training rows of a model, or of its selection data if it has none."""
     fitted = [sketch.kept for sketch in (model.seen_rows_, *model.chosen_rows_) if len(sketch.kept)]
     return fingerprint(*fitted[:1])
 
 
 def same_rows(one: str, other: str) -> bool:
-    """Whether two calls had the same rows with the same labels, by their names."""
+    """Return whether two calls, given by their keys, had the same rows with the same labels."""
     return one.split("-")[1] == other.split("-")[1]
 
 
@@ -63,12 +65,12 @@ def same_rows(one: str, other: str) -> bool:
 
 
 def read_attempts(path: Path, model: Any) -> dict[str, tuple[str, Fingerprint]]:
-    """Return the attempts on a model that a file holds, with the command of each; none if it does not exist.
+    """Return the attempts of a model in a file, with the command of each; none if the file does not exist.
 
     Raises
     ------
     ValueError
-        If the file is no such file.
+        If the file is damaged or of another format.
     """
     if not path.exists():
         return {}
@@ -76,17 +78,17 @@ def read_attempts(path: Path, model: Any) -> dict[str, tuple[str, Fingerprint]]:
         state = json.loads(path.read_text(encoding="utf-8"))
         if state["format"] != FORMAT:
             raise ValueError(state["format"])
-        found = {
+        attempts = {
             each["key"]: (each["command"], Fingerprint.from_dict(each["rows"])) for each in state["attempts"]
         }
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{str(path)!r} is no file of attempts, or is damaged ({error})") from None
+        raise ValueError(f"{str(path)!r} is damaged, or is no file of attempts ({error})") from None
     fit = _fit_of(model)
-    return {key: attempt for key, attempt in found.items() if key.startswith(fit)}
+    return {key: attempt for key, attempt in attempts.items() if key.startswith(fit)}
 
 
 def write_attempts(path: Path, attempts: Mapping[str, tuple[str, Fingerprint]]) -> None:
-    """Write attempts with the command of each; what the file held before is replaced."""
+    """Write attempts with the command of each; an existing file is replaced."""
     listed = [
         {"key": key, "command": command, "rows": sketch.to_dict()}
         for key, (command, sketch) in attempts.items()

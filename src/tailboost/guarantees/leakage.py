@@ -1,4 +1,4 @@
-"""Rows that had a part in making a classifier are known again, from fingerprints kept with it."""
+"""Data leakage: rows of the fit are recognised by fingerprints that are kept with the model."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_row
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.warn import warn_user
 
-#: What rows that equal known ones are held for: copies that somebody made, or chance where values are few.
+#: Reason for rows that equal training rows: copies that somebody made, or features with few values.
 EqualRows = Literal["copies", "natural"]
 
 
 def check_equal_rows(value: Any) -> None:
-    """Raise if ``equal_rows`` is no word that it may be."""
+    """Raise if ``equal_rows`` has another value than the two allowed ones."""
     if value not in ("copies", "natural"):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
 
 
 def came_fitted(estimator: Any) -> list[Any]:
-    """Return the estimators within one that came fitted to it: their rows are not those of this fit.
+    """Return the frozen estimators within one: this fit does not know their training rows.
 
-    None stands for one that cannot be asked about rows, as it gets them prepared by other steps.
+    None stands for an estimator that gets its rows from other steps, so that it cannot be asked about rows.
     """
     if isinstance(estimator, FrozenEstimator):
         return [estimator.estimator]
@@ -40,71 +40,70 @@ def came_fitted(estimator: Any) -> list[Any]:
     if not isinstance(estimator, BaseEstimator):
         return []
     params = estimator.get_params(deep=False)
-    found = came_fitted(list(params.values()))
+    frozen = came_fitted(list(params.values()))
     if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
-        found.append(None)
-    return [None for _ in found] if isinstance(estimator, Pipeline) else found
+        frozen.append(None)
+    return [None for _ in frozen] if isinstance(estimator, Pipeline) else frozen
 
 
 def holds_unknown(estimator: Any) -> bool:
-    """Whether an estimator holds one that came fitted, and does not know all rows that it was fitted on."""
+    """Return whether an estimator holds a frozen one whose training rows are not all known."""
     finals = [None if model is None else last_step(model) for model in came_fitted(estimator)]
     return any(not isinstance(final, KnownRows) or not final.seen_rows_.complete for final in finals)
 
 
 def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
-    """Return what models that came fitted know of rows, each as `KnownRows.count_known` returns it."""
+    """Return the counts of known rows of the frozen models, each from `KnownRows.count_known`."""
     models = [model for model in came_fitted(estimator) if isinstance(last_step(model), KnownRows)]
-    asked = [final_step(model, X) for model in models]
-    return [final.count_known(table) for final, table in asked]
+    return [final.count_known(table) for final, table in (final_step(model, X) for model in models)]
 
 
 class LeakageError(ValueError):
-    """Rows that were to judge a classifier had a part in its making."""
+    """Rows that are given as fresh were used to train or select the classifier."""
 
 
 class ResubstitutionWarning(UserWarning):
-    """λ is chosen on rows that members were fitted on, whose losses are too small."""
+    """Selection data contain training rows, on which losses are too small."""
 
 
 def noting_seen(seen: Fingerprint, X: Any, rows: Rows, instead: str = "") -> Rows:
-    """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
+    """Return selection data; if they contain training rows, warn and mark them.
 
-    ``seen`` are those that were fitted on, ``instead`` what λ is chosen on where none are given.
+    ``seen`` are the fingerprints of the training rows, ``instead`` the default selection data.
     """
     hashes = hash_rounded_rows(X)
     if not seen.beyond_chance(hashes):
         return rows
-    return _fitted_on(seen.share(hashes), "rows that were fitted on", rows, instead)
+    return _fitted_on(seen.share(hashes), "training rows", rows, instead)
 
 
 def noting_frozen(estimator: Any, X: Any, rows: Rows) -> Rows:
-    """Return selection data, with a word and a warning if frozen models were made on them."""
+    """Return selection data; if they contain rows of frozen models, warn and mark them."""
     counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
-    shares = [known / sampled for known, sampled in counts if too_many(known, sampled)]
-    return _fitted_on(max(shares), "rows that a frozen model was made on", rows) if shares else rows
+    shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
+    return _fitted_on(max(shares), "rows of the fit of a frozen model", rows) if shares else rows
 
 
-def _fitted_on(share: float, known: str, rows: Rows, instead: str = "") -> Rows:
-    otherwise = f", or leave X and y out for {instead}" if instead else ""
+def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:
+    default = f", or leave X and y out for {instead}" if instead else ""
     warn_user(
-        f"{share:.0%} of {rows.words} equal {known}, and members err less there than on "
-        f"fresh rows: give rows that were not given to fit{otherwise} (nothing is wrong where features "
-        "take so few values that fresh rows equal others)",
+        f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors there than on "
+        f"fresh rows: give rows that were not given to fit{default} (if features take so few values that "
+        "fresh rows equal training rows, ignore this warning)",
         ResubstitutionWarning,
     )
-    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {known}", fitted=True)
+    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True)
 
 
 class KnownRows:
-    """What a fitted classifier says of rows that are to judge it.
+    """Mixin of fitted classifiers that recognise the rows of their fit.
 
     Attributes
     ----------
     seen_rows_ : Fingerprint
-        Fingerprints of the rows that members were fitted on: of all, if it is ``complete``.
+        Fingerprints of the training rows: of all, if it is ``complete``.
     chosen_rows_ : tuple of Fingerprint
-        Those of other rows that the combination was chosen on.
+        Fingerprints of other rows of the selection.
     """
 
     seen_rows_: Fingerprint
@@ -112,32 +111,31 @@ class KnownRows:
 
     @abstractmethod
     def _checked(self, X: Any) -> Any:
-        """Return a table in the form in which it was fitted on."""
+        """Return a table in the form of the fit."""
 
     def _rows_kept(self) -> Rows | None:
-        """Return rows that it was made on, with their labels and lots by content, where they are kept."""
+        """Return the rows that the classifier keeps with labels, if any."""
         return None
 
     def seen_share(self, X: Any) -> float:
-        """Return the share of some rows that members were fitted on: errors on such rows say little.
+        """Return the share of rows that equal training rows; errors on such rows are too small.
 
-        Rows are known by their content, labels aside, from fingerprints kept with the model
-        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
-        of so many. Whoever has the model can so find out whether a row that he knows was among them. Numbers
-        are compared as float32 and, where they are no integers, rounded (to six decimal digits where a row
-        has one such number, four with three, two with 200), so that rows are known after a file, another
-        type or a column of objects; rows that were scaled, shuffled or disturbed are not.
+        Rows are compared by content, without labels, with fingerprints that the model and its file hold
+        (``seen_rows_``): of all training rows up to 50,000 different ones, else of a sample of this size.
+        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
+        compared as float32. Numbers that are no integers are rounded: to six decimal digits if a row has one
+        such number, to four with three, to two with 200. So rows are recognised after a file, another type
+        or a column of objects, but not after scaling, shuffling or noise.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows; in a table with few different values fresh rows equal others by chance.
+            The rows. In a table with few different values fresh rows equal training rows by chance.
 
         Returns
         -------
         float
-            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
-            beside millions.
+            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
 
         Examples
         --------
@@ -149,15 +147,15 @@ class KnownRows:
         1.0
         """
         check_is_fitted(self)
-        hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
+        hashes = hash_rounded_rows(self._checked(X))
         return self.seen_rows_.share(hashes)
 
     def check_unseen(self, X: Any) -> None:
-        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
+        """Raise if rows were used to train or select this classifier.
 
-        That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
-        or rows that members were judged on: ``X_val``, and rows given to ``reweight``, to ``predicted`` of a
-        trade-off before its point was taken, or to `tailboost.calibrate`. Rows are known as in `seen_share`.
+        The error is raised if more than one row in twenty (by three standard errors) equals a training row or
+        a row of the selection: ``X_val``, rows given to ``reweight``, to ``predicted`` of a curve before its
+        point was taken, or to `tailboost.calibrate`. Rows are compared as in `seen_share`.
 
         Parameters
         ----------
@@ -167,40 +165,41 @@ class KnownRows:
         Raises
         ------
         LeakageError
-            Names the share of the rows.
+            Gives the share of the rows.
         """
         self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
-        """Count known rows: of those fitted on, and of those of all choices, how many of how many sampled.
+        """Return counts of rows that equal training rows, and of rows that equal rows of the selection.
 
-        Frozen classifiers of tailboost within this one are asked too.
+        Frozen classifiers of tailboost within this one add further counts.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows. Counts of parts of them add up.
+            The rows. Counts of parts of the rows add up.
 
         Returns
         -------
         ndarray of shape (m, 2)
+            The number of equal rows, and the number of rows compared.
         """
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
-        known = [sketch.knows(hashes) for sketch, _ in self._own_records()]
-        own = np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
-        return np.concatenate([own, *count_by_frozen(self, X)])
+        masks = [sketch.knows(hashes) for sketch, _ in self._own_records()]
+        counts = np.array([(mask.sum(), len(mask)) for mask in masks], dtype=np.intp)
+        return np.concatenate([counts, *count_by_frozen(self, X)])
 
     def _own_records(self) -> list[tuple[Fingerprint, str]]:
-        """Return the fingerprints of the rows fitted on, and of those of all selections together."""
+        """Return the fingerprints of the training rows, and of the rows of all selections together."""
         selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
         return [
-            (self.seen_rows_, "members were fitted on"),
-            *((sketch, "the combination was chosen on") for sketch in selected),
+            (self.seen_rows_, "models were trained on"),
+            *((sketch, "the decision rule was selected on") for sketch in selected),
         ]
 
     def _records(self) -> list[tuple[Fingerprint, str]]:
-        """Return the fingerprints that `count_known` counts by, with what was done with their rows."""
+        """Return the fingerprints of `count_known`, with the use of their rows."""
         finals = [last_step(model) for model in came_fitted(self)]
         inner = [record for final in finals if isinstance(final, KnownRows) for record in final._records()]
         return [*self._own_records(), *((sketch, "a frozen model was made on") for sketch, _ in inner)]
@@ -208,38 +207,38 @@ class KnownRows:
     def refuse_seen(
         self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
     ) -> None:
-        """Raise if more rows had a part in making this classifier than may equal some by chance.
+        """Raise if more rows were used to train or select this classifier than chance explains.
 
         Parameters
         ----------
         counts : ndarray of shape (m, 2)
-            As from `count_known`.
+            From `count_known`.
         X, y : optional
-            The rows and their class numbers, where they are at hand.
+            The rows and their class numbers, if available.
         equal_rows : {"copies", "natural"}, default="copies"
-            Copies are refused where they are more than one in twenty, by three standard errors. Rows that are
-            said to equal others by nature are where they do so more often, by four standard errors, than the
-            rows of the fit (or of the choice) equal one another; or where their labels agree with those of
-            equal rows that are kept with the classifier more than in 999 of 1,000 draws.
+            "copies": refused if more than one row in twenty (by three standard errors) is equal to one of the
+            fit. "natural": refused if rows equal rows of the fit more often, by four standard errors, than
+            the rows of the fit equal one another. Also refused if labels agree with those of equal rows that
+            the classifier keeps more often than in 999 of 1,000 random draws.
 
         Raises
         ------
         LeakageError
-            Says by what the rows are copies.
+            Gives the reason.
         """
-        for (sketch, why), (known, sampled) in zip(self._records(), counts.tolist(), strict=True):
-            if equal_rows == "copies" and too_many(known, sampled):
+        for (sketch, use), (repeated, sampled) in zip(self._records(), counts.tolist(), strict=True):
+            if equal_rows == "copies" and too_many(repeated, sampled):
                 raise LeakageError(
-                    f"X: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
-                    "errors there are smaller than on new rows: give rows that had no part in making the "
-                    "classifier (where features take so few values that fresh rows equal others, and nobody "
-                    "copied a row, say equal_rows='natural')"
+                    f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
+                    "there are smaller than on new rows: give rows that were not used to train or select the "
+                    "classifier. If features take so few values that fresh rows equal training rows, and "
+                    "nobody copied a row, set equal_rows='natural'"
                 )
-            if equal_rows == "natural" and sketch.unnatural(known, sampled):
+            if equal_rows == "natural" and sketch.unnatural(repeated, sampled):
                 raise LeakageError(
-                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that "
-                    f"the classifier was made on, of which only {sketch.repeated:.0%} equal one another: "
-                    "rows that repeat by nature do so everywhere, so that some of these are copies"
+                    f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
+                    f"fit, and only {sketch.repeated:.0%} of the rows of the fit equal one another. Some of "
+                    "these rows must be copies"
                 )
         kept = self._rows_kept()
         if equal_rows == "copies" or y is None or kept is None or kept.lots is None:
@@ -247,7 +246,6 @@ class KnownRows:
         contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
         if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
             raise LeakageError(
-                "X: equal_rows='natural', but these rows have the labels of the equal rows that the "
-                "classifier was made on more often than independent rows have (in 999 of 1,000 draws): they "
-                "are copies"
+                "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
+                "the fit more often than in 999 of 1,000 random draws: they are copies"
             )

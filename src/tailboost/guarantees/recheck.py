@@ -1,4 +1,4 @@
-"""What new rows say of bounds, batch after batch: the wealth of bets that a bound is broken."""
+"""Tests of bounds on later rows: bets against each bound, whose wealth grows if rows break the bound."""
 
 from __future__ import annotations
 
@@ -22,39 +22,60 @@ from tailboost.rates.bounds import Evidence
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
-# Groups that are named in a note.
+# Groups that a note names.
 MOST_NAMES = 10
-VERDICTS = {True: "certified", False: "not certified", None: ""}
+CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
 def shown(value: float | None) -> str:
-    """Return a number as it is printed, a dash where it is not known."""
+    """Return a number as it is printed, a dash for None."""
     return "–" if value is None else f"{value:.4f}"
 
 
 def up(value: float) -> str:
-    """Return an upper bound rounded up, so that what is printed holds."""
+    """Return an upper bound rounded up, so that the printed bound is true."""
     return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
 
 
 def down(value: float) -> str:
-    """Return a lower bound rounded down, so that what is printed holds."""
+    """Return a lower bound rounded down, so that the printed bound is true."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
+
+
+def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return names as text, at most so many."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
+
+
+Cells = tuple[list[str], list[list[str]]]
+"""The headings and the rows of a table."""
+
+
+def bounds_text(title: str, cells: Cells, notes: Sequence[str], left: tuple[int, ...] = (0, 1)) -> str:
+    """Return bounds as text: a title, a table with some columns aligned left, and notes."""
+    return "\n".join([title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)])
+
+
+def bounds_html(title: str, cells: Cells, notes: Sequence[str]) -> str:
+    """Return bounds as HTML: a title, a table and notes."""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<div>{html_table(*cells, title)}<ul>{items}</ul></div>"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a bound says: between which numbers a rate lies, or the gap or the ratio of those of units."""
+    """Content of a bound: limits on a rate, or on the gap or the ratio of the rates of subgroups."""
 
-    # Whether of the rate of one unit, of the largest less the smallest, or the smallest over the largest.
+    # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
-    units: tuple[Any, ...]  # the unit, or those that are compared
-    # lower, upper: the numbers; None where nothing is said on that side. Of a gap only the upper one is put
-    # to the test, of a ratio only the lower one.
+    units: tuple[Any, ...]  # the subgroup, or those that are compared
+    # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the lower one.
     lower: float | None = None
     upper: float | None = None
-    # Whether it is about the rows of all groups together that ``units`` does not name: their rate, or their
-    # gap or ratio to each of the units. A limit on every group is one on any mixture of groups.
+    # Whether the claim is about the rows of all groups that ``units`` does not name, taken together: their
+    # rate, or their gap or ratio to each of the units. A limit on every group holds for any mixture of
+    # groups.
     others: bool = False
 
     def __str__(self) -> str:
@@ -63,62 +84,64 @@ class Claim:
         return f"≤ {up(self.upper)}" if self.lower is None else f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-        """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
+        """Return for each bet numbers in [0, 1], and a limit on their mean that holds if the claim is true.
 
-        The rows of each unit are in random order. A rate of one unit is bet on from each side that is
-        bounded. A gap or ratio is broken only if it is by some pair of units: rows of one are put beside
-        blocks of rows of the other, so that the difference of each row and its block is a draw with the mean
-        of the difference of the rates. Samples of other groups come first.
+        The rows of each subgroup are in random order. A rate is tested from each limited side. A gap or ratio
+        is tested by pairs of subgroups: each row of the smaller one is paired with a block of rows of the
+        other, so that the mean difference of the pairs is the difference of the rates. The sample of the
+        other groups comes first.
         """
         if self.form == "mean":
             (sample,) = samples
-            found = [] if self.upper is None else [_above(sample, self.upper)]
+            bets = [] if self.upper is None else [_bet_above(sample, self.upper)]
             if self.lower is not None:
-                found.append(_above(sample.mirrored, sample.low + sample.high - self.lower))
-            return [bet for bet in found if bet[1] < 1.0]  # the others say nothing
+                bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
+            return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
         if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
-            raise ValueError("what may be negative has no ratio that can be tested; limit the gap")
+            raise ValueError("a ratio of rates that may be negative cannot be tested; limit the gap")
         pairs = permutations(samples, 2)
-        return [self._apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
+        return [self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
 
-    def _apart(self, one: Sample, other: Sample) -> tuple[Floats, float]:
-        """Return a bet that one unit's rate is higher by more than the gap, or the other's by the ratio."""
-        first, second = _blocks(one.values, other.values)
+    def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
+        """Return a bet that the first rate exceeds the second by more than the gap (or breaks the ratio)."""
+        one, other = _blocks(first.values, second.values)
         if self.form == "gap":
             assert self.upper is not None
-            width = one.high - one.low
-            return (first - second + width) / (2.0 * width), min(1.0, (self.upper + width) / (2.0 * width))
+            width = first.high - first.low
+            return (one - other + width) / (2.0 * width), min(1.0, (self.upper + width) / (2.0 * width))
         assert self.lower is not None
-        whole = (1.0 + self.lower) * one.high
-        return (self.lower * first - second + one.high) / whole, one.high / whole
+        whole = (1.0 + self.lower) * first.high
+        return (self.lower * one - other + first.high) / whole, first.high / whole
 
 
-def _above(sample: Sample, level: float) -> tuple[Floats, float]:
-    """Return a bet that a rate is above a level; a ratio's is on ``top − t bottom + t``, as its bound."""
+def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
+    """Return a bet that a rate exceeds a level; for a ratio of sums the bet is on ``top − t bottom + t``."""
     width = sample.high - sample.low
     scaled, t = (sample.values - sample.low) / width, (level - sample.low) / width
     return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
 
 
 def _blocks(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return means of blocks of rows, as many blocks of each as the fewer rows are; none of no rows."""
+    """Return means of blocks of rows; both samples get as many blocks as the smaller one has rows."""
     n = min(len(first), len(second))
     if not n:
         return first[:0], second[:0]
-    one, other = (len(values) * np.arange(n + 1) // n for values in (first, second))
-    return np.add.reduceat(first, one[:-1]) / np.diff(one), np.add.reduceat(second, other[:-1]) / np.diff(
-        other
+    edges = [len(values) * np.arange(n + 1) // n for values in (first, second)]
+    one, other = (
+        np.add.reduceat(values, edge[:-1]) / np.diff(edge)
+        for values, edge in zip((first, second), edges, strict=True)
     )
+    return one, other
 
 
 @dataclass(frozen=True)
 class Bets:
-    """The bets against one claim after some batches, and what the rows were that they were on."""
+    """The bets against one claim after some batches, and sums of the rows they were made on."""
 
-    bets: tuple[Evidence, ...] = ()  # one for each way in which it may be false; none before the first batch
-    # Tuple of (int, float, float): of each unit its rows, the weight among which the rate counts (for most
-    # rates as many), and the sum of what is counted.
-    seen: tuple[tuple[int, float, float], ...] = ()
+    bets: tuple[Evidence, ...] = ()  # one for each way to break the claim; none before the first batch
+    # Of each subgroup: number of rows, weight of the denominator (for most rates the number of rows), and the
+    # sum of the numerator.
+    totals: tuple[tuple[int, float, float], ...] = ()
 
     def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:
         """Return the bets after one more batch.
@@ -130,39 +153,45 @@ class Bets:
         """
         if any(sample.high <= sample.low for sample in samples):
             return self
-        asked = claim.bets(samples)
-        bets = self.bets or tuple(Evidence.against(level) for _, level in asked)
-        for bet, (_, level) in zip(bets, asked, strict=True):
+        new = claim.bets(samples)
+        bets = self.bets or tuple(Evidence.against(level) for _, level in new)
+        for bet, (_, level) in zip(bets, new, strict=True):
             if abs(bet.bound - level) > 1e-9:
                 raise ValueError("cost_range has to be the same for all batches")
-        grown = tuple(bet.add(values) for bet, (values, _) in zip(bets, asked, strict=True))
-        before = self.seen or ((0, 0.0, 0.0),) * len(samples)
-        seen = tuple(
-            (n + len(s.rows), weight + (len(s.rows) if s.among is None else float(s.among.sum())),
-             total + float(s.values.sum()))
-            for (n, weight, total), s in zip(before, samples, strict=True)
-        )  # fmt: skip
-        return Bets(grown, seen)
+        grown = tuple(bet.add(values) for bet, (values, _) in zip(bets, new, strict=True))
+        sums = [
+            (len(s.rows), len(s.rows) if s.among is None else float(s.among.sum()), float(s.values.sum()))
+            for s in samples
+        ]
+        return Bets(grown, _combined(self.totals, sums, 1))
 
     def since(self, before: Bets) -> Bets:
-        """Return the rows that came after an earlier look, without the bets."""
-        first = before.seen or ((0, 0.0, 0.0),) * len(self.seen)
-        pairs = zip(self.seen, first, strict=True)
-        return Bets((), tuple((a[0] - b[0], a[1] - b[1], a[2] - b[2]) for a, b in pairs))
+        """Return the sums of the rows that came after an earlier state, without bets."""
+        return Bets((), _combined(self.totals, before.totals, -1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bets as plain types, for JSON; `from_dict` reads them."""
+        return {"bets": [bet.to_dict() for bet in self.bets], "totals": [list(each) for each in self.totals]}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Bets:
+        """Return the bets that `to_dict` wrote."""
+        totals = ((int(n), float(weight), float(total)) for n, weight, total in state["totals"])
+        return cls(tuple(map(Evidence.from_dict, state["bets"])), tuple(totals))
 
     @property
     def value(self) -> float:
-        """The evidence: the mean wealth of the bets, 1 before the first; the mean of fair games is fair."""
+        """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
         return float(np.mean([bet.value for bet in self.bets])) if self.bets else 1.0
 
     @property
     def n(self) -> int:
-        """Rows behind it; of several units those of the smallest."""
-        return min((n for n, _, _ in self.seen), default=0)
+        """Number of rows; of several subgroups the smallest number."""
+        return min((n for n, _, _ in self.totals), default=0)
 
     def estimate(self, form: str) -> float | None:
-        """Return the rate, gap or ratio of the rows; None where there is nothing to count among."""
-        means = [total / weight for _, weight, total in self.seen if weight]
+        """Return the rate, gap or ratio of the rows; None without rows to count among."""
+        means = [total / weight for _, weight, total in self.totals if weight]
         if not means or (form == "mean" and not self.n):
             return None
         if form == "gap":
@@ -172,8 +201,17 @@ class Bets:
         return means[0]
 
 
+def _combined(
+    totals: Sequence[tuple[int, float, float]], more: Sequence[tuple[int, float, float]], sign: int
+) -> tuple[tuple[int, float, float], ...]:
+    """Return the sum (sign 1) or the difference (−1) of totals by subgroup; none count as 0."""
+    empty = [(0, 0.0, 0.0)] * max(len(totals), len(more))
+    pairs = zip(totals or empty, more or empty, strict=True)
+    return tuple((a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2]) for a, b in pairs)
+
+
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
-    """Count the rows of each group that no bound names; warn if no row is of a group that one names.
+    """Count the rows of each group that no bound names; warn if no row is of a group that a bound names.
 
     Parameters
     ----------
@@ -182,39 +220,39 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     answered : Answered
         The rows.
     """
-    found: dict[str, int] = {}
+    unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
         named = {unit for bound in tested if bound.counted == rate for unit in bound.claim.units}
         sizes = {sample.name: len(sample.rows) for sample in answered.samples(rate) if len(sample.rows)}
         counts: Counter[str] = Counter()
         for unit in sizes.keys() - named:
             counts[unit_name(unit[1] if rate.by == "cell" else unit)] += sizes[unit]
-        found |= {name: max(n, found.get(name, 0)) for name, n in sorted(counts.items())}
+        unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
         if sizes and named.isdisjoint(sizes):
             few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
             warn_user(
-                f"no row of this batch is of a group that the bounds on {rate} name ({few}): its rows are of "
+                f"this batch has no row of the groups that the bounds on {rate} name ({few}); its groups are "
                 f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
             )
-    return found
+    return unnamed
 
 
 @dataclass(frozen=True)
 class RecheckedBound:
-    """What new rows say of one bound.
+    """Evidence of new rows against one bound.
 
     Attributes
     ----------
     bound : CertifiedBound
         The bound.
     n : int
-        New rows behind the answer, of all batches; of units that are compared those of the smallest.
+        New rows of all batches; if subgroups are compared, those of the smallest.
     estimate : float or None
-        What is bounded, of the new rows; None where there are none.
+        Value of the bounded quantity on the new rows; None without rows.
     evidence : float
-        Wealth of bets against the bound, from 1; large where it is broken.
+        Wealth of bets against the bound, from 1; it grows if rows break the bound.
     contradicted : bool
-        Whether the evidence is enough.
+        Whether the evidence reaches the threshold.
     """
 
     bound: Any
@@ -226,21 +264,21 @@ class RecheckedBound:
 
 @dataclass(frozen=True)
 class Recheck:
-    """What new rows say of a certificate, after any number of batches.
+    """Evidence of new rows against a certificate, after any number of batches.
 
     Attributes
     ----------
     tested : list of CertifiedBound
-        The bounds on means, of all rows, classes, groups and cells; or those on rates.
+        The bounds on means of all rows, classes, groups and cells, or the bounds on rates.
     evidence : tuple of Bets
-        What was found on each.
+        The bets against each bound.
     confidence : float
-        That of the certificate: if all bounds are true, the probability that any is ever called
-        contradicted is at most 1 − this.
+        Confidence of the certificate. If all bounds are true, the probability that any bound is ever
+        contradicted is at most 1 − confidence.
     rows : tuple of Fingerprint
         Fingerprints of the rows of each batch.
-    known : (int, int)
-        Of all batches, how many of how many rows the certificate or an earlier batch had.
+    repeated : (int, int)
+        Number of rows that equal a row of the certificate or of an earlier batch, and the number compared.
     unnamed : dict of str to int
         Rows of each group that no bound names.
     """
@@ -249,55 +287,56 @@ class Recheck:
     evidence: tuple[Bets, ...]
     confidence: float
     rows: tuple[Fingerprint, ...] = field(default=(), repr=False)
-    known: tuple[int, int] = (0, 0)
+    repeated: tuple[int, int] = (0, 0)
     unnamed: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
-        """Return what no rows say."""
+        """Return the state before any rows."""
         return cls(list(tested), (Bets(),) * len(tested), confidence)
 
     def had(self, counts: Sequence[tuple[int, int]]) -> bool:
-        """Return whether too many rows were seen before: of a batch, by its counts, or of all batches."""
-        known, n = counts[-1]
-        return any(too_many(*each) for each in (*counts, (self.known[0] + known, self.known[1] + n)))
+        """Return whether too many rows are repeated, in a batch (by its counts) or in all batches."""
+        repeated, n = counts[-1]
+        total = self.repeated[0] + repeated, self.repeated[1] + n
+        return any(too_many(*each) for each in (*counts, total))
 
     def add(
         self,
         samples: Sequence[Sequence[Sample] | None],
         rows: tuple[Fingerprint, ...],
-        known: tuple[int, int] = (0, 0),
+        repeated: tuple[int, int] = (0, 0),
         unnamed: Mapping[str, int] = MappingProxyType({}),
     ) -> Recheck:
-        """Return what is said after one more batch.
+        """Return the state after one more batch.
 
         Parameters
         ----------
         samples : list of (list of Sample or None)
-            For each bound the rows of each of its units, or None.
-        rows, known, unnamed
+            For each bound the rows of each of its subgroups, or None.
+        rows, repeated, unnamed
             As in the class, of this batch.
         """
         evidence = tuple(
-            bets if of is None else bets.add(bound.claim, of)
-            for bound, bets, of in zip(self.tested, self.evidence, samples, strict=True)
+            bets if of_bound is None else bets.add(bound.claim, of_bound)
+            for bound, bets, of_bound in zip(self.tested, self.evidence, samples, strict=True)
         )
         return replace(
             self,
             evidence=evidence,
             rows=(*self.rows, *rows),
-            known=(self.known[0] + known[0], self.known[1] + known[1]),
+            repeated=(self.repeated[0] + repeated[0], self.repeated[1] + repeated[1]),
             unnamed=dict(Counter(self.unnamed) + Counter(unnamed)),
         )
 
     @property
     def threshold(self) -> float:
-        """The evidence from which on a bound is contradicted."""
+        """Evidence from which on a bound is contradicted."""
         return len(self.tested) / (1.0 - self.confidence)
 
     @property
     def bounds(self) -> list[RecheckedBound]:
-        """What is found on each bound."""
+        """The evidence against each bound."""
         return [
             RecheckedBound(b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold))
             for b, e in zip(self.tested, self.evidence, strict=True)
@@ -310,60 +349,77 @@ class Recheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        found = [
-            {"bound": r.bound.to_dict(), "n": r.n, "estimate": r.estimate, "evidence": r.evidence}
-            | {"contradicted": r.contradicted}
-            for r in self.bounds
-        ]
-        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": found}
+        bounds = [vars(each) | {"bound": each.bound.to_dict()} for each in self.bounds]
+        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": bounds}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the state after the batches as plain types, for JSON; `from_state` reads it."""
+        return {
+            "evidence": [bets.to_dict() for bets in self.evidence],
+            "rows": [sketch.to_dict() for sketch in self.rows],
+            "repeated": list(self.repeated),
+            "unnamed": dict(self.unnamed),
+        }
+
+    def from_state(self, state: Mapping[str, Any]) -> Recheck:
+        """Return the tests of the same bounds with the state that `to_state` wrote.
+
+        Raises
+        ------
+        KeyError, TypeError, AttributeError, ValueError
+            If the state is damaged or has evidence on other bounds.
+        """
+        evidence = tuple(map(Bets.from_dict, state["evidence"]))
+        if len(evidence) != len(self.tested):
+            raise ValueError("the state has evidence on other bounds")
+        repeated, n = (int(count) for count in state["repeated"])
+        unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
+        rows = tuple(map(Fingerprint.from_dict, state["rows"]))
+        return replace(self, evidence=evidence, rows=rows, repeated=(repeated, n), unnamed=unnamed)
 
     @property
     def title(self) -> str:
-        """What was found, in a sentence."""
+        """The result, in a sentence."""
         n = sum(r.contradicted for r in self.bounds)
-        return f"New rows contradict {n or 'none'} of the {len(self.tested)} bounds that are tested."
+        return f"New rows contradict {n or 'none'} of the {len(self.tested)} tested bounds."
 
     def cells(
-        self, last: Sequence[float | None] | None = None, ever: Sequence[float] | None = None
-    ) -> tuple[list[str], list[list[str]]]:
+        self, last: Sequence[float | None] | None = None, largest: Sequence[float] | None = None
+    ) -> Cells:
         """Return the headings and rows of the table of bounds.
 
-        ``last`` is what the last batch alone says of each; where the largest evidence after any look decides,
-        that is ``ever``.
+        ``last`` holds the estimates of the last batch. ``largest`` holds the largest evidence after any
+        batch; if it is given, it decides.
         """
         rows = []
         for j, r in enumerate(self.bounds):
-            evidence = r.evidence if ever is None else ever[j]
-            word = "contradicted" if evidence >= self.threshold else "stands" if r.n else "no rows"
+            evidence = r.evidence if largest is None else largest[j]
+            word = "contradicted" if evidence >= self.threshold else "not contradicted" if r.n else "no rows"
             of_last = [] if last is None else [shown(last[j])]
             cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
             rows.append([*cells, f"{evidence:.3g}"])
         before = [] if last is None else ["last batch"]
-        heads = ["bound on", "", "said", *before, "new rows", "seen", "evidence"]
-        return heads, rows
+        return ["bound on", "result", "bound", *before, "new rows", "estimate", "evidence"], rows
 
     @property
     def notes(self) -> list[str]:
-        """What the evidence means, and which groups no bound names."""
-        said = [
-            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
-            f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}, for rows that "
-            "are independent draws."
+        """Meaning of the evidence, and the groups that no bound names."""
+        notes = [
+            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}. If all bounds are true "
+            f"and the rows are independent draws, the probability that this ever happens is at most "
+            f"{1 - self.confidence:.4g}."
         ]
         if self.unnamed:
-            names = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
-            more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+            names = listed([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
             counted = any(bound.others for bound in self.tested)
-            how = (
-                'bounds on "other groups" count them together' if counted else "no bound by group counts them"
-            )
-            said.append(f"No bound names these groups: {', '.join(names[:MOST_NAMES])}{more}; {how}.")
-        return said
+            how = "no bound by group covers their rows"
+            if counted:
+                how = 'bounds on "other groups" cover their rows together'
+            notes.append(f"No bound names these groups: {names}; {how}.")
+        return notes
 
     def __str__(self) -> str:
-        heads, rows = self.cells()
-        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 1)), "", *self.notes])
+        return bounds_text(self.title, self.cells(), self.notes)
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<div>{html_table(*self.cells(), self.title)}{notes}</div>"
+        return bounds_html(self.title, self.cells(), self.notes)

@@ -1,7 +1,7 @@
-"""Linear rates of decisions: errors, costs, shares selected or passed on, and limits on them.
+"""Linear rates of decisions: errors, costs, selection rates and deferral rates, and limits on them.
 
-A rate is a mean over rows that depends on the answers alone: it is stated once and then made small, limited,
-reported or certified. Rates are values: they compare equal, are hashed, pickled and written as text.
+A rate is a mean over rows that depends only on the answers. The same expression serves as objective, limit,
+report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
 """
 
 from tailboost.rates.grammar import checked_limits as checked_limits
@@ -32,8 +32,8 @@ from tailboost.rates.rate import GAP as GAP
 from tailboost.rates.rate import RATIO as RATIO
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
+from tailboost.rates.rate import Inequality as Inequality
 from tailboost.rates.rate import Limit, Rate, Sample
-from tailboost.rates.rate import RateRow as RateRow
 from tailboost.rates.rate import Terms as Terms
 from tailboost.rates.rate import as_expression as as_expression
 from tailboost.rates.strata import Strata

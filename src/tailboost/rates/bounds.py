@@ -8,9 +8,10 @@ no rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -518,6 +519,8 @@ def level_of(attempt: int, confidence: float) -> float:
     return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 
+#: Cap of stored logarithms: JSON has no infinity.
+LARGEST = 1e300
 #: Stakes of the bets against a bound, from everything to a thousandth, even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 
@@ -566,6 +569,26 @@ class Evidence:
             grown = np.full(len(STAKES), np.inf)
         n = int(counts.sum())
         return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evidence as plain types, for JSON; `from_dict` reads it."""
+        logs = [None if value == -np.inf else min(value, LARGEST) for value in self.log_wealths.tolist()]
+        return {**vars(self), "log_wealths": logs}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the evidence that `to_dict` wrote.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the state is damaged.
+        """
+        logs = np.array([-np.inf if x is None else x for x in state["log_wealths"]], dtype=np.float64)
+        if logs.shape != STAKES.shape or np.isnan(logs).any():
+            raise ValueError("the state has no list of wealths by stake")
+        n, batches = int(state["n"]), int(state["batches"])
+        return cls(float(state["bound"]), logs, n, float(state["total"]), batches)
 
     @property
     def value(self) -> float:

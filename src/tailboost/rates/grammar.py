@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
@@ -14,35 +16,35 @@ from tailboost.rates.kinds import KINDS
 from tailboost.rates.objective import Largest, Spread
 from tailboost.rates.rate import Limit, Rate, as_expression
 
-# More than anybody writes; a longer or deeper text is refused instead of exhausting the stack.
+# Longest and deepest text that is read; larger ones are refused before they exhaust the stack.
 LONGEST, DEEPEST = 10_000, 20
-# So much of a text is repeated in an error.
+# Number of characters of a text that an error message repeats.
 SHOWN = 120
 
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:\s*%|(?![\w.%])))
-      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
       | (?P<word>[^\W\d][\w.\-]*)
       | (?P<sign><=|>=|[()\[\]{},:=])
     )""",
     re.VERBOSE,
 )
-_WORDS = {"None": None, "True": True, "False": False}
+# Nodes of plain values: numbers with a sign, text, tuples, lists and dicts.
+_VALUES = (ast.Constant, ast.UnaryOp, ast.unaryop, ast.Tuple, ast.List, ast.Dict, ast.expr_context)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(_make, name) for name in (*KINDS, "largest", "gap", "ratio")
 }
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:
-    """Read a rate, an objective or a limit from text, by a grammar of its own: nothing is evaluated.
+    """Return the rate, objective or limit that a text describes; no code is evaluated.
 
     Parameters
     ----------
     text : str
-        As a rate prints with ``repr``; text that is one word needs no quotes. Numbers are numbers, also in
-        percent (``30%``): the label "1" of text is written in quotes.
+        As printed by ``repr``. A text argument of one word needs no quotes. Numbers may be in percent
+        (``30%``). A label that looks like a number, such as "1", is written in quotes.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     Raises
     ------
     ValueError
-        If the text is none; the message names the place.
+        If the text cannot be read. The message names the word and its place.
 
     Examples
     --------
@@ -62,207 +64,166 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     error(by='class') <= {'yes': 0.3, None: 0.5}
     """
     if not isinstance(text, str):
-        raise TypeError(f"a rate is read from text, got {text!r}")
+        raise TypeError(f"a rate must be given as text, got {text!r}")
     if len(text) > LONGEST:
-        raise ValueError(f"a rate is written in at most {LONGEST:,} characters, got {len(text):,}")
-    return _Reader(text).read()
+        raise ValueError(f"the text of a rate has at most {LONGEST:,} characters, got {len(text):,}")
+    return _Parser(text.rstrip()).parse()
 
 
-@dataclass
-class _Token:
-    kind: str
-    value: Any
-    at: int
+class _Parser:
+    """Translates a text into a Python expression, lets `ast` parse it and reads the tree.
 
+    In the translation, words are quoted and percentages are numbers.
+    """
 
-@dataclass
-class _Reader:
-    """Reads one text from left to right, by recursive descent."""
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = ""
+        self.places: list[tuple[int, int]] = []  # start of each token in the code and in the text
+        at, quoted = 0, False
+        while at < len(text):
+            token = _TOKEN.match(text, at)
+            if token is None or token.lastgroup is None:
+                raise self._unreadable(at + len(text[at:]) - len(text[at:].lstrip()))
+            start, at = token.start(token.lastgroup), token.end()
+            python = self._translated(token.lastgroup, token[token.lastgroup], start, at)
+            if quoted and python[0] in "'\"":  # Python would join both
+                raise self.error("expected a comma or a bracket before this", start)
+            quoted = python[0] in "'\""
+            self.places.append((len(self.code), start))
+            self.code += f"{python} "
 
-    text: str
-    tokens: list[_Token] = field(default_factory=list)
-    place: int = 0
-
-    def __post_init__(self) -> None:
-        self.text = self.text.rstrip()
-        at, end = 0, len(self.text)
-        while at < end:
-            found = _TOKEN.match(self.text, at)
-            if found is None or found.lastgroup is None:
-                at += len(self.text[at:]) - len(self.text[at:].lstrip())
-                sign = self.text[at]
-                if sign in "<>":
-                    raise self._error(f"a limit includes its bound; write {sign}=", at)
-                quote = sign in "'\""
-                raise self._error("the quote is not closed" if quote else "is not understood", at)
-            value: Any = found[found.lastgroup]
-            if found.lastgroup == "number":
-                value = _number(value)
-            elif found.lastgroup == "text":
-                value = self._unescaped(value[1:-1])
-            self.tokens.append(_Token(found.lastgroup, value, found.start(found.lastgroup)))
-            at = found.end()
-        self.tokens.append(_Token("end", "", end))
-
-    @staticmethod
-    def _unescaped(text: str) -> str:
-        coded = r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|.)"
-
-        def plain(found: re.Match[str]) -> str:
-            said = found[1]
-            return chr(int(said[1:], 16)) if len(said) > 1 else _ESCAPES.get(said, said)
-
-        return re.sub(coded, plain, text, flags=re.DOTALL)
-
-    # -- tokens --------------------------------------------------------------------------------------
-
-    @property
-    def next(self) -> _Token:
-        return self.tokens[self.place]
-
-    def take(self) -> _Token:
-        token = self.tokens[self.place]
-        self.place += 1
+    def _translated(self, kind: str, token: str, start: int, end: int) -> str:
+        """Return a token in ASCII Python."""
+        if kind == "number":
+            return _number(token)
+        if kind == "text":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of unknown escapes
+                try:
+                    return ascii(ast.literal_eval(token))
+                except (SyntaxError, ValueError):
+                    raise self.error("is not understood", start) from None
+        if kind == "word":
+            after = self.text[end:].lstrip()[:1]
+            if after == "(":
+                if token not in _FUNCTIONS:
+                    near = did_you_mean(token, _FUNCTIONS)
+                    raise self.error(f"no rate has this name; {near}there are {', '.join(_FUNCTIONS)}", start)
+                return token
+            if after == "=" and token.isascii() and token.isidentifier():
+                return token
+            if token not in ("None", "True", "False"):
+                return ascii(token)
         return token
 
-    def took(self, sign: str) -> bool:
-        if self.next.kind == "sign" and self.next.value == sign:
-            self.place += 1
-            return True
-        return False
+    def _unreadable(self, at: int) -> ValueError:
+        sign = self.text[at]
+        if sign in "<>":
+            return self.error(f"a limit includes its bound; write {sign}=", at)
+        return self.error("the quote is not closed" if sign in "'\"" else "is not understood", at)
 
-    def expect(self, sign: str) -> None:
-        if not self.took(sign):
-            raise self._error(f"expected {sign!r}", self.next.at)
-
-    def _error(self, words: str, at: int) -> ValueError:
-        """Return an error that names the word it is about, and where in the text that stands."""
+    def error(self, message: str, at: int) -> ValueError:
+        """Return an error that names the word at a position of the text."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
         place = f"{word[0]!r}, character {at + 1}" if word else "the end"
         text = self.text if len(self.text) <= SHOWN else f"{self.text[: SHOWN - 1]}…"
-        return ValueError(f"{text!r}: at {place}: {words}")
+        return ValueError(f"{text!r}: at {place}: {message}")
 
-    # -- grammar -------------------------------------------------------------------------------------
+    def _place(self, offset: int) -> int:
+        """Return the position in the text of the token at an offset of the code."""
+        if offset >= len(self.code.rstrip()):
+            return len(self.text)
+        return self.places[bisect_right(self.places, (offset, len(self.text))) - 1][1]
 
-    def read(self) -> Rate | Largest | Spread | Limit:
-        start = self.next.at
-        found: Rate | Largest | Spread | Limit = self.call(0)
-        if self.took("<="):
-            found = self._compared(found, lambda one, bound: one <= bound, start)
-        elif self.took(">="):
-            found = self._compared(found, lambda one, bound: one >= bound, start)
-        if self.next.kind != "end":
-            equals = "; write <= or >=" if self.next.value == "=" else ""
-            raise self._error(f"expected the end{equals}", self.next.at)
-        return found
+    def at(self, node: ast.expr) -> int:
+        """Return the position of a node in the text."""
+        return self._place(node.col_offset)
 
-    def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
-        at, bound = self.next.at, self.value(0)
-        if one.worst:
-            raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
+    def parse(self) -> Any:
+        """Return the rate, objective or limit."""
         try:
-            limit = compare(one, bound)
-        except (TypeError, ValueError) as error:
-            raise self._error(str(error), start) from None
+            node = ast.parse(self.code, mode="eval").body
+        except SyntaxError as failure:
+            at = self._place((failure.offset or len(self.code) + 1) - 1)
+            message = (
+                failure.msg if "never closed" in failure.msg else "expected a value, a comma or a bracket"
+            )
+            raise self.error("write <= or >=" if self.text[at : at + 1] == "=" else message, at) from None
+        except (RecursionError, MemoryError):
+            raise self.error("is nested too deeply", 0) from None
+        if not isinstance(node, ast.Compare):
+            return self.call(node, 0)
+        if len(node.comparators) > 1:
+            raise self.error("expected the end after the bound", self.at(node.comparators[1]))
+        one, bound = self.call(node.left, 0), self.value(node.comparators[0], 0)
+        if one.worst:
+            raise self.error("a largest rate is an objective; to limit each rate leave 'largest' out", 0)
+        try:
+            limit = one <= bound if isinstance(node.ops[0], ast.LtE) else one >= bound
+        except (TypeError, ValueError) as failure:
+            raise self.error(str(failure), self.at(node.left)) from None
         if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
-            raise self._error("every rule keeps a share to at most 1; write 1% for one percent", at)
+            at = self.at(node.comparators[0])
+            raise self.error("every rule has a rate of at most 1; write 1% for one percent", at)
         return limit
 
-    def call(self, depth: int) -> Any:
+    def call(self, node: ast.expr, depth: int) -> Any:
+        """Return the result of a call of one of the functions."""
         if depth > DEEPEST:
-            raise self._error("is nested too deeply", self.next.at)
-        name = self.take()
-        if name.kind != "word" or name.value not in _FUNCTIONS:
-            near = did_you_mean(str(name.value), _FUNCTIONS)
-            raise self._error(f"no rate is called so; {near}there are {', '.join(_FUNCTIONS)}", name.at)
-        self.expect("(")
-        given: list[Any] = []
+            raise self.error("is nested too deeply", self.at(node))
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            raise self.error(f"expected a rate: one of {', '.join(_FUNCTIONS)} and a '('", self.at(node))
+        name = node.func.id
+        allowed = [*signature(_FUNCTIONS[name]).parameters, *(["labels"] if name == "cost" else [])]
         named: dict[str, Any] = {}
-        while not self.took(")"):
-            after = self.tokens[min(self.place + 1, len(self.tokens) - 1)]
-            if self.next.kind == "word" and after.kind == "sign" and after.value == "=":
-                key = self.take()
-                self.expect("=")
-                if key.value in named:
-                    raise self._error("stands twice", key.at)
-                if key.value not in (known := _names(name.value)):
-                    near = did_you_mean(key.value, known)
-                    raise self._error(f"{near}{name.value}(...) has {', '.join(known)}", key.at)
-                named[key.value] = self.value(depth + 1)
-            elif named:
-                raise self._error("expected name=", self.next.at)
-            else:
-                given.append(self.value(depth + 1))
-            if not self.took(","):
-                self.expect(")")
-                break
+        for keyword in node.keywords:
+            if keyword.arg in named:
+                raise self.error("this name is repeated", self._place(keyword.col_offset))
+            if keyword.arg not in allowed:
+                near = did_you_mean(str(keyword.arg), allowed)
+                message = f"{near}{name}(...) has {', '.join(allowed)}"
+                raise self.error(message, self._place(keyword.col_offset))
+            named[str(keyword.arg)] = self.value(keyword.value, depth + 1)
+        given = [self.value(argument, depth + 1) for argument in node.args]
         labels = named.pop("labels", None)
         try:
-            made = _FUNCTIONS[name.value](*given, **named)
+            made = _FUNCTIONS[name](*given, **named)
             return made if labels is None else _with_labels(made, labels)
-        except (TypeError, ValueError) as error:
-            raise self._error(str(error), name.at) from None
+        except (TypeError, ValueError) as failure:
+            raise self.error(str(failure), self.at(node)) from None
 
-    def value(self, depth: int) -> Any:
-        if depth > DEEPEST:
-            raise self._error("is nested too deeply", self.next.at)
-        token = self.next
-        if token.kind == "word":
-            after = self.tokens[self.place + 1]
-            if after.kind == "sign" and after.value == "(":
-                return self.call(depth)
-            self.place += 1
-            return _WORDS.get(token.value, token.value)
-        if token.kind in ("number", "text"):
-            self.place += 1
-            return token.value
-        if self.took("("):
-            return tuple(self._listed(")", depth))
-        if self.took("["):
-            return self._listed("]", depth)
-        if self.took("{"):
-            return self._mapped(depth)
-        raise self._error("expected a value", token.at)
-
-    def _listed(self, end: str, depth: int) -> list[Any]:
-        found: list[Any] = []
-        while not self.took(end):
-            found.append(self.value(depth + 1))
-            if not self.took(","):
-                self.expect(end)
-                break
-        return found
-
-    def _mapped(self, depth: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
-        while not self.took("}"):
-            at, key = self.next.at, self.value(depth + 1)
-            self.expect(":")
-            if isinstance(key, (list, dict)):
-                raise self._error("a unit is text, a number or a tuple of them", at)
-            if key in found:
-                raise self._error("stands twice", at)
-            found[key] = self.value(depth + 1)
-            if not self.took(","):
-                self.expect("}")
-                break
-        return found
+    def value(self, node: ast.expr, depth: int) -> Any:
+        """Return a plain value or the result of a call."""
+        if isinstance(node, ast.Call):
+            return self.call(node, depth)
+        for part in ast.walk(node):
+            if not isinstance(part, _VALUES):
+                raise self.error("expected a value", self.at(part if isinstance(part, ast.expr) else node))
+            if isinstance(part, ast.Dict):
+                keys: set[str] = set()
+                for key in part.keys:
+                    if key is not None and ast.dump(key) in keys:
+                        raise self.error("this name is repeated", self.at(key))
+                    keys.add(ast.dump(key) if key is not None else "")
+        try:
+            return ast.literal_eval(node)
+        except (TypeError, ValueError):
+            message = "expected a value; a subgroup is text, a number or a tuple of them"
+            raise self.error(message, self.at(node)) from None
 
 
-def _names(function: str) -> list[str]:
-    """Return what arguments of a function may be called in a text."""
-    return [*signature(_FUNCTIONS[function]).parameters, *(["labels"] if function == "cost" else [])]
-
-
-def _number(text: str) -> int | float:
+def _number(text: str) -> str:
+    """Return a number, perhaps in percent, as Python writes it; 1e999 if it is infinite."""
     if text.endswith("%"):
-        return float(text[:-1]) / 100
-    return int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
+        return repr(float(text[:-1]) / 100).replace("inf", "1e999")
+    number = int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
+    return repr(number).replace("inf", "1e999")
 
 
 def _with_labels(rate: Rate, labels: Any) -> Rate:
     if rate.matrix is None or not isinstance(labels, (list, tuple)) or len(labels) != len(rate.matrix):
-        raise ValueError("labels= names each row of a matrix of costs")
+        raise ValueError("labels= must name each row of a matrix of costs")
     return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(_make.checked_label, labels)))
 
 
@@ -270,39 +231,39 @@ def _with_labels(rate: Rate, labels: Any) -> Rate:
 
 
 def checked_limits(limits: Any) -> tuple[Limit, ...]:
-    """Return limits as a tuple; text is read as by `parse`.
+    """Return limits as a tuple; texts are read by `parse`.
 
     Raises
     ------
     TypeError, ValueError
-        If something is no limit.
+        If an entry is not a limit.
     """
     if isinstance(limits, str) or as_expression(limits) is not None:
         limits = [limits]
     if not isinstance(limits, Iterable) or isinstance(limits, Mapping):
         raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
-    found = []
+    checked = []
     for given in limits:
-        said = as_expression(parse(given) if isinstance(given, str) else given)
-        if said is None or said.limit is None:
-            compared = ": a rate is compared by <= or >=" if isinstance(given, bool) else ""
+        expression = as_expression(parse(given) if isinstance(given, str) else given)
+        if expression is None or expression.limit is None:
+            compared = ": compare a rate by <= or >=" if isinstance(given, bool) else ""
             raise TypeError(
                 f"limits: {given!r} is no limit{compared}; write for example rates.error(by='class') <= 0.3"
             )
-        found.append(said.limit)
-    return tuple(found)
+        checked.append(expression.limit)
+    return tuple(checked)
 
 
 # -- plain data --------------------------------------------------------------------------------------
 
 
 def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
-    """Return a rate, an objective or a limit as plain data that JSON holds.
+    """Return a rate, an objective or a limit as plain data for JSON.
 
     Parameters
     ----------
     given : Rate, Largest or Limit
-        What to write.
+        The expression.
 
     Returns
     -------
@@ -314,27 +275,27 @@ def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
     >>> rates.to_dict(rates.error(by="sex") <= 0.3)
     {'limit': 'at most', 'rate': {'rate': 'error', 'by': 'sex'}, 'bound': 0.3}
     """
-    said = as_expression(given)
-    if said is None or (said.compares and said.limit is None):
-        raise TypeError(f"a rate, an objective or a limit is needed, got {given!r}")
-    if said.limit is not None:
-        form, bound = said.limit.form, said.limit.bound
+    expression = as_expression(given)
+    if expression is None or (expression.compares and expression.limit is None):
+        raise TypeError(f"expected a rate, an objective or a limit, got {given!r}")
+    if expression.limit is not None:
+        form, bound = expression.limit.form, expression.limit.bound
         pairs = [list(pair) for pair in bound] if isinstance(bound, tuple) else bound
-        return {"limit": form, "rate": to_dict(said.rate), "bound": pairs}
-    if said.worst:
-        return {"largest": to_dict(said.rate)}
-    rate = said.rate
+        return {"limit": form, "rate": to_dict(expression.rate), "bound": pairs}
+    if expression.worst:
+        return {"largest": to_dict(expression.rate)}
+    rate = expression.rate
     fields = {"label": rate.label, "matrix": rate.matrix, "labels": rate.labels, "by": rate.by}
     return {"rate": rate.kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
-    """Return what `to_dict` wrote.
+    """Return the expression that `to_dict` wrote.
 
     Parameters
     ----------
     data : dict
-        Plain data, as from a JSON file: lists stand for tuples.
+        Plain data, for example from a JSON file. Lists stand for tuples.
 
     Returns
     -------
@@ -343,7 +304,7 @@ def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
     Raises
     ------
     ValueError, TypeError
-        If it is none.
+        If the data are invalid.
     """
     try:
         if "largest" in data:
@@ -353,19 +314,18 @@ def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
             if isinstance(bound, list):
                 bound = {_tuples(name): value for name, value in bound}
             if data["limit"] not in ("at most", "at least", "gap", "ratio"):
-                raise ValueError(f"no limit is called {data['limit']!r}")
+                raise ValueError(f"no limit has the form {data['limit']!r}")
             return Limit.of(data["limit"], _rate(data["rate"]), bound)
         return _rate(data)
     except KeyError as error:
-        raise ValueError(f"{data!r} is no rate: it has no {error}") from None
+        raise ValueError(f"{data!r} is no rate: the key {error} is missing") from None
 
 
 def _rate(data: Mapping[str, Any]) -> Rate:
     name = data["rate"]
     if name not in KINDS:
-        raise ValueError(
-            f"no rate is called {name!r}: {did_you_mean(str(name), KINDS)}there are {list(KINDS)}"
-        )
+        near = did_you_mean(str(name), KINDS)
+        raise ValueError(f"no rate has the name {name!r}: {near}there are {list(KINDS)}")
     given = {key: _tuples(data[key]) for key in ("label", "matrix", "by") if key in data}
     rate: Rate = _FUNCTIONS[name](**given)
     return _with_labels(rate, data["labels"]) if data.get("labels") is not None else rate

@@ -1,4 +1,4 @@
-"""What each kind of rate counts, by class and action, and its words."""
+"""Kinds of rates: the class and action pairs that each counts, and its printed name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ from tailboost.core.array_types import Bits, Floats
 
 
 def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
-    """Return the zero-one losses of answers: True where an answer is not the label."""
+    """Return the zero-one losses of answers: True if an answer differs from the label."""
     bits: Bits = answers != y
     return bits
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a rate counts: in which rows and answers, and among which.
+    """Kind of a rate: a numerator and a denominator over confusion counts.
 
-    ``table(K, A, label)`` gives for each class and action what counts and among what, shape (K, A) each;
-    where the second depends on the action the rate is a ratio of two that both depend on the rule.
-    ``lowered`` tells whether such a ratio can be made small: that of a precision is wanted large.
+    Parameters
+    ----------
+    words : str
+        Printed name.
+    table : callable
+        ``table(K, A, label)`` returns 1 for each class and action that counts in the numerator and in the
+        denominator, two arrays of shape (K, A).
+    labelled : bool
+        Whether the rate is about one label.
+    ratio : bool
+        Whether the denominator depends on the answers.
+    lowered : bool
+        Whether the rate can be an objective; a precision cannot, because large values are better.
     """
 
     words: str
@@ -34,58 +44,50 @@ class Kind:
     lowered: bool = True
 
 
+def _all(K: int, A: int) -> Floats:
+    return np.ones((K, A))
+
+
 def _answered(K: int, A: int) -> Floats:
     return np.broadcast_to((np.arange(A) < K).astype(np.float64), (K, A))
 
 
-def _errors(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    return _answered(K, A) * wrong(np.arange(A)[None, :], np.arange(K)[:, None]), np.ones((K, A))
+def _errors(K: int, A: int) -> Floats:
+    return _answered(K, A) * wrong(np.arange(A)[None, :], np.arange(K)[:, None])
 
 
-def _errors_answered(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    return _errors(K, A, label)[0], _answered(K, A)
+def _class(K: int, A: int, label: int) -> Floats:
+    return np.repeat((np.arange(K) == label).astype(np.float64)[:, None], A, axis=1)
 
 
-def _is(n: int, label: int) -> Floats:
-    return (np.arange(n) == label).astype(np.float64)
+def _answer(K: int, A: int, label: int) -> Floats:
+    return np.repeat((np.arange(A) == label).astype(np.float64)[None, :], K, axis=0)
 
 
-def _misses(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    of_class = np.repeat(_is(K, label)[:, None], A, axis=1)
-    return of_class * (_answered(K, A) - _is(A, label)), of_class
+def _misses(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    return _class(K, A, k) * (_answered(K, A) - _answer(K, A, k)), _class(K, A, k)
 
 
-def _false_alarms(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    others = np.repeat(1.0 - _is(K, label)[:, None], A, axis=1)
-    return others * _is(A, label), others
+def _false_alarms(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    others = 1.0 - _class(K, A, k)
+    return others * _answer(K, A, k), others
 
 
-def _selections(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    return np.repeat(_is(A, label)[None, :], K, axis=0), np.ones((K, A))
-
-
-def _passed_on(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    return 1.0 - _answered(K, A), np.ones((K, A))
-
-
-def _right_among(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    chosen = _selections(K, A, label)[0]
-    return chosen * _is(K, label)[:, None], chosen
-
-
-def _one_each(K: int, A: int, label: int) -> tuple[Floats, Floats]:
-    return np.ones((K, A)), np.ones((K, A))
+def _precision(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    return _answer(K, A, k) * _class(K, A, k), _answer(K, A, k)
 
 
 KINDS = {
-    "error": Kind("error", _errors),
-    "miss": Kind("share missed of those that are {label}", _misses, labelled=True),
-    "false_alarm": Kind("share of the others answered {label}", _false_alarms, labelled=True),
-    "selected": Kind("share answered {label}", _selections, labelled=True),
-    "cost": Kind("mean cost", _one_each),
-    "deferred": Kind("share passed on", _passed_on),
-    "precision": Kind(
-        "share of {label} among those answered so", _right_among, labelled=True, ratio=True, lowered=False
+    "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
+    "miss": Kind("miss rate of {label}", _misses, labelled=True),
+    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
+    "selected": Kind(
+        "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
     ),
-    "answered_error": Kind("error among the answered", _errors_answered, ratio=True),
+    "cost": Kind("mean cost", lambda K, A, k: (_all(K, A), _all(K, A))),
+    "deferred": Kind("share deferred", lambda K, A, k: (1.0 - _answered(K, A), _all(K, A))),
+    "precision": Kind("precision of {label}", _precision, labelled=True, ratio=True, lowered=False),
+    "answered_error": Kind(
+        "error among answered rows", lambda K, A, k: (_errors(K, A), _answered(K, A)), ratio=True
+    ),
 }

@@ -1,4 +1,4 @@
-"""The functions that make rates, as a user writes them."""
+"""Functions that make rates."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from tailboost.core.subgroups import PERSON
 from tailboost.rates.objective import Largest, Spread
-from tailboost.rates.rate import GAP, RATIO, Rate, as_expression
+from tailboost.rates.rate import GAP, RATIO, Rate
 from tailboost.rates.strata import plain
 
 
 def error(by: Any = None) -> Rate:
-    """Return the share of rows that are answered wrongly.
+    """Return the fraction of rows with a wrong answer.
 
     Parameters
     ----------
     by : None, "class", "group", "cell", str or tuple of str
-        All rows; each class; each group; each class within each group; the groups of one column of
-        ``groups``, or of several.
+        Subgroups: all rows (None), each class, each group, each class within each group, or the groups of one
+        or several columns of ``groups``.
 
     Returns
     -------
     Rate
-        One rate for each unit. A row passed on is no error.
+        One rate for each subgroup. A deferred row is no error.
 
     Examples
     --------
@@ -36,12 +36,12 @@ def error(by: Any = None) -> Rate:
 
 
 def miss(label: Any, by: Any = None) -> Rate:
-    """Return the share of the rows of a class that are answered otherwise: 1 − sensitivity.
+    """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
 
     Parameters
     ----------
     label : str, int, float or bool
-        The class. A row passed on is not missed.
+        The class. A deferred row is not missed.
     by : optional
         As in `error`.
 
@@ -53,7 +53,7 @@ def miss(label: Any, by: Any = None) -> Rate:
 
 
 def false_alarm(label: Any, by: Any = None) -> Rate:
-    """Return the share of the rows of other classes that are answered so: 1 − specificity.
+    """Return the fraction of the rows of other classes that are answered ``label``: 1 − specificity.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def false_alarm(label: Any, by: Any = None) -> Rate:
 
 
 def selected(label: Any, by: Any = None) -> Rate:
-    """Return the share of rows that are answered so: an approval rate.
+    """Return the fraction of rows that are answered ``label``: the selection rate.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def selected(label: Any, by: Any = None) -> Rate:
 
     >>> from tailboost import rates
     >>> print(rates.ratio(rates.selected("yes", by="sex")) >= 0.8)
-    share answered 'yes' by sex: ratio at least 0.8
+    selection rate of 'yes' by sex: ratio at least 0.8
     """
     return Rate("selected", checked_label(label), _by(by))
 
@@ -100,9 +100,9 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     Parameters
     ----------
     matrix : array-like of shape (K, K) or (K, K + 1), or data frame, optional
-        Row = truth, column = answer, in the order of ``classes_`` or as a frame names them. The last column
-        of K + 1, "person" in a frame, is the price of a person's look: rows are passed on where that is
-        cheaper. None: the costs of each row, given to ``fit(costs=)``.
+        Cost of each answer (column) for each class (row), in the order of ``classes_`` or with the labels as
+        names. A last column, "person" in a frame, is the cost of deferral: rows are deferred if this is
+        cheaper. None: the costs of each row, given as ``fit(costs=)``.
     by : optional
         As in `error`.
 
@@ -113,7 +113,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     Raises
     ------
     ValueError
-        If the matrix is no table of finite numbers, or a frame's rows and columns have other labels.
+        If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
         columns = [label for label in columns if label not in person]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
-                f"cost: the rows are called {list(labels)}, the columns {columns}: one of each label"
+                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
             )
         matrix = matrix.loc[:, [*matrix.index, *person]]
     try:
@@ -140,8 +140,8 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
         raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
     if values.ndim == 3:
         raise ValueError(
-            "cost: costs that differ from row to row are no matrix: write cost(), and give costs=, of shape "
-            "(n, K), the cost of each answer in each row"
+            "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= of shape "
+            "(n, K), the cost of each answer for each row"
         )
     K = values.shape[0] if values.ndim == 2 else 0
     if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
@@ -152,7 +152,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
 
 
 def deferred(by: Any = None) -> Rate:
-    """Return the share of rows that are passed on to a person.
+    """Return the fraction of rows that are deferred to a human.
 
     Parameters
     ----------
@@ -162,19 +162,19 @@ def deferred(by: Any = None) -> Rate:
     Returns
     -------
     Rate
-        Rows are passed on only where a limit on this rate says how many may be, or a matrix of costs what
-        a person's look costs (see `cost`).
+        Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
+        deferral (see `cost`).
     """
     return Rate("deferred", by=_by(by))
 
 
 def precision(label: Any, by: Any = None) -> Rate:
-    """Return the share of a class among the rows answered so: the positive predictive value. For limits.
+    """Return the fraction of a class among the rows answered ``label``, for limits (predictive value).
 
     Parameters
     ----------
     label : str, int, float or bool
-        The answer. Where no row is answered so, any limit is kept.
+        The answer. If no row is answered so, each limit is satisfied.
     by : optional
         As in `error`.
 
@@ -186,12 +186,12 @@ def precision(label: Any, by: Any = None) -> Rate:
 
 
 def answered_error(by: Any = None) -> Rate:
-    """Return the error among the rows that are not passed on.
+    """Return the error rate among the rows that are not deferred.
 
     Parameters
     ----------
     by : optional
-        As in `error`. A unit all of whose rows are passed on has no such error, and keeps any limit.
+        As in `error`. A subgroup with all rows deferred has no such error and satisfies each limit.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def answered_error(by: Any = None) -> Rate:
     --------
     >>> from tailboost import rates
     >>> print(rates.largest(rates.answered_error(by="class")))
-    largest error among the answered by class
+    largest error among answered rows by class
     """
     return Rate("answered_error", by=_by(by))
 
@@ -228,7 +228,7 @@ def largest(rate: Rate) -> Largest:
 
 
 def gap(rate: Rate) -> Spread:
-    """Return the largest less the smallest rate of a family: ``gap(...) <= 0.02`` is a limit.
+    """Return the largest minus the smallest rate of a family: ``gap(...) <= 0.02`` is a limit.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def gap(rate: Rate) -> Spread:
 
 
 def ratio(rate: Rate) -> Spread:
-    """Return the smallest over the largest rate of a family: ``ratio(...) >= 0.8`` is a limit.
+    """Return the smallest rate of a family divided by the largest: ``ratio(...) >= 0.8`` is a limit.
 
     Parameters
     ----------
@@ -258,29 +258,27 @@ def ratio(rate: Rate) -> Spread:
 
 
 def _family(rate: Any, name: str) -> Rate:
-    said = as_expression(rate)
-    if said is None or said.rate is not rate:
+    if not isinstance(rate, Rate):
         raise TypeError(f"{name} takes a rate, got {rate!r}")
-    return said.rate
+    return rate
 
 
 def checked_label(label: Any) -> Any:
     """Return a label as text or a number; raise TypeError for another type."""
-    found = plain(label)
-    if not isinstance(found, (str, int, float)):
+    python_label = plain(label)
+    if not isinstance(python_label, (str, int, float)):
         raise TypeError(f"a label must be text or a number, got {label!r}")
-    return found
+    return python_label
 
 
 def _by(by: Any) -> Any:
-    names = tuple(by) if isinstance(by, (tuple, list)) else (by,)
-    found = plain(names)
-    if not found or any(name is not None and not isinstance(name, (str, int)) for name in found):
+    names = plain(tuple(by) if isinstance(by, (tuple, list)) else (by,))
+    if not names or any(name is not None and not isinstance(name, (str, int)) for name in names):
         raise TypeError(
             f"by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got {by!r}"
         )
     if not isinstance(by, (tuple, list)):
-        return found[0]
-    if None in found or len(set(found)) < len(found) or {"group", "cell"} & set(found):
+        return names[0]
+    if None in names or len(set(names)) < len(names) or {"group", "cell"} & set(names):
         raise ValueError(f"by={by!r}: a tuple names different columns of groups, and 'class' for the label")
-    return found
+    return names

@@ -1,4 +1,4 @@
-"""Rates of answers that are there: what a user measures on rows of his own."""
+"""Measured rates of given answers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tailboost.rates.strata import Strata
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Rows with what was answered to them, as numbers of strata and actions."""
+    """Rows with their answers, as numbers of strata and actions."""
 
-    strata: Strata  # what the numbers mean
-    stratum: Ints  # shape (n,): the stratum of each row
-    actions: Any  # shape (n,): the answer to each row, or the share of each action where a rule draws
-    share: Floats  # shape (n,): weights; they sum to 1
-    costs: Floats | None = None  # shape (n, A): what each action costs in each row
+    strata: Strata
+    stratum: Ints  # shape (n,): stratum of each row
+    actions: Any  # shape (n,): answer to each row; shape (n, A): probability of each action, if randomised
+    share: Floats  # shape (n,): weights, with sum 1
+    costs: Floats | None = None  # shape (n, A): cost of each action for each row
 
     @classmethod
     def of(
@@ -48,16 +48,16 @@ class Answered:
         labels: Any = None,
         known: Mapping[Any, Sequence[Any]] | None = None,
     ) -> Answered:
-        """Return rows of positive weight, checked; parameters as in `measure`.
+        """Return the rows of positive weight, checked.
 
-        Answers may be shares of the labels, shape (n, K). Groups that there are, also without rows, are
-        ``known`` by column.
+        The parameters are those of `measure`. Answers may also be probabilities of the labels, shape (n, K).
+        ``known`` are existing groups by column, also without rows.
         """
         truth = label_column(y_true, "y_true")
         n, draws = len(truth), getattr(answers, "ndim", 1) == 2
-        said = truth if draws else label_column(answers, "answers")
+        predicted = truth if draws else label_column(answers, "answers")
         check_length(answers, "answers", n, "y_true")
-        both = np.concatenate([truth, said])
+        both = np.concatenate([truth, predicted])
         classes = np.unique(both) if labels is None else label_column(labels, "labels")
         weight = check_weights(sample_weight, n)
         used = weight > 0
@@ -65,7 +65,7 @@ class Answered:
         if draws:
             actions = np.asarray(in_class_order(answers, "answers", classes))
         else:
-            actions = positions(said, classes, "answers")
+            actions = positions(predicted, classes, "answers")
         numbers: Ints | None = None
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
@@ -77,17 +77,15 @@ class Answered:
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
             columns = tuple(table) if list(table) != [None] else (column_name(groups),)
-            values = tuple(_values(of[used], (known or {}).get(name)) for name, of in table.items())
-            numbers = np.column_stack(
-                [
-                    positions(column[used], of, "groups")
-                    for column, of in zip(table.values(), values, strict=True)
-                ]
-            )
+            values = tuple(_values(column[used], (known or {}).get(name)) for name, column in table.items())
+            pairs = zip(table.values(), values, strict=True)
+            numbers = np.column_stack([positions(column[used], names, "groups") for column, names in pairs])
         if deferred is not None:
             deferred = check_mask(deferred, "deferred", n)
             if draws:
-                raise ValueError("deferred: a rule that draws has shares of passing on, not rows")
+                raise ValueError(
+                    "deferred: a randomised rule has probabilities of deferral, not deferred rows"
+                )
             actions = np.where(deferred, len(classes), actions)
         each = check_costs(costs, n, classes, np.flatnonzero(used))
         if each is not None and deferred is not None:
@@ -100,39 +98,31 @@ class Answered:
 
     @property
     def draws(self) -> bool:
-        """Whether actions are shares."""
+        """Whether actions are probabilities."""
         return bool(self.actions.ndim == 2)
 
     @property
-    def tally(self) -> Floats:
-        """The weight of each stratum that gets each action, and what it costs there, shape (W, A)."""
+    def counts(self) -> Floats:
+        """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
         if self.draws:
-            return self._drawn()
-        n_strata, A = len(self.strata.mass), self.strata.n_actions
-        cell = self.stratum * A + self.actions
-        tally: Floats = np.bincount(cell, self.share, n_strata * A).astype(np.float64).reshape(n_strata, A)
-        if self.costs is None:
-            return tally
-        met = self.share * self.costs[np.arange(len(self.actions)), self.actions]
-        return np.concatenate([tally, np.bincount(cell, met, n_strata * A).reshape(n_strata, A)])
-
-    def _drawn(self) -> Floats:
-        n_strata = len(self.strata.mass)
-        parts = [self.share[:, None] * self.actions]
+            parts = [self.share[:, None] * self.actions]
+        else:
+            parts = [np.zeros((len(self.share), self.strata.n_actions))]
+            parts[0][np.arange(len(self.share)), self.actions] = self.share
         parts += [] if self.costs is None else [parts[0] * self.costs]
+        S = len(self.strata.mass)
         columns = [
-            np.column_stack([np.bincount(self.stratum, column, n_strata) for column in part.T])
-            for part in parts
+            np.column_stack([np.bincount(self.stratum, column, S) for column in part.T]) for part in parts
         ]
-        return np.concatenate(columns)
+        return np.concatenate(columns).astype(np.float64)
 
     def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows that each rate is a mean over, with what each contributes."""
+        """Return the rows that each rate is a mean over, with the value of each row."""
         return rate.samples(self.strata, self.stratum, self.actions, self.costs)
 
 
 def _values(column: Any, known: Sequence[Any] | None) -> Any:
-    """Return the groups that there are: those of rows, and those that are known."""
+    """Return the groups of the rows and the known groups."""
     if not known:
         return np.unique(column)
     listed = label_column(known, "groups of the fit")
@@ -151,35 +141,35 @@ def measure(
     sample_weight: Any = None,
     labels: Any = None,
 ) -> dict[Any, float]:
-    """Measure a rate of some answers, by counting.
+    """Measure a rate of given answers.
 
     Parameters
     ----------
     rate : Rate
-        What to measure.
+        The rate.
     y_true, answers : array-like of shape (n,)
-        The labels, and what was answered.
+        True labels and answers.
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
-        Rows that were passed on instead of answered.
+        True for rows that were deferred instead of answered.
     costs : array-like of shape (n, K) or data frame, optional
-        Cost of each answer in each row, for ``cost()`` without a matrix. The columns of an array are in the
+        Cost of each answer for each row, for ``cost()`` without a matrix. The columns of an array are in the
         order of the labels. Those of a data frame have their names.
     sample_weight : array-like of shape (n,), optional
-        Weights; 2 counts as the row twice, 0 not at all.
+        Weights; weight 2 counts as the row twice, weight 0 as no row.
     labels : array-like of shape (K,), optional
         All labels; by default those in ``y_true`` and ``answers``, sorted.
 
     Returns
     -------
     dict
-        The rate of each unit by its name (None for all rows), NaN where there are no rows to count among.
+        The rate of each subgroup by name (None for all rows), NaN if its denominator is 0.
 
     Raises
     ------
     ValueError
-        If something has another length, or the rate speaks of what is not there.
+        If lengths differ, or the rate needs labels, groups or costs that are missing.
 
     Examples
     --------
@@ -187,7 +177,7 @@ def measure(
     >>> rates.measure(rates.miss("b", by="group"), ["a", "b", "b"], ["a", "a", "b"], groups=[1, 1, 2])
     {1: 1.0, 2: 0.0}
     """
-    found = Answered.of(
+    rows = Answered.of(
         y_true,
         answers,
         groups=groups,
@@ -196,5 +186,5 @@ def measure(
         sample_weight=sample_weight,
         labels=labels,
     )
-    terms = rate.terms(found.strata)
-    return dict(zip(terms.names, terms.values(found.tally).tolist(), strict=True))
+    terms = rate.terms(rows.strata)
+    return dict(zip(terms.names, terms.values(rows.counts).tolist(), strict=True))

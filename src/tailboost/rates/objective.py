@@ -1,4 +1,4 @@
-"""Gaps, ratios and largest rates, and what is made small."""
+"""Gaps, ratios, largest rates and objectives."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_
 
 
 class InfeasibleLimitsError(ValueError):
-    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+    """Raised if no mixture of decision rules satisfies all limits on the selection data."""
 
 
-# More than any cost.
+# Larger than any cost.
 ALL_COSTS = 1e12
 
 
 @dataclass(frozen=True)
 class Spread(Expression):
-    """The gap or the ratio of a family, which becomes a limit when it is compared. Made by `gap`, `ratio`.
+    """Gap or ratio of a family of rates, made by `gap` or `ratio`; a comparison makes a limit.
 
     Parameters
     ----------
     form : {"gap", "ratio"}
-        Which.
+        Gap or ratio.
     rate : Rate
         The family.
     """
@@ -44,12 +44,12 @@ class Spread(Expression):
 
     @property
     def least(self) -> float:
-        """The tightest limit there is."""
+        """The tightest possible limit."""
         return 0.0 if self.form == GAP else 1.0
 
     @property
     def most(self) -> float:
-        """A limit that every rule keeps."""
+        """A limit that each rule satisfies."""
         if self.form == RATIO:
             return 0.0
         return ALL_COSTS if self.rate.kind == "cost" else 1.0
@@ -59,8 +59,8 @@ class Spread(Expression):
         return Limit.of(self.form, self.rate, level)
 
     def value(self, values: Floats) -> float:
-        """Return the gap or ratio, of the rates of all units."""
-        return self.within(self.most).said_of(values)
+        """Return the gap or ratio of the rates of all subgroups."""
+        return self.within(self.most).value(values)
 
     def __str__(self) -> str:
         return f"{self.rate}: {self.form}"
@@ -76,7 +76,7 @@ class Spread(Expression):
 
 @dataclass(frozen=True)
 class Largest(Expression):
-    """The largest rate of a family, to be made small. Made by `largest`.
+    """Largest rate of a family, made by `largest`; for objectives.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ class Largest(Expression):
 
 @dataclass(frozen=True)
 class Objective(Expression):
-    """What is made small: one rate, or the largest of a family.
+    """Objective: one rate, or the largest rate of a family.
 
     Parameters
     ----------
     rate : Rate
         The rate or family.
     worst : bool
-        Whether it is the largest of the family.
+        Whether the largest rate of the family is minimised.
     """
 
     rate: Rate
@@ -114,47 +114,47 @@ class Objective(Expression):
 
     @classmethod
     def of(cls, given: Any) -> Objective:
-        """Return the objective that a rate, or the largest of a family, stands for.
+        """Return the objective of a rate or of the largest rate of a family.
 
         Raises
         ------
         TypeError, ValueError
-            If it is none.
+            If ``given`` cannot be an objective.
         """
         if isinstance(given, Objective):
             return given
-        said = as_expression(given)
-        if said is None or said.limit is not None:
+        expression = as_expression(given)
+        if expression is None or expression.limit is not None:
             raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
-        if said.compares:
+        if expression.compares:
             raise TypeError(
-                f"objective={given!r}: make another rate small, and limit this: limits=[{given!r} …]"
+                f"objective={given!r}: minimise another rate and limit this one: limits=[{given!r} …]"
             )
-        rate = said.rate
+        rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"objective={given!r}: the rows that it counts among depend on the answers; make "
-                "another rate small and limit this one"
+                f"objective={given!r}: the denominator depends on the answers; minimise another rate and "
+                "limit this one"
             )
-        if not said.worst and rate.by is not None:
-            raise ValueError(f"objective={given!r} is a family: say largest({rate!r})")
-        return cls(rate, said.worst)
+        if not expression.worst and rate.by is not None:
+            raise ValueError(f"objective={given!r} is a family: write largest({rate!r})")
+        return cls(rate, expression.worst)
 
     @property
     def most(self) -> float:
-        """A bound that every rule keeps."""
+        """A bound that each rule satisfies."""
         if self.rate.kind != "cost":
             return 1.0
         return max(map(max, self.rate.matrix)) if self.rate.matrix is not None else ALL_COSTS
 
     def within(self, level: float) -> Limit:
-        """Return a limit on it."""
+        """Return a limit on the objective."""
         return self.rate <= level
 
     def value(self, values: Floats) -> float:
-        """Return what is made small, of the rates of all units."""
-        known = values[~np.isnan(values)]
-        return float(known.max()) if len(known) else float("nan")
+        """Return the objective from the rates of all subgroups."""
+        defined = values[~np.isnan(values)]
+        return float(defined.max()) if len(defined) else float("nan")
 
     def __str__(self) -> str:
         return f"largest {self.rate}" if self.worst else str(self.rate)

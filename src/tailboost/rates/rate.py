@@ -1,4 +1,4 @@
-"""Linear rates of a decision rule and limits on them: their arithmetic over tallies, and their words."""
+"""Linear rates of a decision rule and limits on them: arithmetic over confusion counts, and printed names."""
 
 from __future__ import annotations
 
@@ -17,26 +17,23 @@ from tailboost.rates.strata import Strata, plain
 Matrix = tuple[tuple[float, ...], ...]
 
 AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
-# More than the rounding error of a tally.
+# Larger than the rounding error of confusion counts.
 ROUNDING = 1e-9
 # Sides on which a rate is bounded.
 ABOVE, BELOW = "above", "below"
 
 
 class Expression:
-    """What can be said with rates: a rate, the largest of a family, a gap or ratio, a limit.
+    """Common interface of rates, largest rates, gaps, ratios, objectives and limits."""
 
-    All answer the same questions, so that nobody has to ask which of them one is.
-    """
-
-    rate: Any  # the family of rates that it is about
-    limit: Any = None  # the limit that it is, if it is one
-    worst: bool = False  # whether it is the largest of the family
-    compares: Any = False  # whether it is about a gap or ratio between units, not about each of them
-    sides: Any = ()  # on which sides rates are bounded to certify it; none of what has no certificate
+    rate: Any  # family of rates
+    limit: Any = None  # the expression itself if it is a limit
+    worst: bool = False  # whether the largest rate of the family is meant
+    compares: Any = False  # whether the gap or ratio between subgroups is meant
+    sides: Any = ()  # sides on which rates are bounded for a certificate; empty if there is none
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Expression:
-        """Return the same of another rate, whose units are called ``unit(name)``."""
+        """Return the same expression about another rate, with subgroups renamed by ``unit``."""
         this: Any = self
         return replace(this, rate=rate)
 
@@ -48,29 +45,30 @@ class Expression:
 
 
 def as_expression(given: Any) -> Expression | None:
-    """Return what is said with rates; None of anything else."""
+    """Return the argument if it is an expression of rates, else None."""
     return given if isinstance(given, Expression) else None
 
 
 @dataclass(frozen=True)
 class Rate(Expression):
-    """A family of rates: the same count on each unit. Made by `error`, `miss` and others.
+    """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
-    It is compared with a number to state a limit: ``selected("yes") <= 0.3``, or with a dict by unit.
+    A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
+    subgroup.
 
     Parameters
     ----------
     kind : str
-        What is counted: the name of the function that makes it.
+        Name of the function that makes the rate.
     label : str, int, float or bool, optional
-        The label it is about.
+        The label.
     by : None, "class", "group", "cell", name of a column of groups, or tuple of names
-        The units: all rows, each class, each group, each class within each group, or the groups of columns
-        ("class" among several names stands for the label).
+        The subgroups: all rows (None), each class, each group, each class within each group, or the groups of
+        columns. In a tuple, "class" stands for the label.
     matrix : tuple of tuples of float, optional
-        Costs: row = truth, column = answer, and one more column for passing on if wanted.
+        Cost of each answer (column) for each class (row). A last column may hold the cost of deferral.
     labels : tuple, optional
-        The labels of the rows and columns of the matrix; in the order of ``classes_`` where there are none.
+        Labels of the rows and columns of the matrix; by default in the order of ``classes_``.
     """
 
     kind: str
@@ -93,7 +91,7 @@ class Rate(Expression):
 
     @property
     def rate(self) -> Rate:
-        """The rate that it is."""
+        """The rate itself."""
         return self
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Rate:
@@ -104,37 +102,37 @@ class Rate(Expression):
 
     @property
     def is_ratio(self) -> bool:
-        """Whether the rows among which it counts depend on the rule, as for a precision."""
+        """Whether the denominator depends on the answers, as for a precision."""
         return KINDS[self.kind].ratio
 
     @property
     def needs_deferral(self) -> bool:
-        """Whether rows may be passed on because of it: it counts them, or says what a person's look costs."""
+        """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
         return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
 
     @property
     def counts_deferral(self) -> bool:
-        """Whether it depends on which rows are deferred, whatever the answers to the others are."""
+        """Whether the rate depends on the set of deferred rows."""
         return self.needs_deferral or self.kind == "answered_error"
 
     @property
     def can_be_lowered(self) -> bool:
-        """Whether it can be an objective."""
+        """Whether the rate can be an objective."""
         return KINDS[self.kind].lowered
 
     @property
     def needs_costs(self) -> bool:
-        """Whether it is a mean of costs that are known row by row."""
+        """Whether the rate is a mean of given costs of the rows."""
         return self.kind == "cost" and self.matrix is None
 
     @property
     def needs_groups(self) -> bool:
-        """Whether its units are groups."""
+        """Whether the subgroups are groups."""
         names = self.by if isinstance(self.by, tuple) else (self.by,)
         return any(name not in (None, "class") for name in names)
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
-        """Return for each class and action what counts, and among what, shape (K, A) each."""
+        """Return numerator and denominator by class and action, shape (K, A) each."""
         kind, K, A = KINDS[self.kind], strata.n_classes, strata.n_actions
         number = strata.label(self.label) if kind.labelled else -1
         counted, among = kind.table(K, A, number)
@@ -147,8 +145,8 @@ class Rate(Expression):
         costs, K = np.array(self.matrix, dtype=np.float64), strata.n_classes
         if costs.shape not in ((K, K), (K, K + 1)):
             raise ValueError(
-                f"cost: the matrix has the shape {costs.shape}, but there are {K} classes: one row for each "
-                "true label, one column for each answer, and at most one more for passing on"
+                f"cost: the matrix has shape {costs.shape}; {K} classes need {K} rows (true labels) and {K} "
+                f"columns (answers), or {K + 1} with a cost of deferral"
             )
         if costs.shape[1] > strata.n_actions:
             costs = costs[:, :K]
@@ -156,7 +154,7 @@ class Rate(Expression):
             order = np.array([strata.label(label) for label in self.labels])
             if len(set(order.tolist())) != K:
                 raise ValueError(
-                    f"cost: the matrix is of the labels {list(self.labels)}, the classes are "
+                    f"cost: the matrix has the labels {list(self.labels)}, the classes are "
                     f"{list(strata.classes)}"
                 )
             place = np.argsort(order)
@@ -166,26 +164,26 @@ class Rate(Expression):
         return costs
 
     def range(self, strata: Strata) -> tuple[float, float]:
-        """Return between which values what is counted lies, whatever is answered."""
+        """Return the smallest and largest possible value of a row."""
         if self.needs_costs:
             return strata.cost_range
         counted = self.tables(strata)[0]
         return float(counted.min()), float(counted.max())
 
     def scale(self, strata: Strata) -> float:
-        """Return the size of what is counted: 1, or the largest cost."""
+        """Return the scale of the values: 1, or the largest cost."""
         if self.kind != "cost":
             return 1.0
         sizes = strata.mean_costs if self.needs_costs else self.tables(strata)[0]
         return max(float(np.abs(sizes).max()), 1e-300) if sizes is not None else 1.0
 
     def terms(self, strata: Strata) -> Terms:
-        """Return numerators and denominators over tallies, for each unit.
+        """Return numerators and denominators over confusion counts, for each subgroup.
 
         Raises
         ------
         ValueError
-            If the label, the groups or the costs that it speaks of are not there.
+            If the label, the groups or the costs of the rate are missing.
         """
         names, inside = strata.units(self.by)
         counted, among = (table[strata.y] for table in self.tables(strata))
@@ -193,7 +191,7 @@ class Rate(Expression):
         nothing = np.zeros_like(top)
         if strata.mean_costs is None:
             if self.needs_costs:
-                raise ValueError(f"{self!r} is a mean of costs of the rows: give costs=, one of each answer")
+                raise ValueError(f"{self!r} needs the costs of the rows: give costs=, one for each answer")
         elif self.needs_costs:
             top, bottom = (np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing)))
         else:
@@ -204,24 +202,24 @@ class Rate(Expression):
     def samples(
         self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
     ) -> list[Sample]:
-        """Return the rows that each rate is a mean over, with what each contributes.
+        """Return the rows that each rate is a mean over, with the value of each row.
 
         Parameters
         ----------
         strata : Strata
-            What the numbers mean.
+            The strata.
         stratum : ndarray of int, shape (n,)
-            The stratum of each row.
+            Stratum of each row.
         actions : ndarray of int, shape (n,), or of float, shape (n, A)
-            The answer to each row, or the share of each action where a rule draws.
+            Answer to each row, or the probability of each action of a randomised rule.
         costs : ndarray of shape (n, A), optional
-            What each action costs in each row.
+            Cost of each action for each row.
 
         Returns
         -------
         list of Sample
-            One for each unit: a rate is the weighted mean of the values, which lie between ``low`` and
-            ``high``; that is all a certificate of a bounded mean has to know.
+            One for each subgroup. A rate is the weighted mean of values between ``low`` and ``high``, so
+            certificates of a bounded mean apply.
         """
         names, inside = strata.units(self.by)
         counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
@@ -235,17 +233,17 @@ class Rate(Expression):
         else:
             values, share = ((table * actions).sum(axis=1) for table in (counted, among))
         part = self.is_ratio and actions.ndim == 2
-        found = []
+        samples = []
         for name, unit in zip(names, inside, strict=True):
             rows = np.flatnonzero((share > 0) & unit[stratum])
-            found.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
-        return found
+            samples.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
+        return samples
 
     # -- words ---------------------------------------------------------------------------------------
 
     @property
     def words(self) -> str:
-        """What is counted, without the units."""
+        """Printed name without the subgroups."""
         return KINDS[self.kind].words.format(label=repr(self.label))
 
     def __str__(self) -> str:
@@ -253,28 +251,28 @@ class Rate(Expression):
         return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, names))}"
 
     def __repr__(self) -> str:
-        said = [] if self.label is None else [repr(self.label)]
+        arguments = [] if self.label is None else [repr(self.label)]
         if self.matrix is not None:
-            said.append(repr([list(row) for row in self.matrix]))
+            arguments.append(repr([list(row) for row in self.matrix]))
         if self.labels is not None:
-            said.append(f"labels={list(self.labels)!r}")
+            arguments.append(f"labels={list(self.labels)!r}")
         if self.by is not None:
-            said.append(f"by={self.by!r}")
-        return f"{self.kind}({', '.join(said)})"
+            arguments.append(f"by={self.by!r}")
+        return f"{self.kind}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Rates over tallies: ⟨top, N⟩ / ⟨bottom, N⟩ for each unit.
+    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each subgroup.
 
     Parameters
     ----------
     names : list
-        The units.
+        Names of the subgroups.
     top, bottom : ndarray of shape (m, W, A)
-        W is S, or 2 S where tallies also hold costs.
+        W is S, or 2 S if the counts also contain costs.
     mass : ndarray of shape (m,)
-        Share of the weight among which each rate counts; of a ratio that of the unit.
+        Weight of the rows in the denominator; for a ratio, the weight of the subgroup.
     is_ratio : bool
         Whether ``bottom`` depends on the answers.
     """
@@ -286,26 +284,26 @@ class Terms:
     is_ratio: bool
 
     def values(self, tally: Floats) -> Floats:
-        """Return the rates of a tally of shape (W, A), NaN where nothing is counted, shape (m,)."""
+        """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
         top, bottom = (np.tensordot(each, tally, axes=2) for each in (self.top, self.bottom))
-        there = bottom > 0
-        return np.where(there, top / np.where(there, bottom, 1.0), np.nan)
+        defined = bottom > 0
+        return np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
 
     @property
     def defined(self) -> Mask:
-        """Which units have rows to count among."""
-        there: Mask = self.mass > 0
-        return there
+        """Mask of the subgroups with rows."""
+        defined: Mask = self.mass > 0
+        return defined
 
     @property
     def linear(self) -> Floats:
-        """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a unit without rows."""
+        """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a subgroup without rows."""
         return self.top / self._scale
 
     def beyond(self, level: Floats) -> Floats:
-        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly where the rates of units are at most ``level`` each.
+        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of each subgroup is at most ``level``.
 
-        Of linear rates too, so that both kinds are treated alike; they are scaled by the mass of the unit.
+        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup.
         """
         return (self.top - level[:, None, None] * self.bottom) / self._scale
 
@@ -316,20 +314,20 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows that a rate of one unit is the mean over.
+    """Rows that the rate of one subgroup is the mean over.
 
     Parameters
     ----------
     name : object
-        The unit.
+        Name of the subgroup.
     rows : ndarray of int
-        Their numbers.
+        Row numbers.
     values : ndarray
-        What each contributes.
+        Value of each row.
     low, high : float
-        Between which values lie, whatever is answered.
+        Bounds of the values for all possible answers.
     among : ndarray, optional
-        Of a ratio of a rule that draws: with which share each row is among those it is about.
+        For a ratio of a randomised rule: probability that each row counts in the denominator.
     """
 
     name: Any
@@ -341,19 +339,19 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The rate of these rows, which count one each; NaN without rows."""
+        """Rate of these rows with equal weights; NaN without rows."""
         if not len(self.rows):
             return float("nan")
         return float(self.values.sum() / (len(self.rows) if self.among is None else self.among.sum()))
 
     @property
     def mirrored(self) -> Sample:
-        """The same of what is not counted: each value is ``low + high`` less itself."""
+        """The sample of the complement: each value is ``low + high`` minus the value."""
         whole = 1.0 if self.among is None else self.among
         return replace(self, values=(self.low + self.high) * whole - self.values)
 
     def taken(self, places: Any) -> Sample:
-        """Return some of the rows, by their places in ``rows`` or a mask of these."""
+        """Return some of the rows, by positions in ``rows`` or a mask."""
         among = None if self.among is None else self.among[places]
         return replace(self, rows=self.rows[places], values=self.values[places], among=among)
 
@@ -362,29 +360,29 @@ class Sample:
         return self.taken(np.argsort(rank[self.rows], kind="stable"))
 
     def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
-        """Return the rows of several units of this one's rate together."""
+        """Return the rows of several subgroups together."""
         parts = [(each.rows, each.values, each.among) for each in samples]
         rows, values, among = zip(*parts, strict=True)
         whole = None if self.among is None else np.concatenate(among)
         return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
 
     def without_rows(self, name: Any) -> Sample:
-        """Return what a unit without rows has."""
+        """Return the sample of a subgroup without rows."""
         return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
 
 
 @dataclass(frozen=True)
-class RateRow:
-    """One inequality of a program: ``⟨matrix, N⟩ + free z ≤ bound``.
+class Inequality:
+    """One inequality of a linear program: ``⟨matrix, N⟩ + free z ≤ bound``.
 
     Parameters
     ----------
     matrix : ndarray of shape (W, A)
-        Over tallies.
+        Coefficients of the confusion counts.
     free : float
-        Coefficient of the limit's free variable; 0 where it has none.
+        Coefficient of the limit's free variable z; 0 if there is none.
     bound : float
-        The right side.
+        Right side.
     """
 
     matrix: Floats
@@ -394,19 +392,20 @@ class RateRow:
 
 @dataclass(frozen=True)
 class Limit(Expression):
-    """A limit on a family of rates.
+    """Limit on a family of rates.
 
     Parameters
     ----------
     form : {"at most", "at least", "gap", "ratio"}
-        Whether each rate is limited from above or below, the largest less the smallest from above, or the
-        smallest over the largest from below.
+        Upper or lower bound of each rate, upper bound of the largest minus the smallest rate, or lower bound
+        of the smallest divided by the largest.
     rate : Rate
         The family.
-    bound : float or tuple of (unit, float) pairs
-        The number; of units by name, where None stands for the rest and units not named are free.
+    bound : float or tuple of (name, float) pairs
+        The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
+        free.
     margins : tuple of m tuples of m floats, optional
-        Of a gap or ratio: by how much each pair of units has to keep the limit, see `with_margins`.
+        For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
     """
 
     form: str
@@ -416,119 +415,119 @@ class Limit(Expression):
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
-        """Return the limit, checked as far as it can be without rows.
+        """Return the limit, checked as far as possible without rows.
 
         Raises
         ------
         TypeError, ValueError
-            If the bound is no number, or is one that nothing or everything keeps.
+            If the bound is not a number, or is outside of the possible range.
         """
         if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
             if not bound:
-                raise ValueError(f"{rate!r}: a dict of bounds must name a unit, got {{}}")
+                raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
             pairs = tuple((plain(name), _number(rate, value)) for name, value in bound.items())
             return cls(form, rate, pairs)
         value = _number(rate, bound)
         if form in (GAP, RATIO):
             if rate.is_ratio:
                 raise ValueError(
-                    f"{form}({rate!r}): the rows that {rate.words!r} counts among depend on the answers, so "
-                    "that its differences are no linear program; limit it in each unit instead"
+                    f"{form}({rate!r}): the denominator of {rate.words!r} depends on the answers, so the "
+                    "differences are no linear program; limit each subgroup instead"
                 )
             if rate.by is None:
-                raise ValueError(f"{form}({rate!r}) compares units: say which, as by='group'")
+                raise ValueError(f"{form}({rate!r}) compares subgroups: name them, for example by='group'")
             most = np.inf if form == GAP else 1.0
             if not 0.0 <= value <= most:
                 raise ValueError(f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}")
         return cls(form, rate, value)
 
     def bounds(self, names: list[Any]) -> Floats:
-        """Return the bound of each unit, NaN for one that is free, shape (m,).
+        """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
         Raises
         ------
         ValueError
-            If a unit is named that there is not.
+            If a named subgroup does not exist.
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
-        known = {plain(name): i for i, name in enumerate(names)}
+        places = {plain(name): i for i, name in enumerate(names)}
         given = dict(self.bound)
-        found = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
+        bounds = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
         for name, value in given.items():
-            if name not in known:
-                near = meant(name, known)
-                raise ValueError(f"{self!r}: no unit is called {name!r}: {near}there are {names[:20]}")
-            found[known[name]] = value
-        return found
+            if name not in places:
+                near = meant(name, places)
+                raise ValueError(f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}")
+            bounds[places[name]] = value
+        return bounds
 
     @property
     def rest(self) -> float:
-        """The bound of the units that it does not name, NaN if they are free."""
+        """Bound of the subgroups that are not named, NaN if they are free."""
         return float(dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound)
 
-    def rows(self, strata: Strata) -> list[RateRow]:
+    def rows(self, strata: Strata) -> list[Inequality]:
         """Return the inequalities of the limit, scaled to rates of about 1.
 
-        Rates without rows to count among have none.
+        Subgroups without rows have none.
         """
         terms, scale = self.rate.terms(strata), self.rate.scale(strata)
-        there = terms.defined
+        used = terms.defined
         if self.compares:
-            each = terms.linear[there] / scale
+            each = terms.linear[used] / scale
             if len(each) < 2:
                 return []
             if self.margins is not None:
-                return self._pairs(each, np.array(self.margins)[np.ix_(there, there)] / scale, scale)
+                return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
-            return [RateRow(C, -1.0, level) for C in each] + [RateRow(-C, least, 0.0) for C in each]
+            return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
         bounds = self.bounds(terms.names)
-        there &= ~np.isnan(bounds)
+        used &= ~np.isnan(bounds)
         sign = 1.0 if self.form == AT_MOST else -1.0
         if terms.is_ratio:
-            return [RateRow(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[there]]
-        pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
-        return [RateRow(sign * C, 0.0, sign * b) for C, b in pairs]
+            return [Inequality(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[used]]
+        pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
+        return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
 
-    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[RateRow]:
-        """Return an inequality for each ordered pair of rates, tighter by its margin."""
+    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
+        """Return an inequality for each ordered pair of rates, tightened by its margin."""
         times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
         pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
-        return [RateRow(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+        return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
 
     def with_margins(self, margins: Floats) -> Limit:
-        """Return the gap or ratio that each pair of units keeps by a margin.
+        """Return the gap or ratio with a margin for each pair of subgroups.
 
         Parameters
         ----------
         margins : ndarray of shape (m, m)
-            The margin of each ordered pair (i, j) of units: of a gap in ``rᵢ − rⱼ ≤ bound``, of a ratio in
-            ``bound rᵢ − rⱼ ≤ 0``.
+            Margin of each ordered pair (i, j): of ``rᵢ − rⱼ ≤ bound`` for a gap, of ``bound rᵢ − rⱼ ≤ 0`` for
+            a ratio.
         """
         return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def compares(self) -> bool:
-        """Whether it is about a gap or ratio between units, not about each of them."""
+        """Whether the limit is a gap or ratio between subgroups."""
         return self.form in (GAP, RATIO)
 
     @property
     def of_every(self) -> bool:
-        """Whether it is about every unit, not about named ones alone."""
+        """Whether the limit applies to all subgroups, not only to named ones."""
         return not isinstance(self.bound, tuple) or any(name is None for name, _ in self.bound)
 
     @property
     def limit(self) -> Limit:
-        """The limit that it is."""
+        """The limit itself."""
         return self
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """On which sides rates are bounded to certify that it is kept."""
+        """Sides on which rates are bounded to certify the limit."""
         return (ABOVE, BELOW) if self.compares else (ABOVE,) if self.from_above else (BELOW,)
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Limit:
-        """Return the same limit on another rate, whose units are called ``unit(name)``."""
+        """Return the same limit on another rate, with subgroups renamed by ``unit``."""
         if not isinstance(self.bound, tuple):
             return replace(self, rate=rate)
         pairs = tuple((None if name is None else unit(name), value) for name, value in self.bound)
@@ -536,22 +535,22 @@ class Limit(Expression):
 
     @property
     def from_above(self) -> bool:
-        """Whether what it is about may not be larger than the bound."""
+        """Whether the bound is an upper bound."""
         return self.form in (AT_MOST, GAP)
 
     def keeps(self, value: float, bound: float) -> bool | None:
-        """Return whether a number keeps a bound of this limit; None where one of them is NaN."""
+        """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         if np.isnan(value) or np.isnan(bound):
             return None
         return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
-        """Return the limit with bounds that are tighter by a number for each unit, or for what it compares.
+        """Return the limit with tighter bounds.
 
         Parameters
         ----------
         widths : dict
-            By how much, by unit; of a gap or ratio by its form.
+            Amount by subgroup; for a gap or ratio, by its form.
         """
         sign = -1.0 if self.from_above else 1.0
         if self.compares:
@@ -562,14 +561,14 @@ class Limit(Expression):
         return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
     def excess(self, names: list[Any], values: Floats) -> Floats:
-        """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing.
+        """Return the violation of the limit by rates, 0 if they satisfy it or are undefined.
 
         Parameters
         ----------
         names : list
-            The units.
+            Names of the subgroups.
         values : ndarray of shape (..., m)
-            The rates of the units, of one rule or of many.
+            Rates of the subgroups, for one rule or many.
 
         Returns
         -------
@@ -581,71 +580,63 @@ class Limit(Expression):
             others = ~np.eye(values.shape[-1], dtype=bool)
             pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
             return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
-        if self.compares:
-            known = ~np.isnan(values)
-            least = np.where(known, values, np.inf).min(axis=-1)
-            largest = np.where(known, values, -np.inf).max(axis=-1)
-            with np.errstate(invalid="ignore"):  # of rules of which no rate is known
-                over = largest - least - self.bound if self.form == GAP else self.bound * largest - least
-            return np.where(known.any(axis=-1), np.maximum(over, 0.0), 0.0)
-        over = values - self.bounds(names)
-        found: Floats = np.nan_to_num(over if self.form == AT_MOST else -over).max(axis=-1, initial=0.0)
-        return found
+        if self.form != RATIO:
+            return np.maximum(self.distance(names, values), 0.0)
+        smallest, largest = _ends(values)
+        with np.errstate(invalid="ignore"):
+            over = self.bound * largest - smallest
+        return np.where(np.isfinite(over), np.maximum(over, 0.0), 0.0)
 
     def distance(self, names: list[Any], values: Floats) -> Floats:
-        """Return by how much rates break the limit, in its own number; negative where they have room.
+        """Return the violation of the limit by rates, negative if there is slack.
 
         Parameters
         ----------
         names : list
-            The units.
+            Names of the subgroups.
         values : ndarray of shape (..., m)
-            The rates of the units; NaN is left out.
+            Rates of the subgroups; NaN is ignored.
 
         Returns
         -------
         ndarray of shape (...)
-            −∞ where no rate is known.
+            −∞ if all rates are undefined.
         """
-        known = ~np.isnan(values)
         if self.compares:
-            least = np.where(known, values, np.inf).min(axis=-1)
-            largest = np.where(known, values, -np.inf).max(axis=-1)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                over = (
-                    largest - least - self.bound
-                    if self.form == GAP
-                    else self.bound - np.where(largest > 0, least / np.where(largest > 0, largest, 1.0), 1.0)
-                )
-            return np.where(known.any(axis=-1), over, -np.inf)
+            smallest, largest = _ends(values)
+            with np.errstate(invalid="ignore"):
+                if self.form == GAP:
+                    over = largest - smallest - self.bound
+                else:
+                    quotient = np.where(largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0)
+                    over = self.bound - quotient
+            return np.where(np.isfinite(largest), over, -np.inf)
         over = values - self.bounds(names)
-        found: Floats = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over).max(
-            axis=-1
-        )
-        return found
+        over = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over)
+        return np.asarray(over.max(axis=-1))
 
-    def said_of(self, values: Floats) -> float:
-        """Return the number the limit is about: the gap, the ratio, the largest or the least of the rates."""
-        known = values[~np.isnan(values)]
-        if not len(known):
+    def value(self, values: Floats) -> float:
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit."""
+        if np.isnan(values).all():
             return float("nan")
+        smallest, largest = map(float, _ends(values))
         if self.form == GAP:
-            return float(np.ptp(known))
+            return largest - smallest
         if self.form == RATIO:
-            return float(known.min() / known.max()) if known.max() > 0 else 1.0
-        return float(known.max() if self.form == AT_MOST else known.min())
+            return smallest / largest if largest > 0 else 1.0
+        return largest if self.form == AT_MOST else smallest
 
     def terms(self, strata: Strata) -> Terms:
-        """Return the terms of its rates."""
+        """Return the terms of the rates."""
         return self.rate.terms(strata)
 
     def __bool__(self) -> bool:
-        raise TypeError(f"a limit is neither true nor false; write two limits instead of a chain: {self!r}")
+        raise TypeError(f"a limit is neither true nor false; write two limits, not a chain: {self!r}")
 
     def __str__(self) -> str:
         if isinstance(self.bound, tuple):
-            rest = "" if len(self.bound) == 1 else " for the others"
-            each = [f"{value:g}{rest if name is None else f' for {name}'}" for name, value in self.bound]
+            others = "" if len(self.bound) == 1 else " for the others"
+            each = [f"{value:g}{others if name is None else f' for {name}'}" for name, value in self.bound]
             return f"{self.rate}: {self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         return f"{self.rate}: {sense} {self.bound:g}"
@@ -657,13 +648,22 @@ class Limit(Expression):
         return f"{left} {sign} {right!r}"
 
 
+def _ends(values: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest defined rate, ∞ and −∞ if there is none."""
+    defined = ~np.isnan(values)
+    return (
+        np.where(defined, values, np.inf).min(axis=-1, initial=np.inf),
+        np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf),
+    )
+
+
 def _number(rate: Rate, bound: Any) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
-        raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by unit, got {bound!r}")
+        raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}")
     value = float(bound)
     if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
         percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
-        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:.15g}{percent}")
+        raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}{percent}")
     return value

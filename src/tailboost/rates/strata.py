@@ -1,4 +1,4 @@
-"""Strata: the combinations of class and groups that rows are in, and the units that rates are measured on."""
+"""Strata: combinations of class and groups, and the subgroups on which rates are measured."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.spelling import did_you_mean, meant
 
-# What `by` may be beside names of columns of `groups`.
+# Values of `by` that are not names of columns of `groups`.
 EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"
 
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """The combinations (class, groups) of some judged rows, numbered ``class × G + combination``.
+    """Combinations (class, groups) of rows, numbered ``class × G + combination``.
 
     Parameters
     ----------
@@ -29,20 +29,20 @@ class Strata:
     values : tuple of c tuples
         The groups of each column.
     combinations : ndarray of int, shape (G, c)
-        The combinations of groups that there are, as numbers of values; shape (1, 0) without groups.
+        The combinations of groups, as numbers of values; shape (1, 0) without groups.
     mass : ndarray of shape (S,)
-        Share of the weight of each stratum, S = K × G; they sum to 1.
+        Fraction of the weight in each stratum, S = K × G; the sum is 1.
     size : ndarray of shape (S,)
-        How many rows of equal weight tell as much: (Σw)²/Σw² of the stratum's rows.
+        Effective number of rows of each stratum: (Σw)²/Σw².
     defers : bool
-        Whether "pass on to a person" is an action, the last one.
+        Whether deferral is an action, the last one.
     mean_costs : ndarray of shape (S, A), optional
-        Mean cost of each action by stratum, where rows have costs of their own.
+        Mean cost of each action by stratum, if rows have costs.
     cost_range : tuple of float
-        The least and the largest of these costs of rows.
+        Smallest and largest cost of a row.
     known : tuple of tuples, optional
-        Combinations of groups that exist, also without rows, as values by column; None if all combinations
-        of the values exist.
+        Combinations of groups that exist, also without rows, as values by column. None if all combinations of
+        the values exist.
     """
 
     classes: tuple[Any, ...]
@@ -69,7 +69,7 @@ class Strata:
         defers: bool = False,
         costs: Floats | None = None,
     ) -> tuple[Strata, Ints]:
-        """Return the strata of rows, and the number of each row's own.
+        """Return the strata of rows, and the stratum number of each row.
 
         Parameters
         ----------
@@ -82,9 +82,9 @@ class Strata:
         classes, columns, values
             As in the class.
         defers : bool
-            Whether rows may be passed on.
+            Whether rows may be deferred.
         costs : ndarray of shape (n, A), optional
-            What each action costs in each row.
+            Cost of each action for each row.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Strata:
         if groups is None:
             combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
         else:
-            combinations, combination = _different(groups)
+            combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
         share = weight / weight.sum()
@@ -108,7 +108,7 @@ class Strata:
         return cls(
             labels,
             tuple(map(plain, columns)),
-            tuple(tuple(map(plain, of)) for of in values),
+            tuple(tuple(map(plain, column)) for column in values),
             combinations.astype(np.intp),
             mass,
             mass**2 / np.where(squares > 0, squares, 1.0),
@@ -129,7 +129,7 @@ class Strata:
 
     @property
     def n_actions(self) -> int:
-        """A: the labels, and passing on where rows may be."""
+        """A: the labels, and deferral if allowed."""
         return self.n_classes + self.defers
 
     @property
@@ -144,9 +144,9 @@ class Strata:
 
     @property
     def names(self) -> list[tuple[Any, ...]]:
-        """What each stratum is: its label, then its groups."""
-        of = [tuple(v[i] for v, i in zip(self.values, row, strict=True)) for row in self.combinations]
-        return [(self.classes[k], *of[g]) for k, g in zip(self.y, self.combination, strict=True)]
+        """Name of each stratum: its label, then its groups."""
+        groups = [tuple(v[i] for v, i in zip(self.values, row, strict=True)) for row in self.combinations]
+        return [(self.classes[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
 
     def label(self, label: Any) -> int:
         """Return the number of a label.
@@ -154,7 +154,7 @@ class Strata:
         Raises
         ------
         ValueError
-            If no class is called so.
+            If no class has this label.
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
@@ -165,7 +165,7 @@ class Strata:
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return the names of the units that ``by`` means, and which strata are in them, shape (m, S).
+        """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Strata:
         if by == CLASS:
             return list(self.classes), y == np.arange(self.n_classes)[:, None]
         if not self.columns:
-            raise ValueError(f"by={by!r} needs groups, and none were given")
+            raise ValueError(f"by={by!r} needs groups; pass groups=")
         if isinstance(by, tuple):
             return self._crossed(by)
         if by in (GROUP, CELL):
@@ -201,27 +201,27 @@ class Strata:
         return [name for name, _ in groups], np.array([inside for _, inside in groups])
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return the combinations of columns, or of the class and columns, that occur or are known."""
+        """Return the combinations of several columns (or the class) that have rows or are known to exist."""
         columns = [None if name == CLASS else self._column(name) for name in by]
         keys = np.column_stack(
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
         known = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
-        there, of = np.unique(np.concatenate([keys[self.mass > 0], known]), axis=0), keys
+        combinations = np.unique(np.concatenate([keys[self.mass > 0], known]), axis=0)
         names = [
             tuple(
                 self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
             )
-            for key in there
+            for key in combinations
         ]
-        return names, np.array([(of == key).all(axis=1) for key in there])
+        return names, np.array([(keys == key).all(axis=1) for key in combinations])
 
     def _known_keys(self, columns: list[int | None]) -> list[tuple[int, ...]]:
         """Return the numbers of known combinations of columns; None stands for the class."""
         classes = range(self.n_classes)
         if self.known is None:
             return list(product(*(classes if j is None else range(len(self.values[j])) for j in columns)))
-        numbers = [{value: i for i, value in enumerate(of)} for of in self.values]
+        numbers = [{value: i for i, value in enumerate(column)} for column in self.values]
         groups = [[None if j is None else numbers[j][row[j]] for j in columns] for row in self.known]
         return [key for row in groups for key in product(*(classes if i is None else (i,) for i in row))]
 
@@ -230,11 +230,11 @@ class Strata:
             return self.columns.index(name)
         if self.columns == (None,):
             raise ValueError(
-                f"by={name!r}: groups came without a name; say by='group', or give groups as a dict or data "
+                f"by={name!r}: groups have no name; write by='group', or pass groups as a dict or data "
                 "frame with a column of this name"
             )
         near = did_you_mean(str(name), map(str, self.columns))
-        raise ValueError(f"by={name!r}: groups have no such column: {near}there are {_few(self.columns)}")
+        raise ValueError(f"by={name!r}: groups have no such column: {near}columns: {_few(self.columns)}")
 
     def _inside(self, column: int, value: int) -> Mask:
         inside: Mask = self.combinations[self.combination, column] == value
@@ -255,21 +255,23 @@ class Strata:
         Returns
         -------
         ndarray of int, shape (n,)
-            −1 for a combination that is not among these.
+            −1 for an unknown combination.
         """
-        known = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
-        different, of = _different(groups)
-        return np.array([known.get(tuple(row), -1) for row in different.tolist()], dtype=np.intp)[of.ravel()]
+        numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
+        distinct, index = _distinct(groups)
+        return np.array([numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp)[
+            index.ravel()
+        ]
 
 
-def _different(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the different rows in order, and which each is; a number for each row is quicker to sort."""
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct rows in order, and the number of each; rows are coded as one number if possible."""
     low = rows.min(axis=0, initial=0)
     sizes = (rows - low).max(axis=0, initial=0) + 1
     if np.prod(sizes.astype(np.float64)) > 2.0**62:
         return np.unique(rows, axis=0, return_inverse=True)
-    code, of = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
-    return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, of
+    code, index = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
+    return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, index
 
 
 def _few(names: tuple[Any, ...]) -> str:
@@ -277,7 +279,7 @@ def _few(names: tuple[Any, ...]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a label or the name of a unit, also a tuple of them, with Python's own numbers."""
+    """Return a label or a subgroup's name with Python's own numbers; also for tuples."""
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     return value.item() if isinstance(value, np.generic) else value

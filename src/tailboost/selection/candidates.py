@@ -1,4 +1,4 @@
-"""Candidates: decision rules by action costs, and the pool of candidates with their confusion counts."""
+"""Candidates, which are decision rules by action costs, and the pool with their confusion counts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import error
-from tailboost.selection.counts import SelectionData, Singles
+from tailboost.selection.counts import AnySelectionData, Singles
 
-# Actions up to which a row's cheapest is found one after the other.
+# Number of actions up to which a loop finds a row's cheapest action.
 FEW_ACTIONS = 255
 
 
@@ -20,141 +20,133 @@ FEW_ACTIONS = 255
 class Candidate:
     """The decision rule ``argmin_a Σ_s p(s | x) Q[s, a]``."""
 
-    source: int  # the number of the stratum probabilities p(s | x) that it reads
-    # Shape (S, A): Q, the cost of an action in a stratum. Each row is centred, which changes no answer.
-    prices: Floats
+    action_costs: Floats  # shape (S, A): Q; rows are centred, which changes no action
 
     @classmethod
-    def of(cls, source: int, prices: Floats) -> Candidate:
-        """Return the candidate of some action costs, scaled and centred such that most of them are 0."""
-        usual = np.sort(prices, axis=1)[:, prices.shape[1] // 2]
-        centred = prices - usual[:, None]
-        return cls(source, centred / max(float(np.abs(centred).max()), 1e-300))
+    def of(cls, action_costs: Floats) -> Candidate:
+        """Return the candidate of action costs, which are scaled, and centred such that most are 0."""
+        usual = np.sort(action_costs, axis=1)[:, action_costs.shape[1] // 2]
+        centred = action_costs - usual[:, None]
+        return cls(centred / max(float(np.abs(centred).max()), 1e-300))
 
     @property
     def is_constant(self) -> bool:
-        """Whether every row has the same answer, so that no probability is needed."""
-        return bool((self.prices == self.prices[0]).all())
+        """Whether every row gets the same action."""
+        return bool((self.action_costs == self.action_costs[0]).all())
 
-    def answers(self, belief: Singles) -> Ints:
-        """Return the action of each row, shape (n,); ties go to the first action."""
-        return decide(charges(belief, self.prices))
-
-
-def contrasts(prices: Floats) -> Floats:
-    """Return the costs that decide: for two actions the difference alone, shape (S, 1)."""
-    return prices[:, 1:] - prices[:, :1] if prices.shape[1] == 2 else prices
+    def actions(self, probabilities: Singles) -> Ints:
+        """Return the action in each row, shape (n,); the first of equally cheap actions."""
+        return decide(expected_costs(probabilities, self.action_costs))
 
 
-def whole(prices: Floats) -> Floats:
-    """Return the costs of all actions from those that decide."""
-    return np.column_stack([np.zeros(len(prices)), prices[:, 0]]) if prices.shape[1] == 1 else prices
+def contrasts(action_costs: Floats) -> Floats:
+    """Return the costs that decide: for two actions their difference, shape (S, 1)."""
+    return action_costs[:, 1:] - action_costs[:, :1] if action_costs.shape[1] == 2 else action_costs
 
 
-def charges(belief: Singles, prices: Floats) -> Floats:
+def from_contrasts(costs: Floats) -> Floats:
+    """Return the costs of all actions from those of `contrasts`."""
+    return np.column_stack([np.zeros(len(costs)), costs[:, 0]]) if costs.shape[1] == 1 else costs
+
+
+def expected_costs(probabilities: Singles, action_costs: Floats) -> Floats:
     """Return Σ_s p(s | x) Q[s, a] for each action, shape (A, n); for two actions their difference, (1, n).
 
-    Rows are summed stratum by stratum, so that the cost of a row does not depend on the rows beside it.
+    The sum runs stratum by stratum, so that the cost of a row does not depend on the other rows.
     """
-    wanted = contrasts(prices)
-    found = np.zeros((wanted.shape[1], belief.shape[1]))
-    for s, a in zip(*np.nonzero(wanted), strict=True):
-        found[a] += wanted[s, a] * belief[s]
-    return found
+    costs = contrasts(action_costs)
+    total = np.zeros((costs.shape[1], probabilities.shape[1]))
+    for s, a in zip(*np.nonzero(costs), strict=True):
+        total[a] += costs[s, a] * probabilities[s]
+    return total
 
 
-def decide(charged: Floats) -> Ints:
-    """Return the cheapest action of each row from its costs, shape (n,); ties go to the first action."""
-    if len(charged) == 1:
-        return (charged[0] < 0).astype(np.intp)
-    if len(charged) > FEW_ACTIONS:
-        return charged.argmin(axis=0).astype(np.intp)
+def decide(costs: Floats) -> Ints:
+    """Return the cheapest action of each row from its costs, shape (n,); the first of equal ones."""
+    if len(costs) == 1:
+        return (costs[0] < 0).astype(np.intp)
+    if len(costs) > FEW_ACTIONS:
+        return costs.argmin(axis=0).astype(np.intp)
     # Four times as fast as argmin over the first axis.
-    cheapest, least = np.zeros(charged.shape[1], dtype=np.uint8), charged[0].copy()
-    for action, own in enumerate(charged[1:], 1):
-        np.maximum(cheapest, (own < least).view(np.uint8) * np.uint8(action), out=cheapest)
-        np.minimum(own, least, out=least)
+    cheapest, least = np.zeros(costs.shape[1], dtype=np.uint8), costs[0].copy()
+    for action, cost in enumerate(costs[1:], 1):
+        np.maximum(cheapest, (cost < least).view(np.uint8) * np.uint8(action), out=cheapest)
+        np.minimum(cost, least, out=least)
     return cheapest.astype(np.intp)
 
 
 @dataclass
 class Pool:
-    """Candidates with their confusion counts on the selection data; no two answer alike."""
+    """Candidates with their confusion counts on the selection data; no two have equal actions."""
 
-    table: SelectionData
-    # members, counts: the candidates, and the weight of each stratum that gets each action, shape (W, A).
-    members: list[Any] = field(default_factory=list)
-    counts: list[Floats] = field(default_factory=list)
-    _number: dict[bytes, int] = field(default_factory=dict)
+    data: AnySelectionData
+    candidates: list[Any] = field(default_factory=list)
+    counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "members": self.members, "counts": self.counts}
+        return {"data": self.data, "candidates": self.candidates, "counts": self.counts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._number = {}
+        self._numbers = {}
 
     def copy(self) -> Pool:
         """Return a pool of the same candidates, to which others may be added."""
-        return Pool(self.table, list(self.members), list(self.counts), dict(self._number))
+        return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
 
-    def on(self, table: SelectionData, numbers: Sequence[int] | None = None) -> Pool:
+    def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
-        new = Pool(table)
-        new.add_all(self.members if numbers is None else [self.members[i] for i in numbers])
+        new = Pool(data)
+        new.add_all(self.candidates if numbers is None else [self.candidates[i] for i in numbers])
         return new
 
     def extend(self, other: Pool) -> None:
         """Add the candidates of another pool on the same rows."""
-        known = set(map(id, self.members))
-        self.add_all([member for member in other.members if id(member) not in known])
+        present = set(map(id, self.candidates))
+        self.add_all([each for each in other.candidates if id(each) not in present])
 
-    def add(self, member: Candidate) -> int:
-        """Return the number of a candidate that answers as this one does, which is new or known."""
-        return self.add_all([member])[0]
+    def add(self, candidate: Candidate) -> int:
+        """Return the number of a candidate, or of an earlier one with the same actions."""
+        return self.add_all([candidate])[0]
 
-    def add_all(self, members: Sequence[Candidate]) -> list[int]:
+    def add_all(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the numbers of candidates, which are counted in one pass over the rows."""
-        seen = self.table.examined(members)
-        return [self._take(member, *each) for member, each in zip(members, seen, strict=True)]
+        counted = self.data.examine(candidates)
+        return [self._enter(each, *found) for each, found in zip(candidates, counted, strict=True)]
 
     def enter(self, candidate: Any, actions: Ints) -> int:
-        """Return the number of a candidate whose answers to the rows are known, shape (n,).
+        """Return the number of a candidate with known actions, shape (n,); it needs no action costs."""
+        data = self.data.in_memory
+        return self._enter(candidate, data.key(actions), data.count(actions))
 
-        It need not have action costs: nothing but its answers is asked.
-        """
-        table = self.table.at_hand
-        return self._take(candidate, table.key(actions), table.counted(actions))
-
-    def _take(self, candidate: Any, key: bytes, counts: Floats) -> int:
-        number = self._number.setdefault(key, len(self.members))
-        if number == len(self.members):
-            self.members.append(candidate)
+    def _enter(self, candidate: Any, key: bytes, counts: Floats) -> int:
+        number = self._numbers.setdefault(key, len(self.candidates))
+        if number == len(self.candidates):
+            self.candidates.append(candidate)
             self.counts.append(counts)
         return number
 
     @property
-    def tallies(self) -> Floats:
+    def all_counts(self) -> Floats:
         """Confusion counts of all candidates, shape (T, W, A)."""
         return np.array(self.counts)
 
     def constants(self) -> list[int]:
-        """Add a candidate for each action that gives it to every row; return their numbers."""
-        strata = self.table.strata
-        plain = plain_costs(self.table)
-        found = []
+        """Add a constant candidate for each action; return their numbers."""
+        strata, plain, numbers = self.data.strata, plain_costs(self.data), []
         for a in range(strata.n_actions):
-            prices = np.zeros((len(strata.mass), strata.n_actions))
+            costs = np.zeros((len(strata.mass), strata.n_actions))
             if a == strata.n_classes:  # a rule that defers every row still has labels
-                prices = plain.copy()
-            prices[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
-            found.append(self.add(Candidate.of(0, prices)))
-        return found
+                costs = plain.copy()
+            costs[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
+            numbers.append(self.add(Candidate.of(costs)))
+        return numbers
 
 
-def plain_costs(table: SelectionData) -> Floats:
+def plain_costs(data: AnySelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
-    strata = table.strata
+    strata = data.strata
     plain = error().terms(strata).linear[0][: len(strata.mass)].copy()
     if strata.defers:
         plain[:, -1] = 2.0 * np.abs(plain).max()

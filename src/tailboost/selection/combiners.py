@@ -1,38 +1,18 @@
-"""From hypotheses to one classifier: mixtures, votes and additive ensembles."""
+"""Combiners turn the base models of a game into one classifier, round by round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
-from tailboost.boosting.additive_combiner import AdditiveCombiner
-from tailboost.boosting.candidate_losses import CandidateLosses
-from tailboost.boosting.ensemble import AdditiveEnsemble, Ensemble, MixtureEnsemble
+from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response
-from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Rows
 from tailboost.rates import Limit
 from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR, LossObjective, WorstRow, over_rows
+from tailboost.selection.loss_objective import over_rows
 from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
-
-__all__ = [
-    "AdditiveCombiner",
-    "AdditiveEnsemble",
-    "CVaR",
-    "CandidateLosses",
-    "Combiner",
-    "Ensemble",
-    "Grouping",
-    "LossObjective",
-    "Mixture",
-    "MixtureEnsemble",
-    "SoftMargin",
-    "SubgroupMixture",
-    "WorstRow",
-    "combiner_of",
-]
 
 
 def combiner_of(
@@ -43,29 +23,29 @@ def combiner_of(
     error_budget: float | None = None,
     randomized: bool = True,
 ) -> Mixture | SubgroupMixture:
-    """Return the combiner of the members of a pool: a CVaR has the losses by row, a rate confusion counts."""
+    """Return the combiner of a pool: by the losses of rows for a CVaR, else by confusion counts."""
     if over_rows(objective):
         return Mixture.on(pool, objective, len(grouping.labels), error_budget)
     return SubgroupMixture.on(pool, objective, grouping, limits, error_budget, randomized)
 
 
 class Combiner(Protocol):
-    """Turn the hypotheses of a game into one classifier, round by round."""
+    """Interface of combiners."""
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game, judged on ``rows``; ``extras`` fits what joins the pool unboosted, ERM first."""
+        """Begin a new game with the selection data ``rows``; ``extras`` fits models outside of the game."""
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Add the newest hypothesis; return the objective of the combination now and the solver gap.
+        """Add the newest base model; return the objective of the combination and the gap of its solution.
 
-        If not ``watched``, the objective may be NaN where computing it needs a solve.
+        If not ``watched``, the objective may be NaN when its computation needs a solver.
         """
 
     def first(self, n_rounds: int) -> None:
-        """Drop all but the first rounds: an interrupt may have left `take` unfinished."""
+        """Drop all rounds after the first ``n_rounds``: an interrupt may leave `take` unfinished."""
 
     def settle(self, game: Game[Any]) -> Ensemble:
         """Return the classifier of the rounds so far."""
 
     def snapshot(self) -> Self:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy that further rounds do not change."""

@@ -39,10 +39,10 @@ BLOCK = 2_000_000
 FEW = 4
 
 
-def effective_rows(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
+def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
     """Return the effective number of rows that each rate counts among, ``(Σ w)² / Σ w²``, shape (m,)."""
     n_strata = len(strata.mass)
-    among = (terms.bottom[:, :n_strata] * tally[:n_strata]).sum(axis=2)
+    among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
     squares = (among * _row_weight(strata)).sum(axis=1)
     there = squares > 0
     return np.where(there, among.sum(axis=1) ** 2 / np.where(there, squares, 1.0), 0.0)
@@ -141,7 +141,9 @@ class CountedRate:
     reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
 
     @classmethod
-    def of(cls, rate: Rate, strata: Strata, tally: Floats, refit: bool, spread: float = REFIT) -> CountedRate:
+    def of(
+        cls, rate: Rate, strata: Strata, counts: Floats, refit: bool, spread: float = REFIT
+    ) -> CountedRate:
         """Return the rates of a rule.
 
         Parameters
@@ -150,7 +152,7 @@ class CountedRate:
             The family.
         strata : Strata
             The strata of the rows.
-        tally : ndarray of shape (W, A)
+        counts : ndarray of shape (W, A)
             The confusion counts of the rule.
         refit : bool
             Whether refits answer instead of the counted models.
@@ -158,11 +160,11 @@ class CountedRate:
             Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
         """
         terms, (least, most) = rate.terms(strata), rate.range(strata)
-        values, rows = terms.values(tally), effective_rows(terms, strata, tally)
+        values, rows = terms.values(counts), effective_rows(terms, strata, counts)
         width, binomial_rows = max(most - least, 1e-300), rows
         if rate.matrix is not None:
             p = (np.nan_to_num(values, nan=least) - least) / width
-            squares, largest = _second_moments(rate, strata, terms, tally, least) / width**2, p * (1.0 - p)
+            squares, largest = _second_moments(rate, strata, terms, counts, least) / width**2, p * (1.0 - p)
             # One further row has the largest variance there is: costs that vary little here may elsewhere.
             variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
             there = variance > 0
@@ -174,7 +176,7 @@ class CountedRate:
             ),
             f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
             "the rule gives an answer to all rows or to none, which decides the rate": _decided(
-                terms, strata, tally
+                terms, strata, counts
             ),
         }
         return cls(
@@ -248,19 +250,19 @@ class CountedRate:
         return found
 
 
-def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, tally: Floats, least: float) -> Floats:
+def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats, least: float) -> Floats:
     """Return the mean square of what is counted beyond ``least``, for a matrix of costs, shape (m,)."""
     n_strata = len(strata.mass)
     squares = (rate.tables(strata)[0][strata.y] - least) ** 2
-    among = terms.bottom[:, :n_strata] * tally[:n_strata]
+    among = terms.bottom[:, :n_strata] * counts[:n_strata]
     total = among.sum(axis=(1, 2))
     return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
 
 
-def _decided(terms: RateTerms, strata: Strata, tally: Floats) -> Mask:
+def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     """Return which rates are the same whatever rows come, because no row gets some of the actions."""
     n_strata = len(strata.mass)
-    used = (tally[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     inside = (terms.bottom[:, :n_strata] > 0) & used
     top = terms.top[:, :n_strata]
     largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
@@ -335,7 +337,7 @@ def _widened(limit: Limit, by: float) -> str:
 def outlook(
     limits: Sequence[Limit],
     strata: Strata,
-    tally: Floats,
+    counts: Floats,
     refit: bool,
     confidence: float = 0.9,
     spread: float = REFIT,
@@ -352,7 +354,7 @@ def outlook(
         The limits.
     strata : Strata
         The strata of the rows.
-    tally : ndarray of shape (W, A)
+    counts : ndarray of shape (W, A)
         The confusion counts of the rule.
     refit : bool
         Whether refits answer instead of the counted models.
@@ -369,7 +371,7 @@ def outlook(
     """
     if not limits or any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread)):
         return None
-    excess = np.stack(_excesses(limits, strata, tally, spread if refit else 0.0), axis=1)
+    excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
     holds = (excess <= ROUNDING).all(axis=1)
     scale = excess.std(axis=0)
     steps = np.where(scale > 0, excess / np.where(scale > 0, scale, 1.0), 0.0).max(axis=1)
@@ -378,7 +380,7 @@ def outlook(
     needed, sizes = [], []
     for limit, more in zip(limits, wider.tolist(), strict=True):
         terms = limit.rate.terms(strata)
-        rows = effective_rows(terms, strata, tally)
+        rows = effective_rows(terms, strata, counts)
         bounded = np.ones(len(rows), bool) if limit.compares else ~np.isnan(limit.bounds(terms.names))
         names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
         sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
@@ -393,15 +395,15 @@ def outlook(
     )
 
 
-def _excesses(limits: Sequence[Limit], strata: Strata, tally: Floats, spread: float) -> list[Floats]:
+def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float) -> list[Floats]:
     """Return by how much each limit is broken in each draw, negative where it has room, shape (DRAWS,)."""
     n_strata = len(strata.mass)
-    used = (tally[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     cells = np.flatnonzero(used)
-    flat = tally[:n_strata].ravel()[cells]
+    flat = counts[:n_strata].ravel()[cells]
     # A cell without a count is as uncertain as one with a pseudo-count; those of a stratum sum to one.
     pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
-    weight = np.repeat(_row_weight(strata), tally.shape[1])[cells]
+    weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
     deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
     families = [(limit, limit.rate.terms(strata)) for limit in limits]
     found: list[list[Floats]] = [[] for _ in limits]
@@ -505,4 +507,4 @@ def confident(
         low, high = (low, by) if likely >= confidence else (by, high)
     reached = [selection for likely, selection in tried if likely >= confidence]
     best = min(reached, key=lambda x: x.value) if reached else max(tried, key=lambda pair: pair[0])[1]
-    return replace(best, excesses=program.excesses(best.counts))
+    return replace(best, violations=program.violations(best.counts))

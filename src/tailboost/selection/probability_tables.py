@@ -5,46 +5,89 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.boosting.training_set import LOTS, Rows
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.warn import warn_user
-from tailboost.selection.row_order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
 # Rows of probabilities may be off 1 by this much, as where they were printed with two digits.
 SUM_TOLERANCE = 1e-2
+# Pseudo-rows that hold the weights at even ones and the offsets at none. Compared with 1 pseudo-row, the
+# preference-weighted error is .0037 ± .0031 lower with 300 rows of selection data (33 tables). With all rows
+# there is no difference.
+PSEUDO_ROWS = 10.0
+# A handful of numbers is learned: on at most about this many rows.
+MOST_ROWS = 2**17
+# The learned numbers are multiples of this, so that the order of the rows does not change them.
+GRAIN = 2.0**-12
+# Classes with fewer rows show nothing: the sums below are not near to normal there.
+LEAST_ROWS = 20
+# How often a model that knows nothing may be suspected, over all orders of its columns.
+FALSE_ALARMS = 1e-6
 
 
-class Averaging(Protocol):
-    """How the log-probabilities of several models are averaged."""
+@dataclass(frozen=True)
+class Average:
+    """The logarithms of ``softmax(Σ_i w_i log p_i + b)``.
 
-    @property
-    def weights(self) -> Floats:
-        """Their weights."""
+    Learned weights gain .0043 ± .0029 of preference-weighted error beside even ones (25 tables × 3 splits).
+    """
 
-    @property
-    def offset(self) -> Floats:
-        """What is added for each class."""
+    # Shape (M,): w ≥ 0. Above a sum of 1 the average is surer of its answer than the models, below less sure.
+    weights: Floats
+    offset: Floats  # shape (K,): b
+
+    @classmethod
+    @one_blas_thread
+    def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
+        """Return the average of least log loss on rows, a convex problem."""
+        M, (n, K) = len(logs), logs[0].shape
+        # Offsets of a row are of no meaning: small numbers make small rounding errors.
+        A = [log - log.mean(axis=1, keepdims=True) for log in logs]
+        own, weight = (np.arange(n), rows.y), rows.weight[:, None]
+        start = np.r_[np.full(M, 1.0 / M), np.zeros(K)]
+
+        def loss(t: Floats) -> tuple[float, Floats]:
+            z = log_softmax(sum(w * a for w, a in zip(t, A, strict=False)) + t[M:], axis=1)
+            value = float(PSEUDO_ROWS / 2 * ((t - start) ** 2).sum() - rows.weight @ z[own])
+            left = np.exp(z)
+            left[own] -= 1.0
+            left *= weight
+            gradient = np.r_[[np.vdot(a, left) for a in A], left.sum(axis=0)]
+            return value, gradient + PSEUDO_ROWS * (t - start)
+
+        bounds = [(0.0, None)] * M + [(None, None)] * K
+        options = {"ftol": 1e-13, "gtol": 1e-6 * float(rows.weight.sum())}
+        t = minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x
+        t = np.rint(t / GRAIN) * GRAIN
+        return cls(t[:M], t[M:])
 
     @property
     def asked(self) -> Ints:
-        """Numbers of the models that it reads."""
+        """Numbers of the models that have weight; of all if none has."""
+        used = self.weights > 0.0
+        return np.flatnonzero(used | ~used.any())
 
     def of(self, logs: Iterable[Floats]) -> Floats:
-        """Return the average of the log-probabilities of these, shape (n, K)."""
+        """Return the average of the log-probabilities of those `asked`, shape (n, K)."""
+        total = sum(w * log for w, log in zip(self.weights[self.asked], logs, strict=True))
+        average: Floats = log_softmax(total + self.offset, axis=1)
+        return average
 
 
-class LogTable:
+class LogProbabilities:
     """The log-probabilities of some rows by source, shape (n, K) each.
 
     Parameters
@@ -59,7 +102,7 @@ class LogTable:
         How many models there are.
     X : table of n rows, optional
         Features of the rows, for members that infer groups from them.
-    average : Averaging, optional
+    average : Average, optional
         Of all models; without one the mean is even.
     """
 
@@ -70,7 +113,7 @@ class LogTable:
         groups: Ints | None = None,
         n_models: int = 0,
         X: Any = None,
-        average: Averaging | None = None,
+        average: Average | None = None,
     ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
         self.n_models, self.X, self.average = n_models, X, average
@@ -78,18 +121,18 @@ class LogTable:
 
     @classmethod
     def of(
-        cls, tables: Sequence[Floats], groups: Ints | None = None, average: Averaging | None = None
-    ) -> LogTable:
+        cls, tables: Sequence[Floats], groups: Ints | None = None, average: Average | None = None
+    ) -> LogProbabilities:
         """Return the table of log-probabilities that are all there."""
         return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), average=average)
 
-    def knowing(self, groups: Ints | None) -> LogTable:
+    def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
+        return LogProbabilities(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
 
-    def beside(self, X: Any) -> LogTable:
+    def beside(self, X: Any) -> LogProbabilities:
         """Return the table with the features of the rows."""
-        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
+        return LogProbabilities(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
 
     def __getitem__(self, model: int) -> Floats:
         found: Floats = self.derived(model, lambda: self._of_model(model))
@@ -179,22 +222,31 @@ class Models:
     n_classes: int  # K
     fitted: list[Any]  # the models; none where only probabilities were given
     columns: list[Ints]  # class number of each column of a model's probabilities
-    average: Averaging | None = None  # learned on the selection data; even weights without one
+    average: Average | None = None  # learned on the selection data; even weights without one
 
     @property
     def pooled_models(self) -> list[int]:
         """Numbers of the models that the average asks."""
         return list(range(len(self.names))) if self.average is None else self.average.asked.tolist()
 
-    def pool(self, table: LogTable) -> Floats:
+    def words(self, model: int | None = None) -> str:
+        """Return the name of one model, or of the average of all models."""
+        average, names = self.average, self.names
+        if model is not None or len(names) == 1:
+            return names[model or 0]
+        if average is None:
+            return f"mean({', '.join(names)})"
+        return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist())
+
+    def pool(self, table: LogProbabilities) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
         return softmax(table.pooled, axis=1)
 
-    def transform(self, X: Any) -> LogTable:
+    def transform(self, X: Any) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
-        return LogTable(
+        return LogProbabilities(
             n,
             lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read),
             None,
@@ -245,7 +297,7 @@ class Models:
         needed: Sequence[int],
         classes: NDArray[Any],
         n_rows: int | None = None,
-    ) -> LogTable:
+    ) -> LogProbabilities:
         """Return the log-probabilities that were given for new rows, as many as there are labels if known.
 
         Columns of a data frame that are named by the labels of the classes may be in any order.
@@ -266,11 +318,13 @@ class Models:
             )
         logs = logs_by_name(probabilities, classes, n_rows)
         n_rows = len(next(iter(logs.values())))
-        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average)
+        return LogProbabilities(
+            n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average
+        )
 
 
 @dataclass(frozen=True)
-class Judged:
+class ModelOutputs:
     """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on."""
 
     models: Models  # the models
@@ -278,7 +332,7 @@ class Judged:
     rows: Rows  # the rows, with their groups where there are any
 
     @classmethod
-    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
+    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
         """Return them with what each row draws: by its probabilities, whoever made them.
 
         Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
@@ -306,11 +360,11 @@ class Judged:
             )
 
     @property
-    def table(self) -> LogTable:
+    def table(self) -> LogProbabilities:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups, self.models.average)
+        return LogProbabilities.of(self.logs, self.rows.groups, self.models.average)
 
-    def kept(self) -> Judged:
+    def kept(self) -> ModelOutputs:
         """Return these, by which members can be made and asked again.
 
         Raises
@@ -324,3 +378,53 @@ class Judged:
                 "objective, for groups and for what predict answers, give X and y"
             )
         return self
+
+
+def averaging(judged: ModelOutputs) -> ModelOutputs:
+    """Return the selection data with models that know their average."""
+    rows, logs = judged.rows, judged.logs
+    if len(rows.y) > MOST_ROWS and rows.lots is not None:
+        chosen = rows.lots < LOTS * (MOST_ROWS / len(rows.y))
+        rows, logs = rows.part(chosen), tuple(log[chosen] for log in logs)
+    return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
+
+
+def better_order(logs: Floats, y: Ints) -> Ints | None:
+    """Return the column that fits each class, where another order fits the labels better than chance allows.
+
+    The order is the one in which rows have, summed over all, the largest probabilities of their own class
+    beyond the mean of the column. A model without merit finds one too, so it counts only where its gain over
+    the order given is larger than shuffled labels give it: z² ≥ 2 log(K!/10⁻⁶), by the exact mean and
+    variance of the gain over all shuffles (Hoeffding 1951) and the tail of a normal law for each of the K!
+    orders.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n, K)
+        Log-probabilities.
+    y : ndarray of shape (n,)
+        Class numbers.
+
+    Returns
+    -------
+    ndarray of shape (K,) or None
+    """
+    K, P = logs.shape[1], np.exp(logs)
+    counts = np.bincount(y, minlength=K)
+    sums = np.zeros((K, K))
+    np.add.at(sums, y, P - P.mean(axis=0))
+    large = np.flatnonzero(counts >= LEAST_ROWS)
+    order = np.arange(K)
+    order[large] = large[linear_sum_assignment(sums[np.ix_(large, large)], maximize=True)[1]]
+    moved = np.flatnonzero(order != np.arange(K))
+    if not len(moved):
+        return None
+    rows = np.isin(y, moved)
+    gain = P[rows][:, order[moved]] - P[rows][:, moved]  # of each row, were it of each class
+    share = counts[moved] / rows.sum()
+    gain -= gain.mean(axis=0)
+    gain -= (gain @ share)[:, None]
+    total = gain[np.arange(len(gain)), np.searchsorted(moved, y[rows])].sum()
+    variance = (gain**2 @ counts[moved]).sum() / (len(gain) - 1)
+    surprise = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
+    return order if total > 0 and total**2 >= surprise * variance > 0 else None

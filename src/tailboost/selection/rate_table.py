@@ -11,10 +11,8 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import unit_name
-from tailboost.rates import ROUNDING as ROUNDING
 from tailboost.rates import Answered, Limit, Rate, Strata
 from tailboost.selection.confidence import FEW, REFIT, SPREAD, CountedRate, LimitsOutlook, effective_rows
-from tailboost.selection.program import Program
 
 # More units are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
 MOST_LINES = 30
@@ -112,7 +110,7 @@ class RateTable:
         words: str,
         *,
         kind: str = "",
-        worth: Sequence[Floats | None] | None = None,
+        prices: Sequence[Floats | None] | None = None,
         selected: bool = True,
         refit: bool = False,
         refit_spread: float = REFIT,
@@ -131,8 +129,8 @@ class RateTable:
             What rows these are.
         kind : str
             What the units are, of a table of errors.
-        worth : sequence of (ndarray or None), optional
-            For each of ``stated`` the price of the limit by unit, see `Program.worth`.
+        prices : sequence of (ndarray or None), optional
+            For each of ``stated`` the shadow prices of the limit by subgroup, see `Program.shadow_prices`.
         selected : bool
             Whether the rule was selected on these rows.
         refit : bool
@@ -142,42 +140,13 @@ class RateTable:
         """
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
-        for (rate, limit), prices in zip(stated, worth or [None] * len(stated), strict=True):
+        for (rate, limit), price in zip(stated, prices or [None] * len(stated), strict=True):
             found = CountedRate.of(rate, strata, counts, refit, refit_spread)
-            lines += rate_lines(rate, limit, found, prices)
+            lines += rate_lines(rate, limit, found, price)
             lacking += found.lacking(rate)
             spread |= found.spread > 0
         notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
         return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
-
-    @classmethod
-    def of(
-        cls,
-        program: Program,
-        counts: Floats,
-        words: str,
-        worth: Sequence[Floats] | None = None,
-        *,
-        refit: bool = False,
-    ) -> RateTable:
-        """Return the table of a rule on the rows on which it was selected.
-
-        Parameters
-        ----------
-        program : Program
-            Its objective and limits.
-        counts : ndarray of shape (W, A)
-            The confusion counts of the rule.
-        words : str
-            What rows these are.
-        worth : sequence of ndarray, optional
-            What each limit is worth, by unit, see `Program.worth`.
-        refit : bool
-            Whether refits answer instead of the models that were counted.
-        """
-        stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
-        prices = None if worth is None else [None, *worth]
-        return cls.counted(stated, program.strata, counts, words, worth=prices, refit=refit)
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
         """Return the table with how likely the rule keeps its limits on new rows."""
@@ -199,7 +168,7 @@ class RateTable:
             What rows these are.
         """
         pairs = [(one.rate, one.limit) for one in stated]
-        return cls.counted(pairs, answered.strata, answered.tally, words, selected=False)
+        return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
     def on_fitted_rows(self) -> RateTable:
         """Return the table without intervals: members were fitted on its rows."""
@@ -357,7 +326,7 @@ def rate_lines(
     numbers = np.column_stack([values, *counted.ends(), counted.rows, bounds])
     if limit is not None and limit.compares:
         ends = counted.compared(limit)
-        numbers = np.vstack([numbers, [limit.said_of(values), *ends, np.nan, limit.bound]])
+        numbers = np.vstack([numbers, [limit.value(values), *ends, np.nan, limit.bound]])
         names.append(limit.form)
     paid = np.full(len(names), np.nan)
     if prices is not None:
@@ -383,10 +352,10 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     """
     if limit.rate.is_ratio or limit.rate.kind == "cost":  # their rows depend on the answers, or their range
         return None
-    terms, tally = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
-    tally[:, 0] = strata.mass
+    terms, counts = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
+    counts[:, 0] = strata.mass
     sizes = effective_rows(
-        terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally])
+        terms, strata, counts if strata.mean_costs is None else np.concatenate([counts, 0 * counts])
     )
     there = np.flatnonzero(sizes > 0)
     order = there[np.argsort(sizes[there], kind="stable")]

@@ -1,4 +1,4 @@
-"""Search for one candidate along lines of action costs, on which all thresholds are counted at once."""
+"""Search for one candidate along lines of action costs; all thresholds on a line are counted at once."""
 
 from __future__ import annotations
 
@@ -7,53 +7,58 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.selection.candidates import Candidate, Pool, charges, contrasts, whole
-from tailboost.selection.counts import Table
+from tailboost.selection.candidates import Candidate, Pool, contrasts, expected_costs, from_contrasts
+from tailboost.selection.counts import SelectionData
 from tailboost.selection.program import SLIGHT, Program
 
-# Lines from each start, and without a better rule before the next start; share of lines towards a candidate.
+# Lines from each start; lines without a better rule before the next start; fraction of lines that lead
+# towards another candidate.
 LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
-# Thresholds that are counted on a line of a search, and on a line towards a constant answer.
+# Thresholds counted on a line of a search, and on a line towards a constant.
 PLACES, SWEPT = 40, 256
-# A rule is better by no less.
+# The least improvement that counts as one.
 BETTER = 1e-9
 
 
-def line(table: Table, charged: Floats, action: int, moved: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ moved``.
+def line(
+    data: SelectionData, costs: Floats, action: int, direction: Floats, most: int
+) -> tuple[Floats, Floats]:
+    """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ · direction``.
 
-    A row changes its answer once as δ grows, so that all counts are sums over the rows in the order of their
-    changes.
+    A row changes its action once as δ grows. So the counts at all thresholds are cumulative sums over the
+    rows in the order of their changes.
 
     Parameters
     ----------
-    table : Table
+    data : SelectionData
         The rows.
-    charged : ndarray of shape (A, n) or (1, n)
-        Costs of the actions, see `charges`; of two actions the difference alone.
+    costs : ndarray of shape (A, n) or (1, n)
+        Expected costs of the actions, see `expected_costs`; of two actions their difference.
     action : int
-        The row of ``charged`` that moves.
-    moved : ndarray of shape (n,)
-        By how much.
+        The row of ``costs`` that changes.
+    direction : ndarray of shape (n,)
+        Change of the cost in each row for δ = 1.
     most : int
-        How many thresholds are taken: all if there are no more, else about half nearest to 0.
+        Largest number of thresholds. If there are more, about half of those counted are nearest to 0.
 
     Returns
     -------
     places : ndarray of shape (T,)
+        The thresholds.
     counts : ndarray of shape (T, W, A)
+        The confusion counts at each threshold.
     """
-    n, n_strata, A = charged.shape[1], len(table.strata.mass), table.strata.n_actions
-    if len(charged) == 1:
+    n, n_strata, A = costs.shape[1], len(data.strata.mass), data.strata.n_actions
+    if len(costs) == 1:
         to, other, against = 1, np.zeros(n, dtype=np.intp), np.zeros(n)
     else:
-        others = charged.copy()
+        others = costs.copy()
         others[action] = np.inf
         to, other = action, others.argmin(axis=0)
         against = others[other, np.arange(n)]
-    moves = moved != 0
-    at = np.where(moves, (against - charged[action]) / np.where(moves, moved, 1.0), np.inf)
-    takes = np.where(moves, moved > 0, charged[action] < against)  # at the least δ
+    moves = direction != 0
+    at = np.where(moves, (against - costs[action]) / np.where(moves, direction, 1.0), np.inf)
+    takes = np.where(moves, direction > 0, costs[action] < against)  # at the least δ
     ends = np.unique(at[moves])
     if len(ends) > most:
         here, last = np.searchsorted(ends, 0.0), len(ends) - 1
@@ -67,44 +72,40 @@ def line(table: Table, charged: Floats, action: int, moved: Floats, most: int) -
     places = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
     place = np.searchsorted(places, at, side="right")  # the first threshold at which a row has changed
     place[~moves] = len(places)
-    size, cell = n_strata * A, table.stratum * A
+    size, cell = n_strata * A, data.stratum * A
 
-    def summed(with_it: Floats, without: Floats) -> Floats:
-        first = np.bincount(cell + np.where(takes, to, other), np.where(takes, with_it, without), size)
+    def summed(if_taken: Floats, if_not: Floats) -> Floats:
+        first = np.bincount(cell + np.where(takes, to, other), np.where(takes, if_taken, if_not), size)
         sign = np.where(takes, -1.0, 1.0)
-        changes = np.bincount(place * size + cell + to, sign * with_it, (len(places) + 1) * size)
-        changes -= np.bincount(place * size + cell + other, sign * without, (len(places) + 1) * size)
-        found: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
-        return found.reshape(-1, n_strata, A)
+        changes = np.bincount(place * size + cell + to, sign * if_taken, (len(places) + 1) * size)
+        changes -= np.bincount(place * size + cell + other, sign * if_not, (len(places) + 1) * size)
+        sums: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        return sums.reshape(-1, n_strata, A)
 
-    found = [summed(table.share, table.share)]
-    if table.costs is not None:
-        own = table.costs[:, to], table.costs[np.arange(n), other]
-        found.append(summed(*(table.share * of for of in own)))
-    return places, np.concatenate(found, axis=1)
+    counts = [summed(data.weights, data.weights)]
+    if data.costs is not None:
+        paid = data.costs[:, to], data.costs[np.arange(n), other]
+        counts.append(summed(*(data.weights * each for each in paid)))
+    return places, np.concatenate(counts, axis=1)
 
 
-def swept(pool: Pool, program: Program, number: int) -> None:
-    """Add the best threshold on each line from a candidate towards a constant answer.
+def sweep(pool: Pool, program: Program, number: int) -> None:
+    """Add the best threshold on each line from a candidate towards a constant.
 
-    Of two classes without groups these lines hold all thresholds on the score.
+    For two classes without groups these lines contain all thresholds on the score.
     """
-    table, member = pool.table.at_hand, pool.members[number]
-    belief = table.beliefs[member.source]
-    charged, prices = charges(belief, member.prices), contrasts(member.prices)
-    for action in range(len(charged)):
-        places, counts = line(table, charged, action, np.ones(len(table)), SWEPT)
-        for best in _best(program, counts)[:1] if len(places) else ():
-            moved = prices.copy()
-            moved[:, action] += places[best]
-            pool.add(Candidate.of(member.source, whole(moved)))
-
-
-def _best(program: Program, counts: Floats) -> Sequence[int]:
-    """Return the rule of least objective that keeps all limits, or else the one that is least beyond them."""
-    value, excess = program.judge(counts)
-    order = np.lexsort((value, np.where(excess <= SLIGHT, 0.0, excess)))
-    return order.tolist()
+    data, candidate = pool.data.in_memory, pool.candidates[number]
+    expected = expected_costs(data.probabilities, candidate.action_costs)
+    costs = contrasts(candidate.action_costs)
+    for action in range(len(expected)):
+        places, counts = line(data, expected, action, np.ones(len(data)), SWEPT)
+        if not len(places):
+            continue
+        value, violation = program.evaluate(counts)
+        best = int(np.lexsort((value, np.where(violation <= SLIGHT, 0.0, violation)))[0])
+        moved = costs.copy()
+        moved[:, action] += places[best]
+        pool.add(Candidate.of(from_contrasts(moved)))
 
 
 def search(
@@ -116,11 +117,11 @@ def search(
     enough: float,
     lines: int = LINES,
 ) -> None:
-    """Add the best rule within the limits that is found along lines of action costs, from some candidates.
+    """Add the best rule within the limits on lines of action costs that begin at some candidates.
 
-    A line moves the costs of one action, in a random direction over strata or towards another candidate. The
-    search moves to the rule of least objective plus charged violation; the best rule that keeps all limits
-    anywhere on its lines is added, and the last one from each start.
+    A line changes the costs of one action, in a random direction over strata or towards another candidate.
+    The search moves to the rule with the least objective plus charged violation. The best rule within the
+    limits on any line is added, and the last rule from each start.
 
     Parameters
     ----------
@@ -129,59 +130,60 @@ def search(
     program : Program
         Objective and limits.
     starts, towards : sequence of int
-        Candidates to start from, and to which some lines lead.
+        Candidates at which the search starts, and to which some lines lead.
     charge : float
-        The cost of breaking a limit by 1.
+        Cost of violating a limit by 1.
     enough : float
-        Objective at which nothing better is looked for.
+        Objective at which the search ends.
     lines : int
         Lines from each start.
     """
-    table, rng, kept = pool.table.at_hand, np.random.default_rng(0), np.inf
+    data, rng, best_inside = pool.data.in_memory, np.random.default_rng(0), np.inf
+    probabilities = data.probabilities
+    ends = [contrasts(pool.candidates[i].action_costs) for i in towards]
     for start in starts:
-        member = pool.members[start]
-        belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
-        ends = [contrasts(pool.members[i].prices) for i in towards if pool.members[i].source == member.source]
-        charged, reached, idle = charges(belief, member.prices), np.inf, 0
+        costs = contrasts(pool.candidates[start].action_costs).copy()
+        expected = expected_costs(probabilities, from_contrasts(costs))
+        reached, idle = np.inf, 0
         for _ in range(lines):
-            if kept <= enough or idle >= IDLE_LINES:
+            if best_inside <= enough or idle >= IDLE_LINES:
                 break
             idle += 1
-            action = int(rng.integers(prices.shape[1]))
-            direction = _direction(prices, ends, action, rng)
-            moved = charges(belief, whole(direction[:, None]))[0]
-            places, counts = line(table, charged, action, moved, PLACES)
+            action = int(rng.integers(costs.shape[1]))
+            direction = _direction(costs, ends, action, rng)
+            moved = expected_costs(probabilities, from_contrasts(direction[:, None]))[0]
+            places, counts = line(data, expected, action, moved, PLACES)
             if not len(places):
                 continue
-            value, excess = program.judge(counts)
-            inside = np.where(excess <= SLIGHT, value, np.inf)
-            worth = value + charge * np.maximum(excess, 0.0)
-            for best, better in ((int(inside.argmin()), inside.min() < kept - BETTER),
-                                 (int(worth.argmin()), worth.min() < reached - BETTER)):  # fmt: skip
+            value, violation = program.evaluate(counts)
+            inside = np.where(violation <= SLIGHT, value, np.inf)
+            charged = value + charge * np.maximum(violation, 0.0)
+            for best, better in ((int(inside.argmin()), inside.min() < best_inside - BETTER),
+                                 (int(charged.argmin()), charged.min() < reached - BETTER)):  # fmt: skip
                 if not better:
                     continue
-                own = prices.copy()
-                own[:, action] += places[best] * direction
-                number = pool.add(Candidate.of(member.source, whole(own)))
-                # By counting: rows may change at one and the same threshold.
-                value_there, excess_there = program.judge(pool.counts[number])
-                if excess_there <= SLIGHT:
-                    kept = min(kept, float(value_there))
-                reached_there = float(value_there + charge * max(float(excess_there), 0.0))
-                if reached_there < reached - BETTER:
-                    reached, prices, idle = reached_there, own, 0
-            charged = charges(belief, whole(prices))
-        if kept <= enough:
+                new = costs.copy()
+                new[:, action] += places[best] * direction
+                number = pool.add(Candidate.of(from_contrasts(new)))
+                # Counted again: several rows may change at the same threshold.
+                value_there, violation_there = program.evaluate(pool.counts[number])
+                if violation_there <= SLIGHT:
+                    best_inside = min(best_inside, float(value_there))
+                charged_there = float(value_there + charge * max(float(violation_there), 0.0))
+                if charged_there < reached - BETTER:
+                    reached, costs, idle = charged_there, new, 0
+            expected = expected_costs(probabilities, from_contrasts(costs))
+        if best_inside <= enough:
             break
 
 
-def _direction(prices: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator) -> Floats:
-    """Return by how much the costs of an action change along a line, shape (S,)."""
+def _direction(costs: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator) -> Floats:
+    """Return the change of an action's costs along a line, shape (S,)."""
     if ends and rng.random() < TOWARDS:
-        towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - prices[:, action]
+        towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - costs[:, action]
         return towards
-    size = np.abs(prices[:, action])
-    size = size + 0.3 * size.max() + 0.02 * np.abs(prices).max()
+    size = np.abs(costs[:, action])
+    size = size + 0.3 * size.max() + 0.02 * np.abs(costs).max()
     some = rng.random(len(size)) < max(0.25, 2.0 / len(size))
     some[rng.integers(len(size))] = True
     return np.where(some, size * rng.normal(size=len(size)), 0.0)

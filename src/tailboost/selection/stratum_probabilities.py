@@ -1,4 +1,4 @@
-"""Stratum probabilities p(s | x), from models of the class and, where groups are not read, features."""
+"""Stratum probabilities p(s | x) = p(y | x) p(group | x, y), with models of the group."""
 
 from __future__ import annotations
 
@@ -18,40 +18,34 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
 from tailboost.selection.counts import Singles, spread
 
-# Folds of the models of groups.
+# Folds of the group models.
 FOLDS = 3
-# Probabilities below are as good as this one to the calibration.
+# The calibration raises smaller probabilities to this one.
 LEAST = 1e-4
-# Rows a calibration is fitted on at most, and strata up to which there is one. Without it rules under limits
-# fall to constants with six groups; with up to four it shows nothing.
+# Rows on which a calibration is fitted at most, and the most strata for which one is fitted. Without it rules
+# under limits become constants with six groups; with up to four groups it shows no effect.
 CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
-# Steps of iterative scaling by which offsets in groups are found.
+# Steps of iterative scaling that fit the factors of a group-aware rule.
 SCALINGS = 30
-# Strata up to which it is found by whole Newton steps.
+# The most strata for which the calibration takes Newton steps.
 NEWTON_STRATA = 20
-# What a stratum without rows is charged in a calibration, as a logarithm.
+# Offset of a stratum without rows in a calibration, a logarithm.
 NEVER = -60.0
-
-
-def group_learner() -> HistBoostClassifier:
-    """Return the learner of p(group | features, class): small, because it is fitted several times."""
-    return HistBoostClassifier(n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0)
 
 
 @dataclass(eq=False)
 class GroupModel:
-    """p(g | x, y) of the groups of one column."""
+    """p(g | x, y) for the groups of one column."""
 
-    # n_classes, n_values: K, and how many groups the column has.
-    n_classes: int
-    n_values: int
-    model: Any  # classifier fitted on features and class; None if there is one group, or they tell nothing
-    present: Ints  # the groups it knows
+    n_classes: int  # K
+    n_values: int  # number of groups in the column
+    model: Any  # classifier fitted on features and class; None if the prior is used instead
+    present: Ints  # groups in the training rows
     prior: Floats  # shape (K, n_values): frequencies of the groups in each class
 
     @classmethod
     def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
-        """Return the model of some rows.
+        """Return the model fitted on some rows.
 
         Parameters
         ----------
@@ -62,70 +56,71 @@ class GroupModel:
         weight : ndarray of shape (n,)
             Positive weights.
         n_classes, n_values : int
-            How many there are.
+            Numbers of classes and groups.
         """
         present, index = np.unique(group, return_inverse=True)
         model = None
-        if len(present) > 1:
-            model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
+        if len(present) > 1:  # small, because the model is fitted several times
+            model = HistBoostClassifier(
+                n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
+            )
+            model.fit(with_class(X, y, n_classes), index, sample_weight=weight)
         mass = np.bincount(y * n_values + group, weight, n_classes * n_values).reshape(n_classes, n_values)
-        prior = mass + mass.sum(axis=0) / mass.sum()  # one row's worth of all classes keeps groups possible
+        prior = mass + mass.sum(axis=0) / mass.sum()  # a pseudo-row of all classes keeps groups possible
         return cls(n_classes, n_values, model, present, prior / prior.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
         n = n_rows_of(X)
-        found = np.zeros((self.n_classes, self.n_values, n))
+        probabilities = np.zeros((self.n_classes, self.n_values, n))
         for k in range(self.n_classes):
             if self.model is None:
-                found[k] = self.prior[k][:, None]
+                probabilities[k] = self.prior[k][:, None]
             else:
-                of_class = with_class(X, np.full(n, k, dtype=np.intp), self.n_classes)
-                found[k, self.present] = np.asarray(self.model.predict_proba(of_class)).T
-        return found
+                table = with_class(X, np.full(n, k, dtype=np.intp), self.n_classes)
+                probabilities[k, self.present] = np.asarray(self.model.predict_proba(table)).T
+        return probabilities
 
 
 def with_class(X: Any, y: Ints, n_classes: int) -> Any:
-    """Return a table with columns more that say the class of each row."""
-    said = (y[:, None] == np.arange(1 if n_classes == 2 else n_classes)).astype(np.float64)
+    """Return a table with indicator columns of the class appended."""
+    indicators = (y[:, None] == np.arange(1 if n_classes == 2 else n_classes)).astype(np.float64)
     X = as_pandas(X)
     if hasattr(X, "iloc"):
         table = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
-        return table.assign(**{f"y{k}": column for k, column in enumerate(said.T)})
+        return table.assign(**{f"y{k}": column for k, column in enumerate(indicators.T)})
     if scipy.sparse.issparse(X):
-        return scipy.sparse.hstack([X, said], format="csr")
+        return scipy.sparse.hstack([X, indicators], format="csr")
     table = np.asarray(X)
-    return np.column_stack([table.reshape(len(table), -1), said])
+    return np.column_stack([table.reshape(len(table), -1), indicators])
 
 
 @dataclass(eq=False)
 class Calibration:
-    """Multinomial regression of the stratum on the logarithms of its believed probabilities."""
+    """Multinomial regression of the stratum on the logarithms of the stratum probabilities."""
 
-    slopes: Floats  # shape (S, S): row = stratum
-    offsets: Floats  # shape (S,): of each stratum
+    slopes: Floats  # shape (S, S): one row for each stratum
+    offsets: Floats  # shape (S,)
 
     @classmethod
     @one_blas_thread
-    def fit(cls, belief: Singles, stratum: Ints, share: Floats) -> Calibration:
-        """Return the calibration of a belief of shape (S, n) on rows whose strata are known.
+    def fit(cls, probabilities: Singles, stratum: Ints, weights: Floats) -> Calibration:
+        """Return the calibration of probabilities of shape (S, n) on rows with known strata.
 
-        It is drawn towards saying nothing: what is believed of strata of few rows is then weighed less. Drawn
-        towards the belief as it is, log loss is lower, and rules chosen by it err more where strata are many.
+        Slopes are shrunk towards 0, so that probabilities of strata with few rows count less. Shrinking
+        towards the identity lowers the log loss, but the selected rules err more if there are many strata.
         """
-        n_strata = len(belief)
+        n_strata = len(probabilities)
         rows = spread(stratum, CALIBRATION_ROWS)
-        rows = rows[
-            np.lexsort([*belief[:, rows], stratum[rows]])
-        ]  # in whatever order rows came: sums are rounded
-        logs = np.log(np.maximum(belief[:, rows].T.astype(np.float64), LEAST))
+        # Sorted, because the sums are rounded: the result must not depend on the order of the rows.
+        rows = rows[np.lexsort([*probabilities[:, rows], stratum[rows]])]
+        logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST))
         slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
         present = np.unique(stratum[rows])
         if len(present) == 1:
             offsets[present] = 0.0
             return cls(slopes, offsets)
-        mass, here = (np.bincount(stratum[of], share[of], n_strata) for of in (slice(None), rows))
-        weight = share[rows] * (mass / np.maximum(here, 1e-300))[stratum[rows]] * len(stratum)
+        weight = _sample_weights(stratum, weights, rows, n_strata) * len(stratum)
         solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
@@ -135,22 +130,29 @@ class Calibration:
             slopes[present], offsets[present] = model.coef_, model.intercept_
         return cls(slopes, offsets)
 
-    def apply(self, belief: Floats) -> Floats:
-        """Return the calibrated belief, (S, n); summed term by term, each row for itself."""
-        logs = np.log(np.maximum(belief, LEAST))
-        scores = np.repeat(self.offsets[:, None], belief.shape[1], axis=1)
+    def apply(self, probabilities: Floats) -> Floats:
+        """Return calibrated probabilities, shape (S, n); each row is computed independently of the others."""
+        logs = np.log(np.maximum(probabilities, LEAST))
+        scores = np.repeat(self.offsets[:, None], probabilities.shape[1], axis=1)
         for s, t in zip(*np.nonzero(self.slopes), strict=True):
             scores[s] += self.slopes[s, t] * logs[t]
         return _softmax(scores)
 
 
+def _sample_weights(stratum: Ints, weights: Floats, rows: Ints, n_strata: int) -> Floats:
+    """Return the weights of a sample of the rows, by which each stratum keeps its mass."""
+    mass = np.bincount(stratum, weights, n_strata)
+    sampled = np.bincount(stratum[rows], weights[rows], n_strata)
+    return weights[rows] * (mass / np.maximum(sampled, 1e-300))[stratum[rows]]
+
+
 def _softmax(scores: Floats) -> Floats:
-    shares: Floats = np.exp(scores - scores.max(axis=0))
-    return shares / _summed(shares)
+    exponentials: Floats = np.exp(scores - scores.max(axis=0))
+    return exponentials / _summed(exponentials)
 
 
 def _summed(values: Floats) -> Floats:
-    """Return the sum over the first axis, in its order: numpy adds one row in another one than many."""
+    """Return the sum over the first axis in its order; NumPy's order depends on the number of columns."""
     total: Floats = values[0].copy()
     for row in values[1:]:
         total += row
@@ -159,28 +161,27 @@ def _summed(values: Floats) -> Floats:
 
 @dataclass(eq=False)
 class StratumProbabilities:
-    """p(s | x) = p(y | x) p(g | x, y): what sources say of the class, and features of groups not told."""
+    """p(s | x) = p(y | x) p(g | x, y): class models, and group models for a group-blind rule."""
 
     n_classes: int  # K
     combinations: Ints  # shape (G, c): the combinations of groups, as numbers of values by column
-    told: bool  # whether the groups of rows to answer are told
-    # Whether groups are inferred from the features of a row, or from what all models say of it.
+    group_aware: bool  # whether rules read the group
+    # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = True
-    # One for each column of groups that has to be inferred.
-    models: list[GroupModel] = field(default_factory=list)
-    calibration: Calibration | None = None  # where groups are inferred
-    # Shape (S, 1): where rules read the group, exp(offset) of each class in each group, of least log loss.
+    group_models: list[GroupModel] = field(default_factory=list)  # one for each column
+    calibration: Calibration | None = None  # of estimated groups
+    # Shape (S, 1), of a group-aware rule: factors of each class in each group, fitted by log loss.
     factors: Floats | None = None
 
     @property
     def infers(self) -> bool:
-        """Whether groups have to be inferred from features."""
-        return len(self.combinations) > 1 and not self.told
+        """Whether groups are estimated."""
+        return len(self.combinations) > 1 and not self.group_aware
 
     def fit_groups(
         self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
     ) -> Singles:
-        """Fit the models of groups, and return p(combination | x, y) out of fold, shape (K, G, n).
+        """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         Parameters
         ----------
@@ -193,52 +194,55 @@ class StratumProbabilities:
         weight : ndarray of shape (n,)
             Positive weights.
         strata : Strata
-            By which rows are spread over folds, each row with those of equal content.
+            Folds are stratified by them; rows of equal content share a fold.
         seed : int
-            Of the folds.
+            Seed of the folds.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
         fold = draw_lots(hash_rows(X, seed=seed), stratum, weight) % FOLDS
-        of_columns, self.models = [], []
+        by_column, self.group_models = [], []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
             out = np.empty((*sizes, n))
-            self.models.append(GroupModel.fit(X, y, column, weight, *sizes))
+            whole = GroupModel.fit(X, y, column, weight, *sizes)
             for j in range(FOLDS):
                 rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
                 if len(held):
-                    part = self.models[-1]
+                    part = whole
                     if len(rest):
                         part = GroupModel.fit(_rows(X, rest), y[rest], column[rest], weight[rest], *sizes)
                     out[:, :, held] = part.predict(_rows(X, held))
-            known, prior = out[y, column, np.arange(n)], self.models[-1].prior
-            if weight @ np.log(np.maximum(known, LEAST) / prior[y, column]) <= 0.0:
-                # On other rows the features tell less of the groups than their frequencies do.
-                self.models[-1] = replace(self.models[-1], model=None)
-                out = np.repeat(prior[:, :, None], n, axis=2)
-            of_columns.append(out)
-        return self._joined(of_columns)
+            predicted = np.maximum(out[y, column, np.arange(n)], LEAST)
+            if weight @ np.log(predicted / whole.prior[y, column]) <= 0.0:
+                # Out of fold, the features predict the group no better than its frequencies do.
+                whole = replace(whole, model=None)
+                out = np.repeat(whole.prior[:, :, None], n, axis=2)
+            by_column.append(out)
+            self.group_models.append(whole)
+        return self._joined(by_column)
 
-    def _joined(self, of_columns: Sequence[Floats]) -> Singles:
+    def _joined(self, by_column: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
-        K, _, n = of_columns[0].shape
-        found = np.ones((K, len(self.combinations), n))
-        for j, of_column in enumerate(of_columns):
-            found *= of_column[:, self.combinations[:, j]]
-        if len(of_columns) > 1:
+        K, _, n = by_column[0].shape
+        joined = np.ones((K, len(self.combinations), n))
+        for j, probabilities in enumerate(by_column):
+            joined *= probabilities[:, self.combinations[:, j]]
+        if len(by_column) > 1:
             for k in range(K):
-                found[k] /= np.maximum(_summed(found[k]), 1e-300)
-        return found.astype(np.float32)
+                joined[k] /= np.maximum(_summed(joined[k]), 1e-300)
+        return joined.astype(np.float32)
 
     def groups_of(self, X: Any) -> Singles:
         """Return p(combination | x, y) of new rows, shape (K, G, n)."""
         if not n_rows_of(X):
             return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)
-        return self._joined([model.predict(X) for model in self.models])
+        return self._joined([model.predict(X) for model in self.group_models])
 
-    def of(self, logs: Floats, groups: Singles | None = None, told: Ints | None = None) -> Singles:
+    def predict(
+        self, logs: Floats, groups: Singles | None = None, combination: Ints | None = None
+    ) -> Singles:
         """Return p(s | x) of some rows, shape (S, n).
 
         Parameters
@@ -246,52 +250,58 @@ class StratumProbabilities:
         logs : ndarray of shape (n, K)
             Logarithms of p(y | x), up to a constant in each row.
         groups : ndarray of shape (K, G, n), optional
-            p(combination | x, y), where groups are inferred.
-        told : ndarray of int, shape (n,), optional
-            The combination of each row, where it is told.
+            p(combination | x, y), if groups are estimated.
+        combination : ndarray of int, shape (n,), optional
+            The combination of groups of each row, for a group-aware rule.
         """
-        if self.told and told is not None:
-            of_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
-            factors = np.ones(len(of_class) * G) if self.factors is None else self.factors
-            found = np.zeros((len(of_class), G, len(told)), dtype=np.float32)
-            for k, own in enumerate(of_class):
-                found[k, told, np.arange(len(told))] = own * factors.reshape(-1, G)[k, told]
-            return found.reshape(len(of_class) * G, len(told))
-        joint = self.joint(logs, groups, told)
+        if self.group_aware and combination is not None:
+            by_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
+            factors = np.ones(len(by_class) * G) if self.factors is None else self.factors
+            rows = np.arange(len(combination))
+            result = np.zeros((len(by_class), G, len(rows)), dtype=np.float32)
+            for k, p in enumerate(by_class):
+                result[k, combination, rows] = p * factors.reshape(-1, G)[k, combination]
+            return result.reshape(len(by_class) * G, -1)
+        joint = self.joint(logs, groups, combination)
         if self.calibration is not None:
             joint = self.calibration.apply(joint)
         return np.ascontiguousarray(joint, dtype=np.float32)
 
-    def joint(self, logs: Floats, groups: Singles | None, told: Ints | None) -> Floats:
+    def joint(self, logs: Floats, groups: Singles | None, combination: Ints | None) -> Floats:
         """Return p(s | x) before calibration, shape (S, n)."""
-        of_class = _softmax(np.ascontiguousarray(logs.T))
+        by_class = _softmax(np.ascontiguousarray(logs.T))
         G = len(self.combinations)
         if G == 1:
-            return of_class
-        if self.told:
-            assert told is not None
-            return (of_class[:, None, :] * (told == np.arange(G)[:, None])).reshape(len(of_class) * G, -1)
+            return by_class
+        if self.group_aware:
+            assert combination is not None
+            groups = (combination == np.arange(G)[:, None])[None]
         assert groups is not None
-        return (of_class[:, None, :] * groups).reshape(len(of_class) * G, -1)
+        return (by_class[:, None, :] * groups).reshape(len(by_class) * G, -1)
 
     def calibrate(
-        self, logs: Floats, groups: Singles | None, told: Ints | None, stratum: Ints, share: Floats
+        self,
+        logs: Floats,
+        groups: Singles | None,
+        combination: Ints | None,
+        stratum: Ints,
+        weights: Floats,
     ) -> None:
-        """Fit the calibration on rows whose strata are known; if groups are read, offsets by group."""
-        if self.told:
-            assert told is not None
+        """Fit the calibration of estimated groups, or the factors by group, on rows with known strata."""
+        if self.group_aware:
+            assert combination is not None
             rows = spread(stratum, CALIBRATION_ROWS)
-            joint = self.joint(logs[rows], None, told[rows])
-            mass, here = (np.bincount(stratum[of], share[of], len(joint)) for of in (slice(None), rows))
-            weight = share[rows] * (mass / np.maximum(here, 1e-300))[stratum[rows]]
+            joint = self.joint(logs[rows], None, combination[rows])
+            mass = np.bincount(stratum, weights, len(joint))
+            weight = _sample_weights(stratum, weights, rows, len(joint))
             self.factors = np.ones((len(joint), 1))
             for _ in range(SCALINGS):
                 expected = (joint * self.factors / _summed(joint * self.factors)) @ weight
                 self.factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
             return
-        joint = self.joint(logs, groups, told)
+        joint = self.joint(logs, groups, combination)
         if self.infers and len(joint) <= CALIBRATED_STRATA:
-            self.calibration = Calibration.fit(joint.astype(np.float32), stratum, share)
+            self.calibration = Calibration.fit(joint.astype(np.float32), stratum, weights)
 
 
 def _rows(X: Any, rows: Ints) -> Any:

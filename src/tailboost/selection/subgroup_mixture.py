@@ -17,7 +17,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
-from tailboost.selection.counts import Table
+from tailboost.selection.counts import SelectionData
 from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
@@ -73,7 +73,7 @@ class Grouping:
         values = tuple(tuple(of.tolist()) for of in names.values)
         return cls(tuple(labels.tolist()), names.titles, values, cells)
 
-    def table(self, rows: Rows) -> tuple[Table, Mask]:
+    def table(self, rows: Rows) -> tuple[SelectionData, Mask]:
         """Return the selection data, and which of the rows take part.
 
         A row outside all subgroups, of group −1, does not take part: no model that is judged on it knows its
@@ -90,7 +90,7 @@ class Grouping:
             numbers = groups.reshape(len(rows.y), -1) - first
         strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, self.columns, self.values)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        return Table(strata, stratum, rows.base), inside
+        return SelectionData(strata, stratum, rows.base), inside
 
 
 @dataclass
@@ -125,11 +125,11 @@ class SubgroupMixture:
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @cached_property
-    def _data(self) -> tuple[Table, Mask]:
+    def _data(self) -> tuple[SelectionData, Mask]:
         return self.grouping.table(self.pool.ledger.rows)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> SelectionData:
         """The selection data."""
         return self._data[0]
 
@@ -141,7 +141,7 @@ class SubgroupMixture:
     def counted(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to the judged rows, shape (S, K)."""
         table, inside = self._data
-        return table.counted(answers[inside].astype(np.intp))
+        return table.count(answers[inside].astype(np.intp))
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM."""
@@ -181,7 +181,7 @@ class SubgroupMixture:
     @cached_property
     def _places(self) -> tuple[Ints, Floats | float, int]:
         """Place of each row in flat confusion counts, weight of the rows or of each, and number of places."""
-        strata, share = self.table.strata, self.table.share
+        strata, share = self.table.strata, self.table.weights
         each: Floats | float = share if np.ptp(share) else float(share[0])
         return self.table.stratum * strata.n_actions, each, len(strata.mass) * strata.n_actions
 
@@ -257,7 +257,7 @@ class SubgroupMixture:
             own = program.within((*tighter, *program.limits[len(tighter) :]))
             mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
         counts = [*map(self.predicted, mixtures), *pool.counts]
-        mixtures += list(np.eye(len(self.pool.members))[pool.members])
+        mixtures += list(np.eye(len(self.pool.members))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
         return mixtures[int(select(rules, program).numbers[0])], found.gap
 
@@ -266,7 +266,7 @@ class SubgroupMixture:
         return self.counted(self.pool.shares(self.ensemble(mixture)).argmax(axis=1))
 
     def _keeps(self, mixture: Floats) -> bool:
-        return bool((self.program.excesses(self.predicted(mixture)) <= SLIGHT).all())
+        return bool((self.program.violations(self.predicted(mixture)) <= SLIGHT).all())
 
     def _at(self, limit: Limit, share: float) -> Limit:
         """Return a limit with bounds tighter by a share of them."""
@@ -312,10 +312,10 @@ class SubgroupMixture:
                 if each.keeps:
                     found.append((each.counts, self.weights(each)))
         else:
-            _, excess = program.judge(pool.tallies)
+            _, excess = program.evaluate(pool.all_counts)
             for i in np.flatnonzero(excess <= SLIGHT).tolist():
                 alone = np.zeros(len(self.pool.members))
-                alone[pool.members[i]] = 1.0
+                alone[pool.candidates[i]] = 1.0
                 found.append((pool.counts[i], alone))
         reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
         return np.array(reached).reshape(-1, 2), [weights for _, weights in found]
@@ -399,7 +399,7 @@ class SubgroupMixture:
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return the expected confusion counts of the randomised rule, shape (S, K)."""
-        found: Floats = np.tensordot(mixture, self.candidates().tallies, axes=1)
+        found: Floats = np.tensordot(mixture, self.candidates().all_counts, axes=1)
         return found
 
     def value(self, mixture: Floats) -> float:
@@ -493,7 +493,7 @@ class SubgroupMixture:
         cell = (fold * n_strata + table.stratum) * A
         shape, counts = (n_folds, n_strata, A), []
         for m in range(self.pool.n_rounds):
-            each = np.bincount(cell + self.pool.answer(m)[inside], table.share, n_folds * n_strata * A)
+            each = np.bincount(cell + self.pool.answer(m)[inside], table.weights, n_folds * n_strata * A)
             counts.append(each.astype(np.float64).reshape(shape))
         return fold_spread(self.steering, table.strata, counts)
 

@@ -245,16 +245,15 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
     **_names("tailboost.rates.rate", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
-    **_names(
-        "tailboost.selection.stratum_probabilities", "StratumProbabilities", "Calibration", "GroupModel"
-    ),
+    **_names("tailboost.selection.stratum_probabilities", "Calibration", "GroupModel"),
+    **_names("tailboost.selection.stratum_probabilities", "StratumProbabilities"),
     **_names("tailboost.selection.candidates", "Candidate", "Pool"),
     **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
     **_names("tailboost.selection.confidence", "LimitsOutlook"),
     **_names("tailboost.selection.growth", "Growth"),
-    **_names("tailboost.selection.program", "Program", "Solved"),
-    **_names("tailboost.selection.counts", "Table"),
+    **_names("tailboost.selection.program", "Program", "Solution"),
+    **_names("tailboost.selection.counts", "SelectionData"),
     # -- classifiers
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     # -- what a fit found
@@ -271,14 +270,12 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.subgroup_mixture", "Grouping", "SubgroupMixture"),
     **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
     # -- mixtures of other models
-    **_names("tailboost.selection.average", "Average"),
-    **_names("tailboost.classifiers.rated", "Priced", "RateChoice", "Rated", "Stated"),
-    **_names("tailboost.classifiers.tail", "TailChoice"),
-    **_names("tailboost.selection.cvar_candidates", "Tempered"),
+    **_names("tailboost.classifiers.rated", "ProbabilityRule", "SelectionEngine", "RateProblem"),
+    **_names("tailboost.classifiers.useless", "SelectedRule"),
+    **_names("tailboost.classifiers.tail", "SelectedMixture", "PowerDraw"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    **_names("tailboost.selection.probability_tables", "Judged", "Models"),
+    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
     # -- baselines
-    **_names("tailboost.app.baselines.recipes", "RandomGuess"),
     **_names("tailboost.app.baselines.thresholds", "TunedThresholdClassifier"),
     **_names("tailboost.app.baselines.weights", "CellWeightedClassifier"),
 }  # fmt: skip

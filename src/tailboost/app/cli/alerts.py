@@ -1,4 +1,4 @@
-"""What is suspicious about a table before anything is fitted on it."""
+"""Training tables, with warnings about suspicious columns."""
 
 from __future__ import annotations
 
@@ -16,43 +16,62 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 
-FEWEST_ROWS = 50  # below, a column may look like anything by chance
-MOST_CLASSES = 50
-MOST_AMOUNTS = 20  # classes that are numbers; with more the target may be meant to be a quantity
-SAMPLE = 10_000
-# Of the values of a text column, the share that must be distinct for an id; names may be shared by a few.
-DISTINCT = 0.95
-# Mean over the classes of the share told right by one column alone, above which it is suspicious.
-TOLD = 0.98
+FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
+MOST_CLASSES = 50  # with more classes no column is tested for a leak
+MOST_NUMBERS = 20  # classes that are numbers; with more, the target may be a quantity
+SAMPLE = 10_000  # rows on which each column is tested for a leak
+DISTINCT = 0.95  # fraction of distinct values from which a text column is an id; a few may share a name
+LEAK = 0.98  # balanced accuracy of a single column from which it is suspicious
 
 
 def read_to_fit(
-    data: Path, target: str, group: Sequence[str], drop: Sequence[str], keep: Collection[str], **more: Any
-) -> tuple[Any, list[str]]:
-    """Read a table that is fitted on, and warn of what is suspicious about it.
+    data: Path,
+    target: str,
+    group: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    cluster: str | None = None,
+    sep: str = ",",
+    weight: str | None = None,
+) -> tuple[Any, list[str], Any]:
+    """Read a training table and warn of suspicious columns.
 
-    Return it, from `tailboost.datasets.load_table`, and the columns that look like ids and are no features.
+    Returns
+    -------
+    table : Bunch
+        The table of `tailboost.datasets.load_table`, without columns that look like ids.
+    ids : list of str
+        Columns that look like ids.
+    clusters : ndarray of str or None
+        The person or site of each row; None if no two rows share one.
     """
+    no_features = [*(drop or []), *([] if cluster is None else [cluster])]
     with bad_input(), warnings_as_lines():
-        table = datasets.load_table(data, target, group=group, drop=drop, text_labels=True, **more)
-    ids = _set_ids_aside(table, keep)
+        table = datasets.load_table(
+            data, target, group=group or (), drop=no_features, weight=weight, text_labels=True, sep=sep
+        )
+    ids = _drop_ids(table, keep or [])
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
-    return table, ids
+    if cluster is None:
+        return table, ids, None
+    sites = datasets.read_raw(data, sep)[cluster]
+    alone = sites.is_unique or sites.isna().any()
+    return table, ids, None if alone else sites.astype(str).to_numpy()
 
 
-def _set_ids_aside(table: Any, keep: Collection[str]) -> list[str]:
-    """Drop the features of a table that look like ids but for those to keep, and return their names."""
+def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
+    """Drop the features that look like ids, except those to keep, and return their names."""
     for name in keep:
         if name not in table.data:
-            raise BadInput(f"--keep: there is no feature {name!r}; it has {', '.join(table.data)}")
+            raise BadInput(f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}")
     ids = [name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])]
     if len(ids) == table.data.shape[1]:
-        raise BadInput(f"every feature looks like an id ({', '.join(ids)}): say with --keep which are none")
+        raise BadInput(f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep")
     for name in ids:
         warn(
-            f"column {name!r} looks like an id (nearly every value occurs once) and is set aside; "
-            f"--keep {name} fits on it all the same"
+            f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
+            f"--keep {name} uses it"
         )
     table.data = table.data.drop(columns=ids)
     table.schema = TableSchema(
@@ -65,27 +84,27 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
     """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity."""
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
-            yield f"--group {name}: every group holds one class only; such groups are the classes again"
+            yield f"--group {name}: every group has one class only; these groups are the classes again"
     classes = np.unique(y)
-    if len(classes) > MOST_AMOUNTS and _are_numbers(classes):
+    if len(classes) > MOST_NUMBERS and _are_numbers(classes):
         yield (
-            f"the target has {len(classes)} different numbers: if it is a quantity, put it into a few bands "
-            "first; each number is a class here"
+            f"the target has {len(classes)} different numbers, and each is a class here; if the target is a "
+            "quantity, divide it into a few ranges first"
         )
     for name in data:
         texts = data[name].cat.categories if data[name].dtype == "category" else []
-        # A column of text that would be one of numbers if none of them began with 0, as 01234 does.
-        if any(re.match(r"[+-]?0\d", str(each)) for each in texts) and _are_numbers(texts):
-            yield f"column {name!r} holds numbers that begin with 0: they are codes, and are read as text"
+        # Without leading zeros, as in 01234, these texts would be a column of numbers.
+        if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
+            yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
     if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
         return
-    few = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
+    sample = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
     for name in data:
-        told = _told_by(data[name].iloc[few], y[few])
-        if told >= TOLD:
+        accuracy = _accuracy_of(data[name].iloc[sample], y[sample])
+        if accuracy >= LEAK:
             yield (
-                f"column {str(name)!r} alone tells the class of {told:.1%} of the rows (mean over the "
-                f"classes): is it known before the target is? If it is no feature, --drop {name}"
+                f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
+                f"classes); if its value is known only after the target, drop it: --drop {name}"
             )
 
 
@@ -94,7 +113,7 @@ def _are_numbers(values: Any) -> bool:
 
 
 def _looks_like_an_id(column: Any) -> bool:
-    """Whether whole numbers are all different, or texts nearly all."""
+    """Return whether all whole numbers, or nearly all texts, of a column differ."""
     if len(column) < FEWEST_ROWS or column.isna().any():
         return False
     if column.dtype.kind in "iu":
@@ -102,18 +121,18 @@ def _looks_like_an_id(column: Any) -> bool:
     return column.dtype == "category" and column.nunique() >= DISTINCT * len(column)
 
 
-def _told_by(column: Any, y: Any) -> float:
-    """Return what one column tells by a few limits or common values: mean share of a class told right."""
+def _accuracy_of(column: Any, y: Any) -> float:
+    """Return the balanced accuracy of a few thresholds, or of common values, of one column."""
     classes = len(np.unique(y))
     if classes < 2:
         return 0.0
     if column.dtype == "category":
         counts = column.value_counts()
-        # A value that occurs once tells its row's class, and nothing else.
-        codes = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
-        told = pd.Series(y).groupby(codes.to_numpy()).transform(lambda part: part.mode()[0]).to_numpy()
-        return float(balanced_accuracy_score(y, told))
-    # A tree asks the order of values alone, and takes none beyond those of 32 bits.
-    values = column.rank().to_numpy(dtype=np.float64)[:, None]
+        # A rare value identifies its rows, which is no leak.
+        values = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
+        modes = pd.Series(y).groupby(values.to_numpy()).transform(lambda part: part.mode()[0])
+        return float(balanced_accuracy_score(y, modes.to_numpy()))
+    # Ranks suffice for a tree, whose values are limited to 32 bits.
+    ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
     tree = DecisionTreeClassifier(max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0)
-    return float(balanced_accuracy_score(y, tree.fit(values, y).predict(values)))
+    return float(balanced_accuracy_score(y, tree.fit(ranks, y).predict(ranks)))

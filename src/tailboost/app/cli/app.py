@@ -1,4 +1,4 @@
-"""The command ``tailboost`` itself: its subcommands, help, completion and exit codes."""
+"""The command ``tailboost``: subcommands, help, completion and exit codes."""
 
 from __future__ import annotations
 
@@ -17,49 +17,42 @@ from typer.core import TyperGroup
 from tailboost import __version__
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
 
-# Where each command is, and what `tailboost -h` says of it: a command's module, and with it the library, is
-# loaded when the command is asked for.
+# The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
 COMMANDS = {
-    "demo": ("compare.demo", "Compare ours with plain methods on two bundled tables."),
+    "demo": ("compare.demo", "Compare methods on two bundled tables."),
     "example": ("example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
     "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
-    "fit": ("fit.fit", "Fit one method on a table and store it."),
-    "predict": ("predict.predict", "Predict the rows of a table."),
-    "evaluate": ("inspect.evaluate", "Count a model's errors on a table by class and group."),
-    "inspect": ("inspect.inspect_model", "Show what a model file holds, and its guarantee."),
-    "rule": ("rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
-    "tradeoff": ("tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
-    "calibrate": (
-        "certify.calibrate",
-        "Write the cheapest point of a model's trade-off that is certified to keep its targets.",
+    "fit": ("fit.fit", "Train one method on a table and store the model."),
+    "predict": ("predict.predict", "Predict the labels of new rows."),
+    "evaluate": ("inspect.evaluate", "Measure a model's errors on new rows, by class and group."),
+    "inspect": ("inspect.inspect_model", "Print the content of a model file."),
+    "rule": ("rule.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
+    "tradeoff": (
+        "tradeoff.tradeoff",
+        "Print the trade-off curve of two rates, such as largest and overall error.",
     ),
-    "certify": ("certify.certify", "Bound a model's errors on rows it has not seen."),
-    "card": ("certify.card", "Write a card of a model: what was measured on new rows, and what was not."),
-    "watch": (
-        "monitor.watch",
-        "Test a model's bounds on later rows, batch by batch; alarms end with code 3.",
-    ),
+    "calibrate": ("certify.calibrate", "Select the point of the curve whose targets are certified."),
+    "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
+    "card": ("certify.card", "Write a model card, measured on fresh rows."),
+    "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
     "decide": ("predict.decide", "Draw a decision for each row by its id."),
     "reproduce": ("experiments.reproduce", "Run a published experiment."),
-    "list": ("experiments.list_all", "Show methods, data sets and experiments."),
+    "list": ("experiments.list_all", "List methods, data sets and experiments."),
+}
+# Hints for names that are no command.
+HINTS = {
+    "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
+    "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
+    "train": "`tailboost fit DATA` trains and stores a model",
+    "tune": "`tailboost fit DATA` trains a model; tailboost.tune, in Python, takes fitted models",
 }
 
-
-# What some look for under another name.
-ELSEWHERE = {
-    "recheck": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
-    "monitor": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
-    "train": "`tailboost fit DATA` fits and stores a model",
-    "tune": "`tailboost fit DATA` trains one, and in Python tailboost.tune takes a fitted model",
-}
-
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of an error.")]
 
 
 def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command what every one has: --quiet and --verbose, and errors that end it with their code."""
+    """Add --quiet, --verbose and exit codes to a command."""
     signature = inspect.signature(command, eval_str=True)
     shared = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind)
@@ -76,10 +69,10 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LazyGroup(TyperGroup):
-    """The subcommands, each loaded when it is asked for."""
+    """Subcommands that are imported when they run."""
 
     def __init__(self, **settings: Any) -> None:
-        # The names are known, from which a mistyped one is guessed; what they stand for is loaded later.
+        # The names suffice for hints at mistyped ones.
         super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -87,9 +80,9 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load a subcommand; None if there is none of this name."""
-        if cmd_name in ELSEWHERE:
-            ctx.fail(f"there is no {cmd_name!r}: {ELSEWHERE[cmd_name]}")
+        """Import a subcommand; None if there is none of this name."""
+        if cmd_name in HINTS:
+            ctx.fail(f"there is no command {cmd_name!r}: {HINTS[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         module, function = COMMANDS[cmd_name][0].split(".")
@@ -99,9 +92,9 @@ class LazyGroup(TyperGroup):
         return typer.main.get_command(alone)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of `tailboost -h`, for which no subcommand need be loaded."""
+        """Write the list of `tailboost -h` without importing the subcommands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -118,15 +111,15 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def tailboost(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the versions and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions and exit.")] = False,
 ) -> None:
     """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
     if version:
         from tailboost.app.report.results import versions
 
-        others = versions("torch", "pandas").items()
+        libraries = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
-        print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
+        print(", ".join(f"{name} {number}" for name, number in libraries if name != "tailboost"))
         print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
@@ -138,14 +131,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Parameters
     ----------
     arguments : sequence of str, default=None
-        The arguments after ``tailboost``; None takes those of the process.
+        Arguments after ``tailboost``; None takes the arguments of the process.
     """
-    # Typer brings its own copy of click, or uses the one installed: both call this UsageError.
+    # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
     try:
         code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         code = fail(error.format_message(), 2)
-    except (KeyboardInterrupt, typer.Abort):  # they may stand before or after the command
+    except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

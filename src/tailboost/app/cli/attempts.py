@@ -1,4 +1,4 @@
-"""The file beside a model that records attempts to calibrate it."""
+"""The record of attempts to calibrate a model, in a file beside the model."""
 
 from __future__ import annotations
 
@@ -20,48 +20,47 @@ def digest_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class AttemptLog:
-    """Attempts that a file records, in order, with the command of each; and the command at hand."""
+    """Recorded attempts in their order, each with its command."""
 
     path: Path
     attempts: dict[str, tuple[str, Any]]
-    command: str = ""
-    later: tuple[str, ...] = ()  # attempts that came after an earlier call of the command
+    command: str = ""  # the present call
+    later: tuple[str, ...] = ()  # attempts since an earlier call of the same command
 
     @classmethod
     def read(cls, path: Path, classifier: Any) -> AttemptLog:
-        """Read a file, which need not exist; the model's own attempts come first."""
+        """Read the record, if the file exists. Attempts noted in the model come first."""
         with bad_input("--attempts: "):
-            known = read_attempts(path, classifier)
-        own = {key: ("", sketch) for key, sketch in known_attempts(classifier).items() if key not in known}
-        return cls(path, own | known)
+            recorded = read_attempts(path, classifier)
+        noted = {key: ("", rows) for key, rows in known_attempts(classifier).items() if key not in recorded}
+        return cls(path, noted | recorded)
 
     def before(self, command: str) -> AttemptLog:
-        """Return the log for a command; the same command again repeats its attempt."""
-        keys = [key for key, (called, _) in self.attempts.items() if called == command]
+        """Return the record before a command. The same command again repeats its attempt."""
         order = list(self.attempts)
-        later = order[order.index(keys[0]) :] if keys else []
-        return replace(self, command=command, later=tuple(later))
+        same = [k for k, key in enumerate(order) if self.attempts[key][0] == command]
+        return replace(self, command=command, later=tuple(order[same[0] :] if same else ()))
 
     @property
     def earlier(self) -> dict[str, Any]:
-        """The attempts that came before."""
-        return {key: sketch for key, (_, sketch) in self.attempts.items() if key not in self.later}
+        """The fingerprints of the rows of earlier attempts."""
+        return {key: rows for key, (_, rows) in self.attempts.items() if key not in self.later}
 
     def previous(self, other: Any) -> Any:
-        """Return the outcome of all attempts before, also those of another model file, for `calibrate`."""
-        certificate = getattr(other, "certificate_", None)
+        """Return all earlier attempts, with those of another model file, for `calibrate`."""
         if not self.earlier:
             return other
-        known: tuple[Any, ...] = () if certificate is None else certificate.attempts
-        kept = {sketch.kept.tobytes() for sketch in known}
-        new = [sketch for sketch in self.earlier.values() if sketch.kept.tobytes() not in kept]
-        return NotCertifiedError("attempts on file", (), (*known, *new))
+        certificate = getattr(other, "certificate_", None)
+        others: tuple[Any, ...] = () if certificate is None else certificate.attempts
+        known = {rows.kept.tobytes() for rows in others}
+        new = [rows for rows in self.earlier.values() if rows.kept.tobytes() not in known]
+        return NotCertifiedError("attempts on file", (), (*others, *new))
 
     def add(self, classifier: Any) -> None:
-        """Write the attempt that the classifier has recorded since."""
+        """Write the attempt that the classifier has noted since."""
         new = {
-            key: (self.command, sketch)
-            for key, sketch in known_attempts(classifier).items()
+            key: (self.command, rows)
+            for key, rows in known_attempts(classifier).items()
             if key not in self.attempts
         }
         if new:
@@ -69,5 +68,5 @@ class AttemptLog:
                 write_attempts(self.path, self.attempts | new)
 
     def count(self, classifier: Any) -> int:
-        """Return how many attempts are known now."""
+        """Return the number of attempts, with those noted since."""
         return len(self.attempts.keys() | known_attempts(classifier).keys())

@@ -1,4 +1,4 @@
-"""``certify``, ``calibrate`` and ``card``: what is known of a model by rows that it has not seen."""
+"""``certify``, ``calibrate`` and ``card``: bounds on a model's rates from fresh rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import Annotated
 import typer
 
 from tailboost import NotCertifiedError
-from tailboost import calibrate as cheapest
-from tailboost import certify as bounds_of
+from tailboost import calibrate as calibrate_model
+from tailboost import certify as certify_model
 from tailboost.app.cli import options as given
 from tailboost.app.cli.attempts import AttemptLog, digest_of
+from tailboost.app.cli.costs import CostTable
 from tailboost.app.cli.models import StoredModel, check_model_output
-from tailboost.app.cli.rates import TableOfCosts, read_limits, read_rates, spelled, stated_limits
+from tailboost.app.cli.rates import (
+    fitted_limits,
+    fitted_targets,
+    read_limits,
+    read_rates,
+    read_targets,
+    spelled,
+    targets_by_label,
+)
 from tailboost.app.cli.shared import (
     BadInput,
     check_output,
@@ -26,7 +35,6 @@ from tailboost.app.cli.shared import (
     tell_json,
     write_out,
 )
-from tailboost.app.cli.targets import read_targets, stated_max_error, targets_by_label
 
 
 def certify(
@@ -41,8 +49,7 @@ def certify(
     cost_range: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B",
-            help="With costs of rows: between which the cost of any answer to any row lies, as 0,50000.",
+            metavar="A,B", help="With costs by row: smallest and largest possible cost, as 0,50000."
         ),
     ] = None,
     equal_rows: given.EqualRows = "copies",
@@ -50,49 +57,42 @@ def certify(
     sep: given.Sep = ",",
     as_json: given.Json = False,
 ) -> None:
-    """Bound a model's errors on rows that had no part in its making, by class and group.
+    """Compute confidence bounds for a model's errors or rates from fresh rows.
 
-    All bounds hold together with the stated confidence. Without --max-error and --group the targets of the
-    fit serve. With --rate, or where the model was fitted within limits, these are bounded instead of errors.
-    A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
-    the model was fitted on, or rows equal to them, are refused if they are more than one in twenty.
+    DATA are rows that no fit and no selection used. All bounds hold together with the given confidence. The
+    bounds are for the rates of --rate; by default for the limits of the fit; without limits for the errors by
+    class and group, beside the targets of --max-error or of the fit. The command fails if more than 5 % of
+    the rows are training rows.
     """
-    aims, asked = read_targets(max_error), read_rates(rate)
-    between = None
-    if cost_range is not None:
-        try:
-            low, high = map(read_number, cost_range.split(","))
-        except ValueError:
-            raise BadInput(f"--cost-range: {cost_range!r} must be two numbers, as 0,50000") from None
-        between = low, high
+    targets, asked = read_targets(max_error), read_rates(rate)
+    between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = StoredModel.read(model)
     classifier = stored.classifier
-    # A model that answers by the group is told it, so that the groups are bounded too.
-    by_rates = bool(asked or (stated_limits(classifier) and aims is None))
-    own = stored.groups if stored.by_group or by_rates else []
-    columns = list(dict.fromkeys([*own, *(group or [])]))
-    if aims is not None:
-        aims = targets_by_label(aims, classifier.classes_, columns)
+    by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
+    # A group-aware rule needs the groups of the fit.
+    needed = stored.group_columns if stored.by_group or by_rates else []
+    columns = list(dict.fromkeys([*needed, *(group or [])]))
+    if targets is not None:
+        targets = targets_by_label(targets, classifier.classes_, columns)
     elif not group:
-        aims = stated_max_error(classifier)
+        targets = fitted_targets(classifier)
     labels = classifier.classes_.tolist()
-    with stored.judging(data, sep, target, purpose="certify on", columns=columns, cluster=cluster) as (
-        later,
-        y,
-    ):
-        table = None if costs is None else TableOfCosts.read(costs, labels, y, data, sep)
-        certificate = bounds_of(
+    with stored.labelled_rows(
+        data, sep, target, purpose="certify on", columns=columns, cluster=cluster
+    ) as rows:
+        table = None if costs is None else CostTable.read(costs, labels, rows.y, data, sep)
+        certificate = certify_model(
             classifier,
-            later.rows,
-            y,
+            rows.features,
+            rows.y,
             confidence=confidence,
-            groups=later.groups,
-            max_error=None if by_rates else aims,
+            groups=rows.groups,
+            max_error=None if by_rates else targets,
             rates=[spelled(one, labels, columns, table) for one in asked] or None,
-            costs=None if table is None else table.each,
+            costs=None if table is None else table.by_row,
             cost_range=between,
             equal_rows=equal_rows,
-            clusters=later.clusters,
+            clusters=rows.clusters,
         )
     if as_json:
         tell_json(certificate.to_dict())
@@ -100,92 +100,91 @@ def certify(
         tell(str(certificate))
 
 
+def _two_numbers(option: str, text: str) -> tuple[float, float]:
+    try:
+        low, high = map(read_number, text.split(","))
+    except ValueError:
+        raise BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
+    return low, high
+
+
 def calibrate(
     model: given.Model,
     data: given.Data,
-    out: Annotated[
-        Path, typer.Option("--model", metavar="FILE", help="Where to write the model of the point.")
-    ],
+    out: given.ModelOut,
     max_error: given.MaxError = None,
     limit: given.Limits = None,
     target: given.Labels = None,
     group: given.Groups = None,
-    confidence: Annotated[
-        float, typer.Option(metavar="P", help="Probability that all targets hold, in (0, 1).")
-    ] = 0.95,
+    confidence: given.Confidence = 0.95,
     cluster: given.Cluster = None,
     previous: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The model of an earlier calibration, where this is a second one."),
+        Path | None, typer.Option(metavar="FILE", help="Model file of an earlier calibration.")
     ] = None,
     attempts: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Attempts so far, by default MODEL.attempts.json: read, counted, and written again.",
-        ),
+        typer.Option(metavar="FILE", help="Record of attempts; default: MODEL.attempts.json."),
     ] = None,
     sep: given.Sep = ",",
 ) -> None:
-    """Write the cheapest point of a model's trade-off at which all targets are certified on DATA.
+    """Select a point of the trade-off curve whose targets are certified on fresh rows.
 
-    DATA are rows that had no part in the fit; they are spent by this, and bounds on other errors need
-    further rows (`tailboost certify`). Without --max-error and --limit those of the fit serve. If
-    not even the safest point is certified, no model is written, and the exit code is 1. Each attempt is
-    recorded in a file beside the model. A later attempt counts all of them, and needs rows that none had.
+    The selected point has the smallest overall error of all certified points. DATA are rows that no fit used.
+    Bounds on other rates need further rows (`tailboost certify`). The default for --max-error and --limit is
+    those of the fit. If no point is certified, no model is written and the exit code is 1. Each attempt is
+    recorded in a file. A later attempt counts all recorded ones, and needs rows that none of them used.
     """
-    aims, limits = read_targets(max_error), read_limits(limit)
-    if aims is not None and limits:
+    targets, limits = read_targets(max_error), read_limits(limit)
+    if targets is not None and limits:
         raise BadInput("--max-error and --limit: give one of them")
     check_model_output(out, model, data, previous)
     stored = StoredModel.read(model)
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
-        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off to walk along")
+        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from")
     earlier = None if previous is None else StoredModel.read(previous).classifier
     log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
     check_output("--attempts", log.path, model, data, out, previous)
-    asked = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)
-    log = log.before(f"{asked} --confidence {confidence:g} of {digest_of(data)}")
+    call = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)
+    log = log.before(f"{call} --confidence {confidence:g} of {digest_of(data)}")
     classifier.calibration_attempts_ = log.earlier
-    labels = classifier.classes_.tolist()
-    columns = list(dict.fromkeys([*stored.groups, *(group or [])]))
-    if aims is None and not limits and not stated_limits(classifier):
-        aims = stated_max_error(classifier)
-        if aims is None:
-            raise BadInput("--max-error: the model was fitted without targets; name some, or a --limit")
-    of_groups = stored.by_group or bool(limits or group or stated_limits(classifier))
-    with stored.judging(data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster) as (
-        later,
-        y,
-    ):
+    labels, own_limits = classifier.classes_.tolist(), fitted_limits(classifier)
+    columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
+    if targets is None and not limits and not own_limits:
+        targets = fitted_targets(classifier)
+        if targets is None:
+            raise BadInput("--max-error: the model was fitted without targets; give targets, or a --limit")
+    with_groups = stored.by_group or bool(limits or group or own_limits)
+    with stored.labelled_rows(
+        data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster
+    ) as rows:
         try:
-            point = cheapest(
+            point = calibrate_model(
                 classifier,
-                later.rows,
-                y,
-                targets_by_label(aims, classifier.classes_, columns),
-                limits=[spelled(one, labels, columns, None) for one in limits] or None,
+                rows.features,
+                rows.y,
+                targets_by_label(targets, classifier.classes_, columns),
+                limits=[spelled(one, labels, columns) for one in limits] or None,
                 confidence=confidence,
-                groups=later.groups if of_groups else None,
+                groups=rows.groups if with_groups else None,
                 previous=log.previous(earlier),
-                clusters=later.clusters,
+                clusters=rows.clusters,
             )
         except NotCertifiedError as error:
             log.add(classifier)
             code = fail(f"no model is written: {error.reason}", 1)
             if error.attempts:
                 say_aside(
-                    f"{data} is spent: no confidence is left for a test on these rows, alone or with others. "
-                    f"Attempts recorded in {log.path}: {log.count(classifier)}. Call calibrate again with a "
-                    "file of other rows: it reads the record, and spends less of the confidence"
+                    f"The rows of {data} cannot be used again. Attempts recorded in {log.path}: "
+                    f"{log.count(classifier)}. Call calibrate again with a file of other rows: it reads the "
+                    "record, and each further attempt has a smaller part of the error probability"
                 )
             raise typer.Exit(code) from None
         log.add(classifier)
     stored.save(point, out, calibrated=str(data.name))
     tell(str(point.certificate_))
     say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
-    say(f"Model: {out}, the cheapest point whose targets are certified.")
+    say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
 
 
 def card(
@@ -193,9 +192,9 @@ def card(
     data: given.Data,
     out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Where to write it: .md or .html; may be repeated."),
+        typer.Option(metavar="FILE", help="File to write, .md or .html; may be repeated. Default: print."),
     ] = None,
-    purpose: Annotated[str, typer.Option(metavar="TEXT", help="What the model is for, in your words.")] = "",
+    purpose: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the model, in your words.")] = "",
     target: given.Labels = None,
     group: given.Groups = None,
     cluster: given.Cluster = None,
@@ -204,28 +203,28 @@ def card(
     equal_rows: given.EqualRows = "copies",
     sep: given.Sep = ",",
 ) -> None:
-    """Write a card of a model: purpose, data, errors with certificates, limits, and what was not tested.
+    """Write a model card: purpose, data, errors with certificates, limits, and open questions.
 
-    DATA are new rows, on which the model is measured. Everything but the purpose is measured or was noted at
-    the fit. Without --out the Markdown is printed. Groups are those of --group, else those of the fit.
+    DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
+    noted at the fit. The default for --group is the columns of the fit.
     """
-    from tailboost.app.report import ModelCard  # which the other commands need not wait for
+    from tailboost.app.report import ModelCard  # slow to import
 
     for path in out or []:
         check_output("--out", path, model, data)
         if path.suffix not in (".md", ".html"):
             raise BadInput(f"--out: {str(path)!r} must end in .md or .html")
-    aims = read_targets(max_error)
+    targets = read_targets(max_error)
     stored = StoredModel.read(model)
-    columns = stored.groups if group is None else group
-    with stored.judging(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as (later, y):
-        found = ModelCard.of(
+    columns = stored.group_columns if group is None else group
+    with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
+        model_card = ModelCard.of(
             stored.classifier,
-            later.rows,
-            y,
-            groups=later.groups,
-            clusters=later.clusters,
-            max_error=targets_by_label(aims, stored.classifier.classes_, columns),
+            rows.features,
+            rows.y,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            max_error=targets_by_label(targets, stored.classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
             title=f"Model card: {model.name}",
@@ -235,7 +234,7 @@ def card(
             versions=stored.versions,
         )
     for path in out or []:
-        write_out(path, found.to_html() if path.suffix == ".html" else found.to_markdown())
+        write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())
         say(f"Model card: {path}")
     if not out:
-        tell(found.to_markdown())
+        tell(model_card.to_markdown())

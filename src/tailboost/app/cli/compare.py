@@ -31,7 +31,6 @@ from tailboost.app.cli.shared import (
     warn,
     write_out,
 )
-from tailboost.app.cli.tables import repeated_ids
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import Chapter, ComparisonTable, Results, compare, render, render_overview
 
@@ -105,7 +104,7 @@ def compare_methods(
     target: given.Target,
     group: given.Groups = None,
     drop: given.Drop = None,
-    identity: given.Identity = None,
+    cluster: given.FitCluster = None,
     keep: given.Keep = None,
     rows: Annotated[
         int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")
@@ -136,8 +135,7 @@ def compare_methods(
     if not alphas or not all(0 < a <= 1 for a in alphas):
         raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
     refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    aside = [*(drop or []), *([] if identity is None else [identity])]
-    table, _ = read_to_fit(data, target, group or (), aside, keep or (), sep=sep)
+    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
     make_folder(out)
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
@@ -146,7 +144,7 @@ def compare_methods(
         table.data.loc[taken],
         table.target[taken],
         table.groups.loc[taken] if group else None,
-        clusters=repeated_ids(data, identity, taken, sep),
+        clusters=None if clusters is None else clusters[taken],
         methods=chosen,
         alphas=alphas,
         repeats=repeats,
@@ -159,7 +157,7 @@ def compare_methods(
             target=target,
             group=group,
             drop=drop,
-            id=identity,
+            cluster=cluster,
             keep=keep,
             rows=rows,
             methods=methods,
@@ -261,6 +259,6 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if comparison.rows:
         console().print(table)
-    for text in (*comparison.problems(), *comparison.warnings()):
-        tell(f"- {text}")
+    for message in (*comparison.problems(), *comparison.warnings()):
+        tell(f"- {message}")
     tell(comparison.sentence)

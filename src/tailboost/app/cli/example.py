@@ -1,4 +1,4 @@
-"""``example``: the bundled credit table as CSV files, to try the other commands on."""
+"""``example``: the bundled credit table as CSV files."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ import typer
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, make_folder, say, write_out
 
-# Share of the rows in each file: to fit on, to choose a point of a curve or calibrate on, to certify on.
+# Fraction of the rows in each file: for the fit, for a choice or calibration, for certificates.
 FILES = {"train.csv": 0.5, "tune.csv": 0.25, "test.csv": 0.25}
 
 
 def example(
     out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("."),
 ) -> None:
-    """Write the bundled credit default clients as train.csv, tune.csv and test.csv.
+    """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv.
 
-    The files have different clients, drawn at random. The target is the column default (yes or no); the
-    column SEX has the values male and female. Files that are there are not overwritten.
+    The files have different clients, drawn at random. The target is the column default (yes or no). The
+    column SEX has the values male and female. Existing files are not overwritten.
     """
     for name in FILES:
         if (out / name).exists():
-            raise BadInput(
-                f"{str(out / name)!r} is there already; give another folder: tailboost example DIR"
-            )
+            raise BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
     make_folder(out)
     data = datasets.load_credit_default()
     table = data.data.assign(SEX=data.groups["sex"].astype(str))

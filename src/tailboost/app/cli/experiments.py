@@ -1,4 +1,4 @@
-"""``reproduce`` and ``list``: the experiments of a checkout, and what there is."""
+"""``reproduce`` and ``list``: the experiments of a checkout; methods, data sets and experiments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,53 +22,49 @@ from tailboost.core.output import is_same_file
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An experiment, see `tailboost list`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment of `tailboost list`.")],
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of data sets that do not come with the package."),
+        Path | None, typer.Option(metavar="DIR", help="Folder of data sets that are not bundled.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Random splits; by default what the experiment says.")
+        int | None, typer.Option(min=1, help="Number of random splits; default: that of the experiment.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and perhaps NAME.png.")
-    ] = Path("tailboost-reproduce"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and NAME.png.")] = (
+        Path("tailboost-reproduce")
+    ),
     scale: Annotated[
-        str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
+        Literal["small", "paper"], typer.Option(help="Nets: minutes on a CPU, or as published.")
     ] = "small",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD", help="Compute these methods (images) or sets alone.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Method (images) or data set to compute; may be repeated."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Compute this repeat alone, counted from 0.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Number of the only repeat to compute.")] = None,
     max_time: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Stop then; the same call goes on from there."),
+        typer.Option(min=1, metavar="SECONDS", help="Time to stop after; the same call continues."),
     ] = None,
     jobs: given.Jobs = 1,
 ) -> None:
-    """Run a published experiment of a checkout; after an interrupt the same call continues it."""
+    """Run a published experiment of a checkout. After an interrupt the same call continues."""
     experiments = _experiments()
     if experiments is None:
         raise BadInput(
-            "experiments do not come with the installed package: get a checkout of tailboost's "
-            f"repository, and there pip install -e '.[experiments]' and tailboost reproduce {name}"
+            "experiments are not part of the installed package: in a checkout of tailboost's repository run "
+            f"pip install -e '.[experiments]' and tailboost reproduce {name}"
         )
     with bad_input():
         experiment = experiments.get_experiment(name)
-    if scale not in ("small", "paper"):
-        raise BadInput(f"--scale must be small or paper, got {scale!r}")
     if experiment.needs_data and data is None:
         raise BadInput(f"--data: {name} needs a folder of data sets")
     if data is not None and not data.is_dir():
         raise BadInput(f"--data: {str(data)!r} is not a folder")
     if data is not None and is_same_file(data, out):
-        raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
+        raise BadInput(f"--out: {str(out)!r} is the folder of the data; give another folder")
     if not experiment.has_jobs and (only or seed is not None or max_time is not None):
-        raise BadInput(f"--only, --seed, --max-time: {name} is computed as a whole")
+        raise BadInput(f"--only, --seed, --max-time: {name} cannot be computed in parts")
     if seed is not None and seed >= (repeats or experiment.repeats):
-        raise BadInput(f"--seed {seed}: there are --repeats {repeats or experiment.repeats}, from 0 on")
+        raise BadInput(f"--seed {seed}: must be below --repeats, {repeats or experiment.repeats}")
     make_folder(out)
     settings = experiments.Settings(
         out=out,
@@ -81,17 +77,17 @@ def reproduce(
         seed=seed,
         max_time=max_time,
     )
-    with ending_at_interrupts():  # finished cells are kept for the next call
+    with ending_at_interrupts():  # the next call uses the finished parts
         text = experiment.run(settings)
     print(text)
-    written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
-    say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
+    files = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
+    say_aside(f"Results: {', '.join(str(file) for file in files if file.exists())}")
 
 
 def _experiments() -> Any:
-    """Return the package ``experiments`` of the checkout that this package lies in; None outside of one."""
+    """Return the package ``experiments`` of the checkout of this package; None outside a checkout."""
     checkout = Path(tailboost.__file__).parents[2]
-    if "experiments" not in sys.modules:  # python -m experiments has it already
+    if "experiments" not in sys.modules:  # `python -m experiments` has imported it
         if not (checkout / "experiments" / "_experiment.py").is_file():
             return None
         sys.path.insert(0, str(checkout))
@@ -100,15 +96,15 @@ def _experiments() -> Any:
 
 def list_all(
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show the parameters of this method.")
+        str | None, typer.Option(metavar="NAME", help="Method whose parameters are listed.")
     ] = None,
     as_json: given.Json = False,
 ) -> None:
-    """Show methods, data sets and experiments; or the parameters of one method."""
+    """List methods, data sets and experiments; or the parameters of one method."""
     if method is not None:
         with bad_input("--method: "):
             chosen = get_method(method)
-        _show_method(chosen, as_json)
+        _list_parameters(chosen, as_json)
         return
     methods = []
     for m in METHODS.values():
@@ -118,9 +114,9 @@ def list_all(
         (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
         for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
     ]
-    experiments = _experiments()
-    known = () if experiments is None else experiments.EXPERIMENTS.values()
-    runs = [(e.name, "--data" * e.needs_data, e.summary) for e in known]
+    package = _experiments()
+    experiments = () if package is None else package.EXPERIMENTS.values()
+    runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
         ("methods", "Methods", ("name", "takes", "summary"), methods),
         ("datasets", "\nData sets (tailboost.app.datasets)", ("name", "summary"), loaders),
@@ -132,32 +128,26 @@ def list_all(
         )
         return
     for _, title, heads, rows in sections:
-        if rows:  # experiments are there in a checkout
-            plain_table((*heads[:-1], "what it is"), rows, title=title, left=len(heads))
+        if rows:  # only a checkout has experiments
+            plain_table(heads, rows, title=title, left=len(heads))
 
 
-def _show_method(method: Method, as_json: bool) -> None:
-    # The docstring says in one line what a parameter takes: "name : float in (0, 1], default=0.5".
+def _list_parameters(method: Method, as_json: bool) -> None:
+    # The docstring has a line for each parameter: "name : float in (0, 1], default=0.5".
     doc = inspect.getdoc(method.factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
-    said = dict(re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE))
-    defaults = method.make().get_params(deep=False)
+    types = dict(re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE))
     rows = [
-        (name, repr(default), re.sub(r",? default=.*", "", said.get(name, "")))
-        for name, default in defaults.items()
+        (name, repr(default), re.sub(r",? default=.*", "", types.get(name, "")))
+        for name, default in method.make().get_params(deep=False).items()
     ]
     if as_json:
-        tell_json(
-            {
-                "name": method.name,
-                "title": method.title,
-                "summary": method.summary,
-                "parameters": [{"name": n, "default": d, "takes": t} for n, d, t in rows],
-            }
-        )
+        parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
+        about = {"name": method.name, "title": method.title, "summary": method.summary}
+        tell_json(about | {"parameters": parameters})
         return
     tell(f"{method.title}: {method.summary}\n")
-    if not rows:
-        tell("It has no parameters.")
-        return
-    plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
+    if rows:
+        plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
+    else:
+        tell("The method has no parameters.")

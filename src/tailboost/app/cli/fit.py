@@ -1,4 +1,4 @@
-"""``fit``: one method on a table, stored with its preparation and with what it was made from."""
+"""``fit``: train a method on a table and store it with its preparation and notes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from tailboost import datasets, rates
 from tailboost.app.cli import options as given
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
+from tailboost.app.cli.costs import CostTable
 from tailboost.app.cli.inspect import evaluate
 from tailboost.app.cli.models import check_model_output
 from tailboost.app.cli.rates import (
-    TableOfCosts,
     print_rates,
     rate_of,
-    rates_kept,
     read_limits,
     read_objective,
+    read_targets,
     spelled,
+    targets_by_label,
 )
 from tailboost.app.cli.shared import (
     BadInput,
@@ -46,8 +47,7 @@ from tailboost.app.cli.shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.app.cli.tables import repeated_ids, said_of_groups
-from tailboost.app.cli.targets import read_targets, targets_by_label
+from tailboost.app.cli.tables import group_sentences
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
@@ -56,235 +56,142 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import telling_features
 from tailboost.storage import save_model
 
-# Seconds between two lines about rounds, where lines are all that can be shown.
-BETWEEN_LINES = 2.0
+BETWEEN_LINES = 2.0  # seconds between two progress lines outside a terminal
 
 
 def fit(
     data: given.Data,
     target: given.Target,
-    model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
+    model: given.ModelOut,
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A method, see `tailboost list`; by default robustmixture, over the groups if given.",
-        ),
+        typer.Option(metavar="NAME", help="Method of `tailboost list`; default: robustmixture."),
     ] = None,
     group: given.Groups = None,
     drop: given.Drop = None,
-    identity: given.Identity = None,
+    cluster: given.FitCluster = None,
     keep: given.Keep = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
-    ] = None,
+    weight: given.Weight = None,
     max_error: given.MaxError = None,
     objective: given.Objective = None,
     limit: given.Limits = None,
     costs: given.Costs = None,
-    error_budget: given.MeanBudget = None,
+    error_budget: given.ErrorBudget = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the method; may be repeated."),
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rows to evaluate the model on, once it is stored.")
+        Path | None, typer.Option(metavar="FILE", help="New rows on which the stored model is evaluated.")
     ] = None,
     sep: given.Sep = ",",
     seed: given.Seed = 0,
     jobs: given.Jobs = 1,
 ) -> None:
-    """Fit one method on a table and store it, preparation included.
+    """Train one method on a table and store the model with its preparation.
 
-    The model stores how each column was read and reads later tables in the same way: text stays the text of
-    the file (zip code 01234), and a row gets the same answer alone and among others. Labels of a CSV file
-    stay text. It also stores where it came from: `tailboost inspect`.
+    The model reads new tables as it read this one: text stays text (zip code 01234), and labels of a CSV file
+    stay text. With --group, the default objective is the worst group. `tailboost inspect` prints the
+    content of a model file.
     """
-    aims = {
+    parameters = {
         "max_error": read_targets(max_error),
         "error_budget": error_budget,
         "objective": read_objective(objective),
         "limits": read_limits(limit) or None,
     }
-    if costs is not None and aims["objective"] is None:
-        aims["objective"] = rates.cost()
-    by_rates = aims["objective"] is not None or aims["limits"] is not None
+    if costs is not None and parameters["objective"] is None:
+        parameters["objective"] = rates.cost()
     with bad_input("--method: "):
         chosen = installed(method or "robustmixture")
     settings = list(settings or [])
-    if group and chosen.may_use_groups and not by_rates:
-        # A method that may train on groups is given some for that.
+    if group and chosen.may_use_groups and parameters["objective"] is None and parameters["limits"] is None:
         settings = ["objective=worst_group", *settings]
-    classifier = configured(chosen, settings, aims, seed, jobs)
-    _check_fits(chosen, classifier, group, weight)
+    classifier = configured(chosen, settings, parameters, seed, jobs)
+    _check_options(chosen, classifier, group, weight)
     check_model_output(model, data, test, costs)
-    aside = [*(drop or []), *([] if identity is None else [identity])]
-    columns: dict[str, Any] = {
+    with bad_input("--test: "):
+        if test is not None:
+            datasets.read_raw(test, sep)  # a faulty file must fail before the fit
+
+    table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep, weight)
+    _use_labels(classifier, table, parameters["max_error"], group or [])
+    options = _use_costs(classifier, table, group or [], costs, data, sep)
+    if weight is not None:
+        options["sample_weight"] = table.weight
+    if clusters is not None and has_fit_parameter(classifier, "clusters"):
+        options["clusters"] = clusters
+    if group:  # methods of other libraries take one column of groups
+        options["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
+    pipeline = _fitted(classifier, chosen, table, options)
+
+    no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
+    labels, counts = np.unique(table.target, return_counts=True)
+    notes = {
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "method": chosen.name,
+        "data": printable(data.name),
+        "rows": int(counts.sum()),
+        "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "target": target,
         "group": group or [],
         "weight": weight,
-        "not_features": aside,
-        "keep": keep or [],
-        "id": identity,
+        "not_features": [*no_features, *([] if weight is None else [weight])],
     }
-    with bad_input("--test: "):
-        if test is not None:
-            datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
-    pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
     with bad_input("--model: "):
-        save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
+        save_model(pipeline, model, notes=notes)
     say(f"Model: {model}")
-    for said in said_of_groups(pipeline[-1], columns["group"], columns["not_features"]):
-        say(f"G{said[1:]}.")
+    for sentence in group_sentences(classifier, group or [], no_features):
+        say(f"G{sentence[1:]}.")
     if test is not None:
         evaluate(model, test, sep=sep)
-    elif not is_quiet():
-        _print_kept_errors(pipeline[-1])
-    if not is_quiet():
-        _describe(pipeline[-1], model, measured=test is not None)
+    _print_summary(classifier, model, measured=test is not None)
 
 
-def _fit_here(
-    classifier: Any,
-    method: Method,
-    data: Path,
-    columns: dict[str, Any],
-    max_error: Any,
-    costs: Path | None,
-    sep: str,
-) -> tuple[Pipeline, dict[Any, int]]:
-    """Fit the classifier; return it with its preparation, and the rows of each class."""
-    group, weight = columns["group"], columns["weight"]
-    aside, keep = columns["not_features"], columns.pop("keep")
-    table, ids = read_to_fit(data, columns["target"], group, aside, keep, weight=weight, sep=sep)
-    columns["not_features"] += ids
-    whose = repeated_ids(data, columns.pop("id"), table.data.index, sep)
-    if max_error is not None:
-        classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
-    name_labels(classifier, table.target_names)
-    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
-    if whose is not None and has_fit_parameter(classifier, "clusters"):
-        extra["classifier__clusters"] = whose
-    extra |= _name_rates(classifier, table, group, costs, data, sep)
-    with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
-        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
-    if group:
-        # Ours take every value of every column as a group; the others know one column.
-        extra["classifier__groups"] = table.groups if method.ours else joint_groups(table.groups)
-    say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
-    start = time.perf_counter()
-    # A half-trained model must not be stored as if it were a whole one.
-    with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
-        pipeline.fit(table.data, table.target, **extra)
-    if hasattr(classifier, "group_features_"):  # columns by the names in the file, not as they were encoded
-        telling = telling_features(table.data, table.groups.apply(lambda of: of.cat.codes).to_numpy())
-        classifier.group_features_ = tuple(zip(table.groups, telling, strict=True))
-    say(f"Fitted in {time.perf_counter() - start:.1f} s.")
-    return pipeline, {k: int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)}
-
-
-def _name_rates(
-    classifier: Any, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
-) -> dict[str, Any]:
-    """Spell the rates in a classifier's parameters as the table does; return what ``fit`` takes of costs."""
-    labels = table.target_names.tolist()
-    known = None if costs is None else TableOfCosts.read(costs, labels, table.target, data, sep)
-    params = classifier.get_params(deep=False)
-    if "limits" in params:
-        objective = spelled(params["objective"], labels, group, known)
-        limits = [spelled(limit, labels, group, known) for limit in params["limits"]]
-        classifier.set_params(objective=objective, limits=limits)
-        rates_named = [rate_of(one) for one in (params["objective"], *params["limits"])]
-        if known is not None and not any(rate is not None and rate.needs_costs for rate in rates_named):
-            raise BadInput("--costs: neither --objective nor --limit names cost()")
-    return {} if known is None or known.each is None else {"classifier__costs": known.each}
-
-
-def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return what a model file says of how it was made."""
-    aside = [*columns["not_features"], *([] if columns["weight"] is None else [columns["weight"]])]
-    return {
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "method": method.name,
-        "data": printable(data.name),
-        "rows": sum(counts.values()),
-        "classes": {str(k): n for k, n in counts.items()},
-        **columns,
-        "not_features": aside,
-    }
-
-
-def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
-        able = ", ".join(
-            m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)
-        )
-        lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
-        raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")
-    if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
-        raise BadInput(f"--weight: {method.name} takes no weights")
-
-
-def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], seed: int, jobs: int) -> Any:
-    """Make the method's classifier with the options applied, and have it check its own parameters."""
+def configured(
+    method: Method, settings: Sequence[str], parameters: dict[str, Any], seed: int, jobs: int
+) -> Any:
+    """Return the method's classifier with the parameters of the options, after its own check of them."""
     classifier = method.make(random_state=seed, n_jobs=jobs)
     known = classifier.get_params(deep=False)
-    for name, value in aims.items():
+    for name, value in parameters.items():
         if value is None:
             continue
         option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
-            able = ", ".join(m.name for m in METHODS.values() if _takes(m, name))
+            able = ", ".join(m.name for m in METHODS.values() if _has_parameter(m, name))
             raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
         if any(setting.partition("=")[0] == name for setting in settings):
-            raise BadInput(f"{option} and --set {name}=… say the same; give one of them")
+            raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
         with bad_input(f"{option}: "):
             classifier.set_params(**{name: value})
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
             raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
+        if name == "theta" and name not in known and "max_error" in known:
+            raise BadInput("--set: theta is 1 − max_error; theta=.8 is --max-error .2")
         if name not in known:
-            if name == "theta" and "max_error" in known:
-                raise BadInput(
-                    "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is "
-                    "--max-error .2)"
-                )
             hint = did_you_mean(name, known)
-            there = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
-            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{there}")
+            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
+            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
         with bad_input(f"--set {name}={text}: "):
             classifier.set_params(**{name: literal(text)})
-    if hasattr(classifier, "_parameter_constraints"):  # XGBoost's checks while it fits
+    if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
         with bad_input("--set: "):
             classifier._validate_params()
     return classifier
 
 
-def _takes(method: Method, name: str) -> bool:
+def _has_parameter(method: Method, name: str) -> bool:
     try:
         return name in method.make().get_params(deep=False)
     except ImportError:
         return False
 
 
-def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
-    """Convert labels in parameters to those of the table: labels of a CSV file are text."""
-    names = set(labels)
-    spelled = {str(label): label for label in labels}
-    for name, value in classifier.get_params(deep=False).items():
-        if isinstance(value, dict):
-            named = {k if k is None or k in names else spelled.get(str(k), k): v for k, v in value.items()}
-            if name == "class_weight":  # newer versions of scikit-learn read text such as "1" as a number
-                try:
-                    compute_class_weight(named, classes=np.asarray(labels), y=np.asarray(labels))
-                except ValueError:
-                    continue
-            classifier.set_params(**{name: named})
-
-
 def literal(text: str) -> Any:
-    """Read a Python or JSON literal; anything else is the text itself, so that words need no quotes."""
+    """Return the value of a Python or JSON literal; another text is returned as it is."""
     for read in (ast.literal_eval, json.loads):
         try:
             return read(text)
@@ -293,37 +200,94 @@ def literal(text: str) -> Any:
     return text
 
 
-def _describe(classifier: Any, model: Path, *, measured: bool) -> None:
-    """Print what the guarantee comes to, or where other rows were measured where it is to be found.
+def _check_options(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
+    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
+        able = [m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)]
+        reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
+        raise BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
+    if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
+        raise BadInput(f"--weight: {method.name} does not accept weights")
 
-    If this fails, the model that is already stored stays.
-    """
+
+def _use_labels(classifier: Any, table: Any, max_error: Any, group: Sequence[str]) -> None:
+    """Replace the text of labels in parameters by the labels of the table."""
+    if max_error is not None:
+        classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
+    name_labels(classifier, table.target_names)
+
+
+def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
+    """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file."""
+    by_text = {str(label): label for label in labels}
+    for name, value in classifier.get_params(deep=False).items():
+        if isinstance(value, dict):
+            known = set(labels) | {None}
+            named = {k if k in known else by_text.get(str(k), k): v for k, v in value.items()}
+            if name == "class_weight":  # newer versions of scikit-learn read the text "1" as a number
+                try:
+                    compute_class_weight(named, classes=np.asarray(labels), y=np.asarray(labels))
+                except ValueError:
+                    continue
+            classifier.set_params(**{name: named})
+
+
+def _use_costs(
+    classifier: Any, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+) -> dict[str, Any]:
+    """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
+    labels = table.target_names.tolist()
+    cost_table = None if costs is None else CostTable.read(costs, labels, table.target, data, sep)
+    params = classifier.get_params(deep=False)
+    if "limits" in params:
+        objective = spelled(params["objective"], labels, group, cost_table)
+        limits = [spelled(limit, labels, group, cost_table) for limit in params["limits"]]
+        classifier.set_params(objective=objective, limits=limits)
+        used = [rate_of(one) for one in (params["objective"], *params["limits"])]
+        if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
+            raise BadInput("--costs: neither --objective nor --limit names cost()")
+    return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
+
+
+def _fitted(classifier: Any, method: Method, table: Any, options: dict[str, Any]) -> Pipeline:
+    """Return the fitted pipeline of preparation and classifier; options are arguments of its ``fit``."""
+    with bad_input("--set: "):  # the preparation depends on the learner, whose name may be wrong
+        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
+    say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+    start = time.perf_counter()
+    arguments = {f"classifier__{name}": value for name, value in options.items()}
+    # Ctrl-C must not store a model of fewer rounds.
+    with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
+        pipeline.fit(table.data, table.target, **arguments)
+    if hasattr(classifier, "group_features_"):  # columns of the file instead of encoded ones
+        features = telling_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
+        classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
+    say(f"Fitted in {time.perf_counter() - start:.1f} s.")
+    return pipeline
+
+
+def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
+    """Print the rates of the fit and its summary. The model is stored, so a fault here is a warning."""
+    if is_quiet():
+        return
+    if not measured:
+        rates_of_fit = getattr(classifier, "rates_", None)
+        if rates_of_fit is None:
+            say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
+        else:
+            say("")
+            print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
-                say(f"{classifier.summary_.standing}\n{classifier.summary_.headline}")
-    except Exception as error:  # the model is stored: a fault in describing it must not fail the command
-        warn(f"no guarantee can be given ({type(error).__name__}: {error})")
-
-
-def _print_kept_errors(classifier: Any) -> None:
-    if (table := rates_kept(classifier)) is not None:
-        say("")
-        print_rates(table)
-    else:
-        say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")
-
-
-# -- progress ----------------------------------------------------------------------------------------------
+                say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
+    except Exception as error:
+        warn(f"the summary failed ({type(error).__name__}: {error})")
 
 
 @contextmanager
 def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
-    """Show on standard error that a fit goes on: a line that changes on a terminal, else a line now and then.
-
-    Our classifiers print a line per round where they are verbose.
-    """
+    """Show the rounds of a fit on standard error: one changing line on a terminal, else a line every 2 s."""
     if is_quiet():
         yield
         return
@@ -340,7 +304,7 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
                 terminal.print(Text(line), soft_wrap=True)
                 last = time.monotonic()
 
-        # None where there is no such parameter; the user's own verbose=1 prints as it does in Python.
+        # Classifiers of tailboost print a line per round if verbose=1; a user's own verbose=1 is left alone.
         if not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
             yield
             return
@@ -353,7 +317,7 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
 
 
 class _Lines(io.TextIOBase):
-    """A stream that hands on every whole line."""
+    """A stream that calls a function for each complete line."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show

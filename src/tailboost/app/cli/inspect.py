@@ -1,4 +1,4 @@
-"""``evaluate`` and ``inspect``: how well a stored model does on other rows, and what it is."""
+"""``evaluate`` and ``inspect``: errors of a stored model on new rows, and the content of a model file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import typer
 
 from tailboost.app.cli import options as given
 from tailboost.app.cli.models import StoredModel
-from tailboost.app.cli.rates import measured_rates, print_rates, rates_kept, read_rates, stated_rates
+from tailboost.app.cli.rates import fitted_rates, measured_rates, print_rates, read_rates
 from tailboost.app.cli.shared import plain_table, say, tell, tell_json, warn, warnings_as_lines
-from tailboost.app.cli.tables import errors_by_unit, print_errors, said_of_groups, stated_targets
+from tailboost.app.cli.tables import errors_by_subgroup, group_sentences, print_errors, targets_by_name
 from tailboost.core.subgroups import can_defer, deferral_words
 
-# Share of rows that a model was fitted on from which on its errors say little.
-SEEN = 0.05
+LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns
 
 
 def evaluate(
@@ -30,77 +29,75 @@ def evaluate(
     sep: given.Sep = ",",
     as_json: given.Json = False,
 ) -> None:
-    """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
+    """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
-    Below stand the rates and limits that it was fitted for, or those of --rate. Groups are by default those
-    that it was fitted with. With --cluster intervals allow for persons who have several rows. Rows that it
-    was fitted on say little: a warning tells how many there are.
+    A second table has the rates and limits of the fit, or those of --rate. The default for --group is the
+    columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A warning
+    gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
     asked, stored = read_rates(rate), StoredModel.read(model)
-    classifier, columns = stored.classifier, stored.groups if group is None else group
-    with stored.judging(data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster) as (
-        later,
-        y,
-    ):
-        whose = None if cluster is None else np.unique(later.clusters, return_inverse=True)[1]
-        groups = {} if later.groups is None else later.groups
-        predicted = classifier.predict(later.rows, **stored.told(later))
-        deferred = None
-        if can_defer(classifier):
-            deferred = classifier.defers(later.rows, **stored.told(later))
-        seen = warn_of_seen(classifier, later.rows)
-        stated = asked or stated_rates(classifier, columns)
-        measured = measured_rates(stated, stored, later, y, costs=costs, sep=sep)
-    targets = stated_targets(classifier)
-    units = errors_by_unit(y, predicted, classifier.classes_, groups, targets, whose, deferred)
+    classifier, columns = stored.classifier, stored.group_columns if group is None else group
+    with stored.labelled_rows(
+        data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
+    ) as rows:
+        ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
+        by_column = {} if rows.groups is None else rows.groups
+        groups = stored.group_arguments(rows)
+        predicted = classifier.predict(rows.features, **groups)
+        deferred = classifier.defers(rows.features, **groups) if can_defer(classifier) else None
+        leakage = warn_of_leakage(classifier, rows.features)
+        measured = measured_rates(asked or fitted_rates(classifier, columns), stored, rows, costs, sep)
+    targets = targets_by_name(classifier)
+    errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)
     if as_json:
         tell_json(
             {
                 "model": str(stored.path),
                 "data": str(data),
-                "rows": len(y),
+                "rows": len(rows.y),
                 "rule": "predict",
                 "deferred": None if deferred is None else int(deferred.sum()),
-                "seen_share": None if np.isnan(seen) else seen,
+                "training_rows": None if np.isnan(leakage) else leakage,
                 "confidence": 0.95,
-                "errors": [unit.to_dict() for unit in units],
+                "errors": errors,
                 "rates": None if measured is None else measured.to_dict()["lines"],
             }
         )
         return
-    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}")
+    print_errors(errors, f"Errors of predict on the {len(rows.y):,} rows of {data.name}")
     if deferred is not None:
-        tell(deferral_words(int(deferred.sum()), len(y)))
-    known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
-    worst = max(known, key=lambda unit: unit.error or 0.0)
-    say(f"Worst class: {worst.name}, {worst.error:.3f}.")
-    drawn = "rows" if whose is None else f"persons ({cluster}), whose rows may depend on each other,"
-    exact = "" if whose is None else " of as many rows as these are worth (Korn and Graubard)"
-    say(
-        f"Intervals: Clopper–Pearson{exact}, for {drawn} drawn independently; each holds by itself with 95 % "
-        f"confidence{'' if whose is None else ', about'}."
-    )
+        tell(deferral_words(int(deferred.sum()), len(rows.y)))
+    classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
+    worst = max(classes, key=lambda line: line["error"])
+    say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
+    if cluster is None:
+        say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
+    else:
+        say(
+            "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds "
+            f"alone with about 95 % confidence, for independent values of {cluster}."
+        )
     if measured is not None:
         tell("")
         print_rates(measured)
 
 
-def warn_of_seen(classifier: Any, rows: Any) -> float:
-    """Warn where a classifier was fitted on rows that are to judge it; return their share."""
-    seen = float(classifier.seen_share(rows)) if hasattr(classifier, "seen_share") else 0.0
-    if seen > SEEN:
-        warn(f"{seen:.0%} of these rows were fitted on: errors on them are lower than on others")
-    return seen
+def warn_of_leakage(classifier: Any, features: Any) -> float:
+    """Return the fraction of training rows among new rows, with a warning if it is large."""
+    fraction = float(classifier.seen_share(features)) if hasattr(classifier, "seen_share") else 0.0
+    if fraction > LEAKAGE:
+        warn(f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows")
+    return fraction
 
 
 def inspect_model(
     model: given.Model,
     details: Annotated[
-        bool, typer.Option("--details", help="Also every column, and the bounds of the guarantee in symbols.")
+        bool, typer.Option("--details", help="Print all columns, and the bounds with their symbols.")
     ] = False,
     as_json: given.Json = False,
 ) -> None:
-    """Show what a model file holds: method, training data, columns, classes, errors, guarantee, versions."""
+    """Print the content of a model file: method, training data, classes, errors, summary, versions."""
     with warnings_as_lines():
         stored = StoredModel.read(model)
     about = _description(stored)
@@ -119,13 +116,13 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         if value is not None and repr(value) != repr(defaults.get(name))
     }
     columns = [] if encoder is None else encoder.schema_.columns
-    guarantee, rates = getattr(classifier, "summary_", None), rates_kept(classifier)
+    summary, rates = getattr(classifier, "summary_", None), getattr(classifier, "rates_", None)
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
         "classifier": type(classifier).__name__,
         "parameters": changed,
-        "members": len(getattr(classifier, "estimators_", [])) or None,
+        "models": len(getattr(classifier, "estimators_", [])) or None,
         "trained_on": stored.notes,
         "target": stored.target,
         "classes": [str(label) for label in classifier.classes_],
@@ -133,40 +130,38 @@ def _description(stored: StoredModel) -> dict[str, Any]:
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
         "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
-        "guarantee": None if guarantee is None else guarantee.details,
+        "summary": None if summary is None else summary.details,
         "versions": stored.versions,
     }
 
 
 def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
-    notes = about["trained_on"]
+    notes, classifier = about["trained_on"], stored.classifier
+    counts, no_features = notes.get("classes", {}), notes.get("not_features", [])
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
         "classifier": about["classifier"],
         "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items()) or "the defaults",
-        "members": "" if about["members"] is None else str(about["members"]),
-        "made": notes.get("created", "not noted"),
-        "trained on": f"{notes['rows']:,} rows of {notes['data']}" if "rows" in notes else "not noted",
+        "models": str(about["models"] or ""),
+        "created": notes.get("created", "not noted"),
+        "training data": f"{notes['rows']:,} rows of {notes['data']}" if "rows" in notes else "not noted",
         "target": about["target"] or "not noted",
         "classes": ", ".join(
-            f"{label} ({notes['classes'][label]:,} rows)" if label in notes.get("classes", {}) else label
-            for label in about["classes"]
+            f"{label} ({counts[label]:,} rows)" if label in counts else label for label in about["classes"]
         ),
-        "groups": ". ".join(said_of_groups(stored.classifier, stored.groups, notes.get("not_features", []))),
+        "groups": ". ".join(group_sentences(classifier, stored.group_columns, no_features)),
         "weights": notes.get("weight") or "",
-        "mean budget": str(notes.get("error_budget", "")),
-        "left out": ", ".join(notes.get("not_features", [])),
+        "no features": ", ".join(no_features),
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
     if about["columns"] and details:
-        rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
-        plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
-    guarantee, rates = getattr(stored.classifier, "summary_", None), rates_kept(stored.classifier)
-    if rates is not None:
+        columns = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
+        plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
+    if about["rates"] is not None:
         tell("")
-        print_rates(rates)
-    if guarantee is not None:
-        tell(f"\nGuarantee: {guarantee.details if details else guarantee.summary}")
+        print_rates(classifier.rates_)
+    if about["summary"] is not None:
+        tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
     if not details:
-        tell("Every column, and the bounds in symbols: --details.")
+        tell("All columns, and the bounds with their symbols: --details.")

@@ -1,11 +1,11 @@
-"""Model files as the commands know them: the model, what was noted with it, and how it reads later tables."""
+"""Model files of the commands, and new tables read as the training table was."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +19,44 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.core.subgroups import answers_by_group
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 
-MOST_GROUPS = 100
+MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 
 
 @dataclass(frozen=True)
-class PreparedTable:
-    """Rows of a later file: as they stand there, and prepared for the classifier."""
+class NewRows:
+    """Rows of a new file, as written there and as features of the classifier."""
 
-    table: Any  # the columns of the file
-    rows: Any  # what the classifier takes
+    table: Any  # all columns of the file
+    features: Any  # input of the classifier
     path: Path
-    columns: Sequence[str] = ()  # the columns of groups
-    cluster: str | None = None  # the column that says whose rows these are
+    group_columns: Sequence[str] = ()
+    cluster_column: str | None = None
+    y: Any = None  # labels, if the command needs them
 
-    def column(self, name: str, what: str) -> Any:
-        """Return a column of the file, none of its values missing."""
+    def column(self, name: str, option: str) -> Any:
+        """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
             raise BadInput(
-                f"{what}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
+                f"{option}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
             )
         column = self.table[name]
         if missing := int(column.isna().sum()):
-            raise BadInput(f"{what}: column {name!r} has {missing} missing values")
+            raise BadInput(f"{option}: column {name!r} has {missing} missing values")
         return column
 
     @property
     def groups(self) -> Any:
-        """The groups of the rows by each column of groups, as a data frame; None without columns."""
-        return self.groups_by(self.columns)
+        """The groups of the rows, one column for each column of groups; None without such columns."""
+        return self.groups_by(self.group_columns)
 
     @property
     def clusters(self) -> Any:
-        """Whose rows these are; None where no column says so."""
-        return None if self.cluster is None else self.column(self.cluster, "--cluster")
+        """The person or site of each row; None without --cluster."""
+        return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
 
     def groups_by(self, names: Sequence[str]) -> Any:
-        """Return the groups by some columns, as `load_table` names them: "missing" is one."""
-        found = {}
+        """Return the groups by some columns as `load_table` names them: missing values are "missing"."""
+        groups = {}
         for name in names:
             if name not in self.table:
                 raise BadInput(f"--group: the data have no column {name!r}")
@@ -63,12 +64,12 @@ class PreparedTable:
             if column.nunique() > MOST_GROUPS:
                 raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
             texts = column.astype(object).map(str, na_action="ignore")
-            found[name] = texts.fillna("missing").to_numpy(dtype=str)
-        return pd.DataFrame(found) if names else None
+            groups[name] = texts.fillna("missing").to_numpy(dtype=str)
+        return pd.DataFrame(groups) if names else None
 
 
 def check_model_output(out: Path, *inputs: Path | None) -> None:
-    """Refuse a model file that cannot be written, before any work is done."""
+    """Raise `BadInput` if a model file cannot be written."""
     check_output("--model", out, *inputs)
     with bad_input("--model: "):
         check_model_path(out)
@@ -76,17 +77,16 @@ def check_model_output(out: Path, *inputs: Path | None) -> None:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model file that was read."""
+    """Content of a model file."""
 
     path: Path
-    whole: Any  # estimator: the model as it is stored, preparation included
-    # notes, versions: what `tailboost fit` noted, and the versions of the libraries then.
-    notes: dict[str, Any]
-    versions: dict[str, str]
+    whole: Any  # the stored estimator, with its preparation
+    notes: dict[str, Any]  # notes of `tailboost fit`
+    versions: dict[str, str]  # versions of the libraries at the fit
 
     @classmethod
     def read(cls, path: Path) -> StoredModel:
-        """Read a model file, refusing what cannot predict."""
+        """Read a model file; raise `BadInput` if its content cannot predict."""
         with bad_input():
             whole = load_model(path)
             if not hasattr(whole, "predict"):
@@ -96,33 +96,33 @@ class StoredModel:
 
     @property
     def classifier(self) -> Any:
-        """The classifier itself, without its preparation."""
+        """The classifier without its preparation."""
         return self.whole[-1] if isinstance(self.whole, Pipeline) else self.whole
 
     @property
     def encoder(self) -> TableEncoder | None:
-        """The first step, if it has a schema of its columns, so that it reads a CSV file's text itself."""
+        """The table encoder of the model, which reads the text of CSV files; None without one."""
         first = self.whole.steps[0][1] if isinstance(self.whole, Pipeline) else None
         return first if isinstance(first, TableEncoder) else None
 
     @property
     def target(self) -> str | None:
-        """The name of the target column, if it is known."""
+        """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target
         return None if schema is None else schema.name
 
     @property
-    def groups(self) -> list[str]:
-        """The columns of groups that it was fitted with."""
+    def group_columns(self) -> list[str]:
+        """The columns of groups of the fit."""
         return list(self.notes.get("group") or [])
 
     @property
     def by_group(self) -> bool:
-        """Whether the classifier has to be told the groups of the rows that it answers."""
+        """Whether the rule is group-aware."""
         return answers_by_group(self.classifier)
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
-        """Store another classifier with the preparation and the notes of this one, and with further notes."""
+        """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
         if isinstance(self.whole, Pipeline):
             model = Pipeline([*self.whole.steps[:-1], (self.whole.steps[-1][0], classifier)])
@@ -130,7 +130,7 @@ class StoredModel:
         with bad_input("--model: "):
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
-    def rows_of(
+    def read_rows(
         self,
         data: Path,
         sep: str = ",",
@@ -138,56 +138,64 @@ class StoredModel:
         purpose: str,
         columns: Sequence[str] = (),
         cluster: str | None = None,
-        but: Sequence[str] = (),
-    ) -> PreparedTable:
-        """Read a later file as the model was fitted on the first one.
+        unused: Sequence[str] = (),
+    ) -> NewRows:
+        """Read a new file as the training table was read.
 
-        ``purpose`` is what its rows are for, for the message where there are none. The ``columns`` of groups,
-        that of persons (``cluster``) and others (``but``) are no features, and not worth a warning.
+        Parameters
+        ----------
+        data : Path
+            CSV or Parquet file.
+        sep : str
+            Separator of CSV files.
+        purpose : str
+            The verb for the message about a file without rows.
+        columns : sequence of str
+            Columns of groups.
+        cluster : str, optional
+            Column of persons or sites.
+        unused : sequence of str
+            Further columns that are no features and need no warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {purpose}")
         known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
-        aside = {*but, *columns, cluster, *self.groups, *self.notes.get("not_features", [])} - known
-        rows = table.drop(columns=[name for name in table if name in aside])
+        no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
+        features = table.drop(columns=[name for name in table if name in no_features - known])
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
-                rows = self.whole[:-1].transform(rows)
-        return PreparedTable(table, rows, data, columns, cluster)
+                features = self.whole[:-1].transform(features)
+        return NewRows(table, features, data, columns, cluster)
 
     @contextmanager
-    def judging(
-        self, data: Path, sep: str, target: str | None, *, purpose: str, columns: Sequence[str], **more: Any
-    ) -> Iterator[tuple[PreparedTable, Any]]:
-        """Hand out the rows of a later file and their labels; what cannot be done with them is bad input.
+    def labelled_rows(self, data: Path, sep: str, target: str | None, **options: Any) -> Iterator[NewRows]:
+        """Yield the rows of a new file with their labels; errors inside become `BadInput`.
 
-        Arguments are as in `rows_of` and `labels_of`; warnings are printed at the end.
+        Further options are those of `read_rows`. Warnings are printed at the end.
         """
         with warnings_as_lines():
-            later = self.rows_of(data, sep, purpose=purpose, columns=columns, **more)
-            y = self.labels_of(later, target)
+            rows = self.read_rows(data, sep, **options)
+            name = target or self.target
+            if name is None:
+                raise BadInput("--target: the model does not name its target; give the column of the labels")
+            y = known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
             with bad_input(f"{data}: "):
-                yield later, y
+                yield replace(rows, y=y)
 
-    def told(self, later: PreparedTable) -> dict[str, Any]:
-        """Return what the classifier is told beside the rows: their groups, if it answers by them."""
-        return {"groups": later.groups_by(self.groups)} if self.by_group else {}
-
-    def labels_of(self, later: PreparedTable, target: str | None) -> Any:
-        """Return the labels of a later file as the model knows them."""
-        name = target or self.target
-        if name is None:
-            raise BadInput("--target: this model does not say what its target was called; name the column")
-        return known_labels(later.column(name, "--target"), self.classifier.classes_, name)
+    def group_arguments(self, rows: NewRows) -> dict[str, Any]:
+        """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
+        return {"groups": rows.groups_by(self.group_columns)} if self.by_group else {}
 
 
 def known_labels(column: Any, classes: Any, name: str) -> Any:
-    """Return labels as a model knows them; those of a CSV file are text, also where a model's are numbers."""
-    spelled = {str(label): label for label in classes.tolist()}
+    """Return labels as the model stores them: the text of a CSV file may stand for numbers."""
+    by_text = {str(label): label for label in classes.tolist()}
     texts = [str(value) for value in column.tolist()]
-    if stray := sorted(set(texts) - set(spelled)):
-        shown = ", ".join(map(repr, stray[:5]))
-        raise BadInput(f"target column {name!r} holds labels the model does not know: {shown}")
-    return np.array([spelled[text] for text in texts], dtype=classes.dtype)
+    if unknown := sorted(set(texts) - set(by_text)):
+        raise BadInput(
+            f"target column {name!r} has labels that the model does not know: "
+            f"{', '.join(map(repr, unknown[:5]))}"
+        )
+    return np.array([by_text[text] for text in texts], dtype=classes.dtype)

@@ -1,4 +1,4 @@
-"""The options of the commands, each with its words, and what reads their text."""
+"""Arguments and options of the commands."""
 
 from __future__ import annotations
 
@@ -10,109 +10,114 @@ import typer
 from tailboost.app.cli.shared import read_number
 
 
-def _checked_jobs(jobs: int) -> int:
+def level(text: str) -> float:
+    """Return a number, which may be written in percent."""
+    try:
+        return read_number(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%") from None
+
+
+def _fraction(text: str) -> float:
+    fraction = level(text)
+    if not 0 <= fraction <= 1:
+        raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
+    return fraction
+
+
+def _jobs(jobs: int) -> int:
     if jobs == 0 or jobs < -1:
         raise typer.BadParameter(f"must be -1 (all cores) or at least 1, got {jobs}")
     return jobs
 
 
-def level(text: str) -> float:
-    """Read a number, also one in percent."""
-    try:
-        return read_number(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number such as .3 or 30%") from None
-
-
-def _share(text: str) -> float:
-    share = level(text)
-    if not 0 <= share <= 1:
-        raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
-    return share
-
-
-# What a lower worst error may cost in mean error.
-MeanBudget = Annotated[
-    float | None,
-    typer.Option(parser=_share, metavar="X", help="Mean error to spend above the least of a member."),
-]
-
-
-def _checked_sep(sep: str) -> str:
+def _separator(sep: str) -> str:
     sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
     if len(sep) != 1 or sep in '"\r\n':
         raise typer.BadParameter(f"must be one character, or tab; got {sep!r}")
     return sep
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .bz2, .xz) or Parquet file.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")]
-Target = Annotated[str, typer.Option(metavar="COL", help="The column to predict.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Table: a CSV (or .gz, .bz2, .xz) or Parquet file.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`.")]
+ModelOut = Annotated[Path, typer.Option("--model", metavar="FILE", help="Model file to write.")]
+Target = Annotated[str, typer.Option(metavar="COL", help="Column to predict.")]
 Labels = Annotated[
-    str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
+    str | None, typer.Option(metavar="COL", help="Column of the true labels; default: the target of the fit.")
 ]
 Groups = Annotated[
-    list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
+    list[str] | None, typer.Option("--group", metavar="COL", help="Column of groups; may be repeated.")
+]
+FitCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="COL",
+        help="Column of persons or sites, no feature: rows with the same value stay together in splits.",
+    ),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="COL", help="Whose rows these are: persons who have several get one vote each."),
+    typer.Option(metavar="COL", help="Column of persons or sites, whose rows depend on each other."),
 ]
-Confidence = Annotated[float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")]
+Confidence = Annotated[
+    float, typer.Option(metavar="P", help="Probability that all bounds hold together, in (0, 1).")
+]
 EqualRows = Annotated[
     Literal["copies", "natural"],
     typer.Option(
-        help="What rows equal to some fitted on are: copies, which are refused, or natural, where columns "
-        "take few values and nobody copied a row."
+        help="How rows that equal training rows are treated. copies: they are refused as data leakage; "
+        "natural: columns have few values, and equal rows are different cases."
     ),
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
-]
-Identity = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COL",
-        help="The column of the rows' ids: no feature; rows of one id stay together in splits.",
-    ),
+    typer.Option("--drop", metavar="COL", help="Column that is no feature; may be repeated."),
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option("--keep", metavar="COL", help="A feature though it looks like an id; may be repeated."),
+    typer.Option("--keep", metavar="COL", help="Feature that only looks like an id; may be repeated."),
 ]
+Weight = Annotated[str | None, typer.Option(metavar="COL", help="Column of row weights, no feature.")]
 Sep = Annotated[
     str,
-    typer.Option(
-        metavar="CHAR", callback=_checked_sep, help="What separates the values of a CSV file; tab works."
-    ),
+    typer.Option(metavar="CHAR", callback=_separator, help="Separator of CSV files; `tab` is allowed."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-# One by default: the tree library's threads spin while they wait for each other. On shared cores a fit on a
-# table of a few thousand rows took fifty times as long with two threads.
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
+# One core by default: threads of the tree library wait actively for each other. On shared cores a fit on a
+# few thousand rows took fifty times as long with two threads.
 Jobs = Annotated[
-    int, typer.Option(callback=_checked_jobs, help="Processor cores per fit; -1 takes all: for large tables.")
+    int, typer.Option(callback=_jobs, help="Processor cores per fit; -1 takes all (for large tables).")
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results.json and report.html.")]
+OutFile = Annotated[Path, typer.Option(metavar="FILE", help="CSV file to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Escape = Annotated[
     bool,
     typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
 ]
-OutFile = Annotated[Path, typer.Option(metavar="FILE", help="The CSV file to write.")]
+ErrorBudget = Annotated[
+    float | None,
+    typer.Option(
+        parser=_fraction,
+        metavar="X",
+        help="Largest accepted increase of the overall error, relative to the most accurate candidate.",
+    ),
+]
 MaxError = Annotated[
     str | None,
     typer.Option(
-        metavar="TARGETS", help="Errors allowed: .3, or 'yes=.2,*=.4' by class or group (* the others)."
+        metavar="TARGETS", help="Errors allowed: .3, or 'yes=.2,*=.4' by class or group (*: all others)."
     ),
 ]
 Objective = Annotated[
     str | None,
     typer.Option(
         metavar="RATE",
-        help="What is made small: worst_class, worst_group, worst_cell, error, or a rate such as "
-        "'largest(error(by=cell))' or 'cost()'; with --limit the mean error by default.",
+        help="Rate to minimise: worst_class, worst_group, worst_cell, error, or a rate such as "
+        "'largest(error(by=cell))' or 'cost()'. Default with --limit: the overall error.",
     ),
 ]
 Limits = Annotated[
@@ -120,7 +125,7 @@ Limits = Annotated[
     typer.Option(
         "--limit",
         metavar="LIMIT",
-        help="What has to hold: 'gap(selected(yes, by=sex)) <= 2%', 'miss(ill) <= .1', "
+        help="Limit on a rate: 'gap(selected(yes, by=sex)) <= 2%', 'miss(ill) <= .1', "
         "'ratio(selected(yes, by=sex)) >= .8'; may be repeated.",
     ),
 ]
@@ -128,9 +133,9 @@ Costs = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="What answers cost, for 'cost()': a CSV table with a row for each true label (its first column) "
-        "and a column for each answer, of numbers or of columns of DATA such as 5*amount; or with a row for "
-        "each row of DATA and a column for each answer.",
+        help="CSV table of costs for 'cost()', with a column for each prediction. Either a row for each true "
+        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a "
+        "row for each row of DATA.",
     ),
 ]
 Rates = Annotated[
@@ -138,6 +143,6 @@ Rates = Annotated[
     typer.Option(
         "--rate",
         metavar="RATE",
-        help="A rate to measure, as 'selected(yes, by=sex)', or a limit; by default those of the fit.",
+        help="Rate such as 'selected(yes, by=sex)', or limit; may be repeated. Default: those of the fit.",
     ),
 ]

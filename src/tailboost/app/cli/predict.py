@@ -1,4 +1,4 @@
-"""``predict`` and ``decide``: answers for the rows of a later table, as a CSV file."""
+"""``predict`` and ``decide``: predictions for the rows of a new table, as a CSV file."""
 
 from __future__ import annotations
 
@@ -29,61 +29,57 @@ def predict(
     model: given.Model,
     data: given.Data,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The CSV file to write; by default it is printed.")
+        Path | None, typer.Option(metavar="FILE", help="CSV file to write; default: print.")
     ] = None,
     identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="A column of DATA to write beside the answers.")
+        str | None, typer.Option("--id", metavar="COL", help="Column of DATA to repeat in the output.")
     ] = None,
     escape_formulas: given.Escape = False,
     sep: given.Sep = ",",
 ) -> None:
-    """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
+    """Predict the labels of new rows: row number (from 0), prediction, and a probability per class.
 
-    If the model defers rows to a person, a further column, deferred, says which; their prediction is the
-    label that the model would answer.
-
-    A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
-    the class. Columns are read as the model was fitted on them: values of another kind count as missing, new
-    columns are ignored, and a warning says how many there are of each, and of categories not seen before.
-    Labels are written as they were given; those that begin like a formula (=cmd) can harm in a spreadsheet,
-    see --escape-formulas.
+    A mixture also has its label distribution: how often its randomised rule predicts each label. If the model
+    defers rows to a human reviewer, the column "deferred" marks them, and the prediction is the label without
+    a deferral. Columns are read as at the fit. A warning counts new columns, new categories, and values of
+    another type, which count as missing.
     """
     if out is not None:
         check_output("--out", out, model, data)
     if identity in ("row", "prediction", "deferred"):
-        raise BadInput(f"--id: the answers have a column {identity!r} of their own")
+        raise BadInput(f"--id: the output has its own column {identity!r}")
     stored = StoredModel.read(model)
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="predict", but=[] if identity is None else [identity])
-        answers: dict[str, Any] = {"row": range(len(later.table))}
+        rows = stored.read_rows(data, sep, purpose="predict", unused=[] if identity is None else [identity])
+        columns: dict[str, Any] = {"row": range(len(rows.table))}
         if identity is not None:
-            answers[identity] = later.column(identity, "--id").to_numpy()
+            columns[identity] = rows.column(identity, "--id").to_numpy()
         with bad_input(f"{data}: "):
-            answers |= _answers(stored.classifier, later.rows, stored.told(later))
+            columns |= _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
     if out is None:
-        print(_table(answers, escape_formulas), end="")
+        print(_csv(columns, escape_formulas), end="")
         return
-    write_out(out, _table(answers, escape_formulas))
-    say(f"{len(later.table):,} predictions: {out}")
+    write_out(out, _csv(columns, escape_formulas))
+    say(f"{len(rows.table):,} predictions: {out}")
 
 
-def _answers(classifier: Any, rows: Any, told: dict[str, Any]) -> dict[str, Any]:
-    answers = {"prediction": classifier.predict(rows, **told)}
+def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
+    columns = {"prediction": classifier.predict(features, **groups)}
     if can_defer(classifier):
-        answers["deferred"] = classifier.defers(rows, **told)
+        columns["deferred"] = classifier.defers(features, **groups)
     if hasattr(classifier, "predict_proba"):
-        columns = {"probability": classifier.predict_proba(rows)}
+        by_label = {"probability": classifier.predict_proba(features)}
         if hasattr(classifier, "reweight"):
-            columns |= {"share": classifier.predict_distribution(rows, **told)}
-        for word, values in columns.items():
+            by_label["distribution"] = classifier.predict_distribution(features, **groups)
+        for name, values in by_label.items():
             for label, column in zip(classifier.classes_, values.T, strict=True):
-                answers[f"{word}_{label}"] = np.round(column, 9)
-    return answers
+                columns[f"{name}_{label}"] = np.round(column, 9)
+    return columns
 
 
-def _table(answers: dict[str, Any], escape: bool) -> str:
-    """Return the columns of answers as a CSV file; a spreadsheet would run a formula in their names too."""
-    table = pd.DataFrame(answers)
+def _csv(columns: dict[str, Any], escape: bool) -> str:
+    """Return columns as a CSV file. Names of columns may contain formulas too."""
+    table = pd.DataFrame(columns)
     if escape:
         for name in table.select_dtypes(exclude=["number", "bool"]):
             table[name] = escaped(table[name].tolist())
@@ -96,16 +92,16 @@ def decide(
     data: given.Data,
     identity: Annotated[
         str,
-        typer.Option("--id", metavar="COL", help="The column of the people's ids: stable, all different."),
+        typer.Option("--id", metavar="COL", help="Column of ids: stable, and all different."),
     ],
     secret_env: Annotated[
-        str, typer.Option(metavar="VAR", help="The environment variable that holds the secret.")
+        str, typer.Option(metavar="VAR", help="Environment variable that holds the secret.")
     ],
     out: given.OutFile,
     context: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Name of the decision, such as loans-2026; by default the target's name."
+            metavar="TEXT", help="Name of the decision, such as loans-2026; default: the name of the target."
         ),
     ] = None,
     escape_formulas: given.Escape = False,
@@ -118,34 +114,34 @@ def decide(
     """
     check_output("--out", out, model, data)
     if identity in ("prediction", "candidate", "u", "deferred"):
-        raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
+        raise BadInput(f"--id: the output has its own column {identity!r}")
     if not os.environ.get(secret_env):
-        # What was given is not repeated: it may be the secret itself.
+        # The message does not repeat the name: it may be the secret itself.
         raise BadInput(
-            "--secret-env takes the name of an environment variable that holds the secret; there is none "
-            "of the name given, or it is empty"
+            "--secret-env must name an environment variable that holds the secret; the given variable does "
+            "not exist or is empty"
         )
     stored = StoredModel.read(model)
-    about = context if context is not None else stored.target
-    if about is None:
-        raise BadInput("--context: this model does not name its target; give a name for the decision")
+    name = context if context is not None else stored.target
+    if name is None:
+        raise BadInput("--context: the model does not name its target; give a name for the decision")
     with bad_input(f"{model}: "):
-        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), about)
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), name)
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
-        ids = later.column(identity, "--id")
-        told = stored.told(later)
+        rows = stored.read_rows(data, sep, purpose="decide on", unused=[identity])
+        ids = rows.column(identity, "--id")
+        groups = stored.group_arguments(rows)
         with bad_input(f"{data}: --id {identity}: "):
-            decisions = policy.decide(later.rows, ids, **told)
-    answers = {
+            decisions = policy.decide(rows.features, ids, **groups)
+    columns = {
         identity: ids.to_numpy(),
         "prediction": decisions.answers,
         "candidate": decisions.candidate,
         "u": decisions.u,
     }
     if can_defer(stored.classifier):
-        answers["deferred"] = decisions.deferred
-    write_out(out, _table(answers, escape_formulas))
+        columns["deferred"] = decisions.deferred
+    write_out(out, _csv(columns, escape_formulas))
     deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
     say(f"{len(decisions):,} decisions{deferred}: {out}")
-    say(f"Context: {about}")
+    say(f"Context: {name}")

@@ -1,4 +1,4 @@
-"""``rule``: what decides in a mixture, taken out."""
+"""``rule``: the decision rule of a stored mixture, as text, JSON or SQL."""
 
 from __future__ import annotations
 
@@ -18,48 +18,47 @@ def rule(
         bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
     ] = False,
     columns: Annotated[
-        str, typer.Option(metavar="PATTERN", help="With --sql: how these columns are called.")
+        str, typer.Option(metavar="PATTERN", help="With --sql: names of these columns.")
     ] = "{model}_{label}",
     table: Annotated[
         str, typer.Option(metavar="NAME", help="With --sql: name or alias of the table in your query.")
     ] = "t",
     group: Annotated[
-        str | None, typer.Option(metavar="COL", help="With --sql: the column of groups, if they are told.")
+        str | None, typer.Option(metavar="COL", help="With --sql: column of groups of a group-aware rule.")
     ] = None,
     deferred: Annotated[
-        bool, typer.Option("--deferred", help="With --sql: whether a row is passed on, instead of its label.")
+        bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its label.")
     ] = False,
 ) -> None:
-    """Print which models decide, the weights of their probabilities, and prices by class and group.
+    """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
 
-    A mixture (robustmixture) is a function of the class probabilities of its models. With these in a database
-    or a service its rule is all that is needed. The SQL expression is NULL for rows that `predict` refuses.
+    The rule of a robustmixture is a function of its models' class probabilities. A database or service that
+    has these probabilities needs nothing else. The SQL expression is NULL for rows that `predict` refuses.
     """
     if as_json and sql:
         raise BadInput("--json and --sql: give one of them")
     classifier = StoredModel.read(model).classifier
     if not hasattr(classifier, "rule_"):
         raise BadInput(
-            f"{str(model)!r} is a {type(classifier).__name__}, whose members were trained "
-            "for what it does; a rule on probabilities is what --method robustmixture has"
+            f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
+            "robustmixture"
         )
-    found = classifier.rule_
+    decision_rule = classifier.rule_
     if as_json:
-        tell_json(found.to_dict())
+        tell_json(decision_rule.to_dict())
     elif sql:
         with bad_input("--columns: "):
             try:
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
-                raise ValueError(f"{columns!r}: there are {{model}} and {{label}} alone") from None
+                raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
         with bad_input("--sql: "):
-            print(
-                found.to_sql(
-                    lambda name, label: columns.format(model=name, label=label),
-                    group=group,
-                    what="deferred" if deferred else "label",
-                    table=table,
-                )
+            expression = decision_rule.to_sql(
+                lambda name, label: columns.format(model=name, label=label),
+                group=group,
+                what="deferred" if deferred else "label",
+                table=table,
             )
+        print(expression)
     else:
-        tell(str(found))
+        tell(str(decision_rule))

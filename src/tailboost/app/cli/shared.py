@@ -1,4 +1,4 @@
-"""What every command uses: options, exit codes, and how to speak."""
+"""Shared by all commands: exit codes, checks of files, printed lines and tables."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from rich.text import Text
 
 from tailboost.core.output import is_same_file, write_output
 
-LONGEST_LINE = 300
-INTERRUPTED = 130  # the exit code shells give a process that Ctrl-C ended
+LONGEST_LINE = 300  # characters of an error line
+INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 def read_number(text: str) -> float:
-    """Read a number, also one in percent: .3 or 30%."""
+    """Return a number written as .3 or 30%."""
     text = text.strip()
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
 class BadInput(Exception):
-    """What the user gave cannot be used; the message is the one line to show."""
+    """The user's input cannot be used; the message is the printed line."""
 
 
 # -- errors ------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class BadInput(Exception):
 
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
-    """Run a command: errors end it with their exit code and one line."""
+    """Run a command: each error becomes one printed line and an exit code."""
     token = _quiet.set(quiet)
     try:
         yield
@@ -52,7 +52,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         raise typer.Exit(fail("stopped by Ctrl-C", INTERRUPTED)) from None
-    except BrokenPipeError:  # who reads the output has seen enough, as `head` has
+    except BrokenPipeError:  # the reader of the output has ended, for example `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except Exception as error:
@@ -60,66 +60,63 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
             traceback.print_exc()
         if isinstance(error, BadInput):
             raise typer.Exit(fail(str(error), 2)) from None
-        hint = "" if verbose else " (--verbose shows where)"
+        hint = "" if verbose else " (--verbose prints the traceback)"
         raise typer.Exit(fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
     finally:
         _quiet.reset(token)
 
 
 @contextmanager
-def bad_input(where: str = "") -> Iterator[None]:
-    """Turn errors raised inside into `BadInput`: they are about what the user gave."""
+def bad_input(prefix: str = "") -> Iterator[None]:
+    """Turn errors about values and files into `BadInput`, with a prefix that names the option or file."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        raise BadInput(f"{where}{error}") from error
+        raise BadInput(f"{prefix}{error}") from error
 
 
 def fail(message: str, code: int) -> int:
-    """Print the line of an error and return the exit code."""
+    """Print an error as one line and return the exit code."""
     line = f"tailboost: {printable(' '.join(message.split()))}"
-    if len(line) > LONGEST_LINE:  # the start says what is wrong, the end often what to do
+    if len(line) > LONGEST_LINE:  # the end often names the remedy
         line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
     print(line, file=sys.stderr)
     return code
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
-    """Refuse outputs that are read here."""
+    """Raise `BadInput` if an output is one of the input files."""
     for output in outputs:
-        for given in inputs:
-            if given is not None and is_same_file(output, given):
-                raise BadInput(
-                    f"{option}: {str(output)!r} is read here; writing it would overwrite {str(given)!r}"
-                )
+        for path in inputs:
+            if path is not None and is_same_file(output, path):
+                raise BadInput(f"{option}: {str(output)!r} would overwrite the input file {str(path)!r}")
 
 
 def check_output(option: str, out: Path, *inputs: Path | None) -> None:
-    """Refuse a file that cannot be written, before any work is done."""
-    with bad_input(f"{option}: "):  # a name may be longer than the system takes
+    """Raise `BadInput` if a file cannot be written."""
+    with bad_input(f"{option}: "):  # the name may be too long for the system
         if out.is_dir() or not out.parent.is_dir():
-            raise BadInput(f"{option}: {str(out)!r} is a folder, or is in one that is not there")
+            raise BadInput(f"{option}: {str(out)!r} is a folder, or its folder does not exist")
         refuse_overwriting(option, [out], *inputs)
 
 
 def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
-    """Write what an option names."""
+    """Write the file that an option names."""
     with bad_input(f"{option}: "):
         write_output(path, content)
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of the results."""
+    """Make the folder of --out."""
     with bad_input("--out: "):
         folder.mkdir(parents=True, exist_ok=True)
 
 
-# -- speaking ----------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------
 
-
-# Characters that a terminal obeys instead of showing: control characters but for line breaks and tabs, and
-# those that turn the direction of text. Names of classes, columns and files may hold them.
-_OBEYED = {
+# Control characters, except line breaks and tabs, and characters that change the direction of text. Names of
+# classes, columns and files may contain them, and a terminal would execute them.
+_ESCAPES = {
     code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
     for code in (
         *(c for c in range(32) if chr(c) not in "\n\t"),
@@ -132,13 +129,13 @@ _OBEYED = {
 
 
 def printable(text: str) -> str:
-    """Return a text that a terminal shows and does not obey, and that can be written as UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode().translate(_OBEYED)
+    """Return a text with control characters escaped, which can be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
 
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print the warnings raised inside, each once."""
+    """Print each warning raised inside once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield
@@ -147,27 +144,26 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Print a warning, also where the command is quiet."""
+    """Print a warning, also with --quiet."""
     print(f"warning: {printable(message)}", file=sys.stderr)
 
 
 def is_quiet() -> bool:
-    """Whether the command that runs was given --quiet."""
+    """Return whether the command was given --quiet."""
     return _quiet.get()
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return where to print."""
+    """Return a console that is 130 characters wide in a file or pipe."""
     terminal = Console(stderr=stderr, highlight=False)
-    # In a file or a pipe a table need not fit the width of a screen.
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
 
 
 def progress(*columns: ProgressColumn) -> Progress:
-    """Return a line of progress on standard error: only a terminal shows it, unless the command is quiet."""
+    """Return a progress line on standard error. It is hidden with --quiet and outside a terminal."""
     terminal = console(stderr=True)
     hidden = is_quiet() or not terminal.is_terminal
-    # Older versions of rich end a hidden line with an empty one.
+    # Older versions of rich end a hidden progress line with a line break.
     shown = Console(file=io.StringIO()) if hidden else terminal
     return Progress(*columns, console=shown, transient=True, disable=hidden)
 
@@ -178,40 +174,39 @@ def tell(line: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line about the work, unless the command is quiet."""
+    """Print a line about the work, unless --quiet."""
     if not is_quiet():
         tell(line)
 
 
 def say_aside(line: str) -> None:
-    """Print a line about the work to standard error, unless the command is quiet."""
+    """Print a line about the work to standard error, unless --quiet."""
     if not is_quiet():
         console(stderr=True).print(Text(printable(line)), soft_wrap=True)
 
 
 def tell_json(document: Any) -> None:
-    """Print a result as JSON."""
+    """Print the result as JSON."""
     print(json.dumps(document, indent=1, allow_nan=False, default=str))
 
 
 def plain_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", left: int = 1
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", left: int = 1
 ) -> None:
-    """Print a table without lines: the first columns to the left, the others (numbers) to the right."""
+    """Print a table without borders. The first columns are aligned to the left, the others to the right."""
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
     for j, heading in enumerate(headings):
         table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
-    # Verdicts have a colour, on terminals that show colours and unless NO_COLOR is set.
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
     for row in rows:
         table.add_row(*(Text(printable(cell), style=colours.get(cell.split(",")[0], "")) for cell in row))
-    if title:  # as the table's own title it would be broken at the table's width
+    if title:  # a title of the table itself would be wrapped at the width of the table
         tell(title)
     console().print(table)
 
 
 def command_line(command: str, *arguments: Path, **options: Any) -> str:
-    """Return how a command was called, as a shell reads it."""
+    """Return the call of a command, quoted for a shell."""
     words = ["tailboost", command, *map(str, arguments)]
     for name, value in options.items():
         for item in value if isinstance(value, list) else [] if value is None else [value]:
@@ -220,7 +215,7 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
 
 
 def escaped(labels: Iterable[Any]) -> list[Any]:
-    """Put an apostrophe before labels that spreadsheets would run as formulas."""
+    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
     marks = ("=", "+", "-", "@", "\t", "\r")
     return [
         f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels

@@ -1,54 +1,22 @@
-"""Errors by class and group, as rows of a table."""
+"""Errors by class and group on new rows, with exact intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tailboost import datasets, rates
+from tailboost import rates
+from tailboost.app.cli.rates import fitted_targets
 from tailboost.app.cli.shared import plain_table
-from tailboost.app.cli.targets import stated_max_error
 from tailboost.core.subgroups import GroupUse, answers_by_group, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class UnitError:
-    """The error on some rows: all of them, a class or a group."""
-
-    kind: str  # {"all", "class", "group"}
-    name: str  # of a group with its column: "sex=female"
-    rows: int
-    # Share of them (of their weight) answered wrong; None if there are none, or it is not known.
-    error: float | None
-    target: float | None = None  # the error allowed, where there is a target
-    # low, high: 95 % interval for new rows, of rows that are independent and count one each.
-    low: float | None = None
-    high: float | None = None
-    persons: int | None = None  # whose rows these are, where that was said; then the interval allows for it
-
-    @property
-    def verdict(self) -> str:
-        """Whether the target is met on these rows, and whether the interval says so too."""
-        if self.target is None or self.error is None:
-            return ""
-        if self.error <= self.target:
-            return "met, interval too" if self.high is not None and self.high <= self.target else "met"
-        return "missed, interval too" if self.low is not None and self.low > self.target else "missed"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
-
-
-def errors_by_unit(
+def errors_by_subgroup(
     y: Any,
     predicted: Any,
     classes: Any,
@@ -56,86 +24,110 @@ def errors_by_unit(
     targets: Mapping[str, float],
     clusters: Any = None,
     deferred: Any = None,
-) -> list[UnitError]:
-    """Return the errors of `predict` on all rows, every class and every group.
+) -> list[dict[str, Any]]:
+    """Return the errors of `predict` on all rows, in each class and in each group.
 
-    Groups are by column; targets are those of classes by their name, and of groups by "column=value";
-    ``clusters`` say whose rows these are. A deferred row is no error, and stays among the rows.
+    Parameters
+    ----------
+    y, predicted : ndarray of shape (n,)
+        Labels and predictions.
+    classes : ndarray
+        The labels of the model.
+    groups : mapping of str to ndarray of shape (n,)
+        The groups by column.
+    targets : mapping of str to float
+        Errors allowed, by the name of the class, or by "column=value" for groups.
+    clusters : ndarray of shape (n,), optional
+        The person or site of each row, for the intervals.
+    deferred : ndarray of bool of shape (n,), optional
+        Deferred rows. A deferred row is no error and counts among the rows.
+
+    Returns
+    -------
+    list of dict
+        ``kind`` (all, class, group), ``name``, ``rows``, ``clusters``, ``error``, ``low`` and ``high`` (95 %
+        interval), ``target`` and ``verdict``. Unknown values are None.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
     if deferred is not None:
         wrong = wrong & ~deferred
-    by_class = (("class", str(label), np.asarray(y == label)) for label in classes)
-    by_group = (
-        ("group", f"{column}={value}", np.asarray(values == value))
-        for column, values in groups.items()
-        for value in sorted(set(values))
-    )
-    found = []
-    for kind, name, inside in chain(
-        [("all", "all rows", np.ones(len(wrong), dtype=bool))], by_class, by_group
-    ):
-        here, whose = wrong[inside], None if clusters is None else clusters[inside]
-        n, error, low, high = len(here), None, None, None
-        if n:
-            error = int(np.sum(here)) / n
-            worth = n if whose is None else clustered_size(here, whose)
-            low, high = map(float, clopper_pearson_interval(error, worth, CONFIDENCE))
-        persons = None if whose is None else len(np.unique(whose))
-        found.append(UnitError(kind, name, n, error, targets.get(name), low, high, persons))
-    return found
+    masks = [("all", "all rows", np.ones(len(wrong), dtype=bool))]
+    masks += [("class", str(label), np.asarray(y == label)) for label in classes]
+    for column, values in groups.items():
+        masks += [
+            ("group", f"{column}={value}", np.asarray(values == value)) for value in sorted(set(values))
+        ]
+    errors = []
+    for kind, name, inside in masks:
+        wrong_inside, error, low, high = wrong[inside], None, None, None
+        ids = None if clusters is None else clusters[inside]
+        if n := len(wrong_inside):
+            error = int(np.sum(wrong_inside)) / n
+            size = n if ids is None else clustered_size(wrong_inside, ids)
+            low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
+        line = {"kind": kind, "name": name, "rows": n, "error": error, "target": targets.get(name)}
+        line |= {"low": low, "high": high, "clusters": None if ids is None else len(np.unique(ids))}
+        errors.append(line | {"verdict": _verdict(line)})
+    return errors
 
 
-def repeated_ids(data: Path, identity: str | None, index: Any, sep: str) -> Any:
-    """Return the ids of the rows of a file, where some have more than one; else None."""
-    ids = None if identity is None else datasets.read_raw(data, sep)[identity].loc[index]
-    return None if ids is None or ids.is_unique or ids.isna().any() else ids.astype(str).to_numpy()
+def _verdict(line: Mapping[str, Any]) -> str:
+    """Return whether the target is met on these rows, and whether the whole interval is on that side."""
+    if line["target"] is None or line["error"] is None:
+        return ""
+    if line["error"] <= line["target"]:
+        return "met, interval too" if line["high"] <= line["target"] else "met"
+    return "missed, interval too" if line["low"] > line["target"] else "missed"
 
 
-def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
-    """Say of each column of groups whether a model's answers may depend on it, and how to drop it.
+def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print a table of errors; columns without any value are left out."""
 
-    By the values of the columns where these were looked at, else by their names.
-    """
-    uses = {use.column: use for use in group_uses(classifier)}
-    for name in set(columns) - set(uses):
-        features = () if name in not_features else (name,)
-        uses[name] = GroupUse(name, answers_by_group(classifier), features)
-    said = []
-    for name in columns:
-        drop = " ".join(f"--drop {feature}" for feature in uses[name].features or ())
-        said.append(f"{uses[name]}{f' ({drop})' if drop else ''}")
-    return said
+    def text(value: Any) -> str:
+        return "–" if value is None else f"{value:.3f}"
 
-
-def print_errors(units: Sequence[UnitError], *, words: str) -> None:
-    """Print a table of errors; ``words`` says which errors on which rows."""
-    with_interval = any(unit.low is not None for unit in units)
-    with_target = any(unit.target is not None for unit in units)
-    persons = any(unit.persons is not None for unit in units)
-    headings = ["", "name", "rows", *["persons"] * persons, "error"]
-    headings += ["95 % interval"] * with_interval + ["target", ""] * with_target
-    rows = []
-    for unit in units:
-        error, target = ("–" if x is None else f"{x:.3f}" for x in (unit.error, unit.target))
-        row = [unit.kind, unit.name, f"{unit.rows:,}", *([f"{unit.persons:,}"] if persons else []), error]
-        row += ["" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}"] * with_interval
-        row += ["" if unit.target is None else target, unit.verdict] * with_target
-        rows.append(row)
-    plain_table(headings, rows, title=words, left=2)
+    columns = {
+        "": [line["kind"] for line in errors],
+        "name": [line["name"] for line in errors],
+        "rows": [f"{line['rows']:,}" for line in errors],
+        "clusters": ["" if line["clusters"] is None else f"{line['clusters']:,}" for line in errors],
+        "error": [text(line["error"]) for line in errors],
+        "95 % interval": [
+            "" if line["low"] is None else f"{text(line['low'])} – {text(line['high'])}" for line in errors
+        ],
+        "target": ["" if line["target"] is None else text(line["target"]) for line in errors],
+        "verdict": [line["verdict"] for line in errors],
+    }
+    columns = {heading: cells for heading, cells in columns.items() if any(cells)}
+    plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
 
 
-def stated_targets(classifier: Any) -> dict[str, float]:
-    """Return the errors that were allowed when a classifier was fitted, by the name of the subgroup."""
-    if stated_max_error(classifier) is None:
+def targets_by_name(classifier: Any) -> dict[str, float]:
+    """Return the targets of the fit by the name of the class, group or cell."""
+    if fitted_targets(classifier) is None:
         return {}
     lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
-    return {_unit_name(line.unit): line.bound for line in lines}
+    return {_subgroup_name(line.unit): line.bound for line in lines}
 
 
-def _unit_name(unit: Any) -> str:
-    """Name a class, a group ("city=Rome") or a cell ("yes / city=Rome") as `errors_by_unit` does."""
-    if not isinstance(unit, tuple):
-        return str(unit)
-    first, last = unit
-    return f"{first} / {_unit_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
+def _subgroup_name(subgroup: Any) -> str:
+    """Return the name of a class, a group ("city=Rome") or a cell ("yes / city=Rome")."""
+    if not isinstance(subgroup, tuple):
+        return str(subgroup)
+    first, last = subgroup
+    return f"{first} / {_subgroup_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
+
+
+def group_sentences(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
+    """Return, for each column of groups, whether predictions may depend on it, and how to drop it.
+
+    The values of the columns decide if they were compared at the fit, otherwise their names.
+    """
+    uses = {use.column: use for use in group_uses(classifier)}
+    sentences = []
+    for name in columns:
+        names = () if name in not_features else (name,)
+        use = uses.get(name) or GroupUse(name, answers_by_group(classifier), names)
+        drop = " ".join(f"--drop {feature}" for feature in use.features or ())
+        sentences.append(f"{use}{f' ({drop})' if drop else ''}")
+    return sentences

@@ -1,10 +1,10 @@
-"""``tradeoff``: what a limit on one rate costs in another, and the model of a point of that curve."""
+"""``tradeoff``: the curve of two rates of a stored model, and the model of one of its points."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from tailboost.app.cli import options as given
-from tailboost.app.cli.inspect import warn_of_seen
+from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import StoredModel, check_model_output
-from tailboost.app.cli.rates import read_limited, spelled
+from tailboost.app.cli.rates import read_curve_rate, spelled
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -28,65 +28,57 @@ from tailboost.app.cli.shared import (
 from tailboost.core.output import write_output
 
 PICTURES = (".png", ".svg", ".pdf")
-MOST_LINES = 12
 
 
 def tradeoff(
     model: given.Model,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[DATA]", help="Rows to measure predict on along the curve: CSV or Parquet."),
+        typer.Argument(metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."),
     ] = None,
     target: given.Labels = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The curve: .csv or .json, or a picture (.png, .svg, .pdf)."),
+        typer.Option(metavar="FILE", help="File of the curve: .csv, .json, .png, .svg or .pdf."),
     ] = None,
     limited: Annotated[
         str | None,
         typer.Option(
             metavar="RATE",
-            help="What is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'; "
-            "by default the rate of the first --limit of `fit`, without limits the overall error.",
+            help="Rate that is limited along the curve: 'gap(selected(yes, by=sex))', "
+            "'largest(error(by=cell))'. Default: the rate of the fit's first limit, or the overall error.",
         ),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE",
-            help="With --limited: what is made small; by default the overall error.",
-        ),
+        typer.Option(metavar="RATE", help="With --limited: rate to minimise; default: the overall error."),
     ] = None,
-    passed_on: Annotated[
+    deferred: Annotated[
         list[float] | None,
         typer.Option(
-            "--passed-on",
+            "--deferred",
             parser=given.level,
-            metavar="SHARE",
-            help="A curve for each share of the rows that may be deferred, as 5%; may be repeated.",
+            metavar="X",
+            help="Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
         ),
     ] = None,
     pick: Annotated[
         float | None,
-        typer.Option(
-            parser=given.level,
-            metavar="X",
-            help="The limit of the point, on the rate that is limited.",
-        ),
+        typer.Option(parser=given.level, metavar="X", help="Limit of the point that --model stores."),
     ] = None,
     picked: Annotated[
-        Path | None, typer.Option("--model", metavar="FILE", help="Where to write the model of --pick.")
+        Path | None, typer.Option("--model", metavar="FILE", help="Model file to write, with --pick.")
     ] = None,
     sep: given.Sep = ",",
     as_json: given.Json = False,
 ) -> None:
-    """Show what a limit on one rate costs in another; nothing is trained.
+    """Print the trade-off curve of two rates. Nothing is trained.
 
-    The curve is exact on the selection data. With DATA there are also the rates of predict on its rows along
-    the curve. --pick writes the model of one point.
+    The curve is exact on the selection data. With DATA, the rates of predict on these rows are added to each
+    point. --pick stores the model of one point.
     """
     if (pick is None) != (picked is None):
-        raise BadInput("--pick and --model belong together: what to spend, and where to write the model")
+        raise BadInput("--pick and --model belong together: the limit of a point, and its model file")
     if picked is not None:
         check_model_output(picked, model, data)
     if out is not None:
@@ -95,44 +87,38 @@ def tradeoff(
             raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
     if objective is not None and limited is None:
         raise BadInput("--objective: only with --limited, the other rate of the curve")
-    if passed_on and pick is not None:
-        raise BadInput("--passed-on: without --pick; --limit of `fit` makes a model")
-    asked = None if limited is None else read_limited("--limited", limited)
-    other = None if objective is None else read_limited("--objective", objective)
+    if deferred and (pick is not None or data is not None):
+        raise BadInput(
+            "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit 'deferred() <= .05'`"
+        )
+    asked = [
+        read_curve_rate(option, text)
+        for option, text in (("--limited", limited), ("--objective", objective))
+        if text is not None
+    ]
     stored = StoredModel.read(model)
-    classifier, named = stored.classifier, type(stored.classifier).__name__
-    if passed_on and data is not None:
-        raise BadInput(
-            "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
-        )
+    classifier, name = stored.classifier, type(stored.classifier).__name__
     if not hasattr(classifier, "tradeoff"):
-        raise BadInput(
-            f"{str(model)!r}: a {named} has no shares to choose, so no curve; a mixture is needed, such as "
-            "robustmixture"
-        )
+        raise BadInput(f"{str(model)!r}: a {name} has no trade-off curve; use a method such as robustmixture")
     labels = classifier.classes_.tolist()
-    rates = [spelled(rate, labels, stored.groups, None) for rate in (asked, other) if rate is not None]
+    rates = [spelled(rate, labels, stored.group_columns) for rate in asked]
     with bad_input(f"{model}: "), warnings_as_lines():
-        curve = classifier.tradeoff(*rates, **({"passed_on": passed_on} if passed_on else {}))
-    curves = list(curve.items()) if passed_on else [(None, curve)]
-    seen = None
+        curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
+    measured = None
     if data is not None:
-        with stored.judging(data, sep, target, purpose="measure on", columns=stored.groups) as (later, y):
-            warn_of_seen(classifier, later.rows)
-            seen = curve.predicted(later.rows, y, groups=later.groups)
-    found = _of_rates(curves, seen, data)
+        purpose, columns = "measure on", stored.group_columns
+        with stored.labelled_rows(data, sep, target, purpose=purpose, columns=columns) as rows:
+            warn_of_leakage(classifier, rows.features)
+            measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
+    shown = _Curves(list(curve.items()) if deferred else [(None, curve)], measured)
     if as_json:
-        tell_json(found.about)
+        tell_json(shown.document())
     else:
-        plain_table(found.headings, found.rows, left=0)
-        for note in found.notes:
-            tell(note)
-        if len(found.rows) < (n := len(next(iter(found.columns.values())))):
-            say(f"{len(found.rows)} of {n} points are shown; --out FILE.csv has all.")
+        shown.print(data)
     if out is not None:
-        with bad_input("--out: "):  # a picture may lack what draws it
-            write_output(out, found.rendered(out.suffix))
-        say(f"Curve{'s' if passed_on else ''}: {out}")
+        with bad_input("--out: "):  # matplotlib may be missing
+            write_output(out, shown.rendered(out.suffix))
+        say(f"Curve{'s' if deferred else ''}: {out}")
     if pick is not None and picked is not None:
         with bad_input("--pick: "), warnings_as_lines():
             point = curve.at(pick)
@@ -141,23 +127,62 @@ def tradeoff(
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A curve as it is printed and written."""
+class _Curves:
+    """Curves of two rates, each with the largest fraction of deferred rows (None if that is not limited)."""
 
-    columns: dict[str, list[float]]  # its numbers by name
-    headings: list[str]
-    rows: list[list[str]]  # what is printed of them
-    notes: list[str]
-    about: Any  # what --json prints
-    document: Any  # what a .json file holds
-    draw: Callable[[Any], Any]  # on axes of matplotlib
+    curves: Sequence[tuple[float | None, Any]]
+    measured: Any = None  # both rates of predict on new rows, by point
+
+    def numbers(self, deferred: float | None, curve: Any) -> dict[str, list[float]]:
+        """Return the numbers of a curve by name."""
+        numbers = {} if deferred is None else {"deferred": [deferred] * len(curve)}
+        numbers |= {"limited": [p.limited for p in curve], "objective": [p.value for p in curve]}
+        if self.measured is not None:
+            limited, objective = self.measured
+            numbers |= {"predict_limited": limited.tolist(), "predict_objective": objective.tolist()}
+        return numbers
+
+    def columns(self) -> dict[str, list[float]]:
+        """Return the numbers of all curves by name, one after the other."""
+        tables = [self.numbers(*pair) for pair in self.curves]
+        return {name: [x for table in tables for x in table[name]] for name in tables[0]}
+
+    def document(self) -> Any:
+        """Return the curves for JSON: a list if deferral is limited."""
+        documents = []
+        for deferred, curve in self.curves:
+            numbers = self.numbers(deferred, curve)
+            numbers.pop("deferred", None)
+            names = {"limited": str(curve.limited), "objective": str(curve.objective), "curve": numbers}
+            documents.append(names if deferred is None else {"deferred": deferred} | names)
+        return documents[0] if self.curves[0][0] is None else documents
+
+    def print(self, data: Path | None) -> None:
+        """Print the points as a table."""
+        first, columns = self.curves[0][1], self.columns()
+        headings = {
+            "deferred": "deferred at most",
+            "limited": str(first.limited),
+            "objective": str(first.objective),
+            "predict_limited": "predict: first rate",
+            "predict_objective": "predict: second rate",
+        }
+        cells = [[f"{x:g}" if name == "deferred" else f"{x:.4f}" for x in columns[name]] for name in columns]
+        plain_table([headings[name] for name in columns], list(zip(*cells, strict=True)), left=0)
+        hint = " --pick X stores the model of a limit." if self.curves[0][0] is None else ""
+        which = "All columns are" if data is None else "The first two columns are"
+        tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")
+        if data is not None:
+            tell(f"predict: the same two rates on the rows of {data.name}.")
 
     def rendered(self, suffix: str) -> str | bytes:
+        """Return the content of a file with this suffix."""
         if suffix == ".json":
-            return json.dumps(self.document, indent=1) + "\n"
+            return json.dumps(self.document(), indent=1) + "\n"
         if suffix == ".csv":
-            rows = zip(*self.columns.values(), strict=True)
-            lines = [",".join(self.columns), *(",".join(repr(float(x)) for x in row) for row in rows)]
+            columns = self.columns()
+            rows = zip(*columns.values(), strict=True)
+            lines = [",".join(columns), *(",".join(repr(float(x)) for x in row) for row in rows)]
             return "\n".join(lines) + "\n"
         from matplotlib.figure import Figure
 
@@ -166,52 +191,19 @@ class _Shown:
         figure.savefig(picture, format=suffix[1:])
         return picture.getvalue()
 
+    def draw(self, ax: Any) -> None:
+        """Draw the curves on axes of matplotlib."""
+        from tailboost.app.plotting import DeferralDisplay, TradeOffDisplay
 
-def _of_rates(curves: list[Any], seen: Any, data: Path | None) -> _Shown:
-    """Show curves of two rates, each after the share that may be passed on, if that is limited."""
-    one, by_share = curves[0][1], curves[0][0] is not None
-    tables, abouts = [], []
-    for share, curve in curves:
-        points = list(curve)
-        table = {"limited": [p.limited for p in points], "objective": [p.value for p in points]}
-        if seen is not None:
-            table |= {"predict_limited": seen[0].tolist(), "predict_objective": seen[1].tolist()}
-        about = {"limited": str(curve.limited), "objective": str(curve.objective), "curve": table}
-        abouts.append({"passed_on": share} | about if by_share else about)
-        tables.append({"passed_on": [share] * len(points)} | table if by_share else table)
-    columns = {name: [x for table in tables for x in table[name]] for name in tables[0]}
-    headings = {
-        "passed_on": "passed on at most",
-        "limited": str(one.limited),
-        "objective": str(one.objective),
-        "predict_limited": "predict: first rate",
-        "predict_objective": "predict: second rate",
-    }
-    rows = [
-        [f"{x:g}" if name == "passed_on" else f"{x:.4f}" for name, x in zip(columns, row, strict=True)]
-        for row in zip(*columns.values(), strict=True)
-    ]
-    hint = "" if by_share else " --pick X writes the model at a limit."
-    what = "All are" if data is None else "The first two columns are"
-    notes = [f"{what} counted on the rows the model was chosen on; fresh rows differ.{hint}"]
-    notes += [] if data is None else [f"predict: the same two rates on the rows of {data.name}."]
-
-    def draw(ax: Any) -> None:
-        pairs = [(table["objective"], table["limited"]) for table in tables]
-        names = {"value": str(one.objective), "limited": str(one.limited)}
-        if by_share:
-            from tailboost.app.plotting import DeferralDisplay
-
-            DeferralDisplay([share for share, _ in curves], pairs, **names).plot(ax=ax)
+        first = self.curves[0][1]
+        numbers = [self.numbers(*pair) for pair in self.curves]
+        limited, objective = str(first.limited), str(first.objective)
+        if self.curves[0][0] is not None:
+            pairs = [(table["objective"], table["limited"]) for table in numbers]
+            fractions = [float(deferred or 0.0) for deferred, _ in self.curves]
+            DeferralDisplay(fractions, pairs, value=objective, limited=limited).plot(ax=ax)
             return
-        from tailboost.app.plotting import TradeOffDisplay
-
-        here = tables[0]["limited"], tables[0]["objective"]
-        words: dict[str, Any] = {"limited_name": names["limited"], "objective": names["value"]}
-        if seen is None:
-            TradeOffDisplay(*here, **words).plot(ax=ax)
-        else:
-            TradeOffDisplay(*seen, selection=here, **words).plot(ax=ax)
-
-    said: Any = abouts if by_share else abouts[0]
-    return _Shown(columns, [headings[name] for name in columns], rows, notes, said, said, draw)
+        here = numbers[0]["limited"], numbers[0]["objective"]
+        points, selection = (here, None) if self.measured is None else (self.measured, here)
+        display = TradeOffDisplay(*points, selection=selection, limited_name=limited, objective=objective)
+        display.plot(ax=ax)

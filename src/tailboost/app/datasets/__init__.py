@@ -1,4 +1,4 @@
-"""Data sets: bundled, or from a file."""
+"""Bundled data sets, and loaders of files."""
 
 from tailboost.app.datasets.bundled import load_credit_default, load_wine_quality
 from tailboost.app.datasets.table import load_table, read_frame

@@ -1,4 +1,4 @@
-"""The tables that come with the package, as scikit-learn's loaders give theirs, with their groups."""
+"""Loaders of the bundled data sets, in the style of scikit-learn, with groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 
 
 def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
-    """Return the columns' names and the cells of a table that comes with the package, and its description."""
+    """Return the column names, the cells and the description of a bundled table."""
     folder = files("tailboost.app.datasets") / "data"
     text = lzma.decompress((folder / f"{name}.csv.xz").read_bytes()).decode("ascii")
     header, rows = text.split("\n", 1)
@@ -29,7 +29,7 @@ def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
 
 
 def _as_asked(bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a bunch of arrays, as frames where they are wanted, or its data and target alone."""
+    """Return a bunch of arrays or frames, or its data and target."""
     if as_frame:
         pandas = import_pandas(f"{loader}(as_frame=True) (as_frame=False does not)")
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
@@ -39,10 +39,10 @@ def _as_asked(bunch: Any, loader: str, target_name: str, return_X_y: bool, as_fr
 
 
 def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
-    """Load the credit default clients that come with the package (binary classification).
+    """Load the bundled credit default clients (binary classification).
 
-    30,000 credit card clients of a bank in Taiwan in 2005; the task is to predict who defaults on next
-    month's payment. These are the data of the real experiment of [2]_. Nothing is fetched.
+    30,000 credit card clients of a bank in Taiwan in 2005; the task is to predict default on the next
+    month's payment. The experiment of [2]_ uses these data.
 
     ================   ==================================
     rows               30,000
@@ -56,7 +56,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
-        Give a pandas DataFrame and Series (needs pandas). With False: NumPy arrays, pandas is not imported.
+        Return a pandas DataFrame and Series. False returns NumPy arrays and needs no pandas.
 
     Returns
     -------
@@ -71,15 +71,14 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
             1 = defaulted, 0 = paid.
         groups : DataFrame of categories, or dict of str arrays of shape (30000,)
             ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over), ``education``
-            (graduate school, university, high school, other). The columns they are made from stay among the
-            features.
+            (graduate school, university, high school, other). Their source columns are features too.
         feature_names, target_names, DESCR
             Names of columns and classes, and a description.
 
     Raises
     ------
     ImportError
-        ``as_frame=True`` without pandas.
+        If ``as_frame=True`` and pandas is not installed.
 
     Notes
     -----
@@ -117,10 +116,10 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
 
 
 def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
-    """Load the wine grades that come with the package (five classes).
+    """Load the bundled wine grades (five classes).
 
-    6,497 Portuguese wines; the task is to predict the tasters' grade from eleven physicochemical measurements
-    and the colour. The few wines graded 3 or 9 count with those of 4 and 8. Nothing is fetched.
+    6,497 Portuguese wines; the task is to predict the grade by tasters from eleven physicochemical
+    measurements and the colour. The few wines with grade 3 or 9 are joined with grades 4 and 8.
 
     ================   ==================================
     rows               6,497
@@ -134,7 +133,7 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
-        Give a pandas DataFrame and Series (needs pandas). With False: NumPy arrays, pandas is not imported.
+        Return a pandas DataFrame and Series. False returns NumPy arrays and needs no pandas.
 
     Returns
     -------
@@ -143,7 +142,7 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
             The measurements (acidity, sugar, chlorides, sulphur dioxide, density, pH, sulphates, alcohol in
             per cent), then ``red``, 1 for a red wine and 0 for a white one.
         target : Series or int64 ndarray of shape (6497,)
-            0 to 4, the place of the grade in ``target_names``.
+            0 to 4, the index of the grade in ``target_names``.
         groups : DataFrame of categories, or dict of str arrays of shape (6497,)
             ``colour`` (red, white).
         feature_names, target_names, DESCR
@@ -152,12 +151,12 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     Raises
     ------
     ImportError
-        ``as_frame=True`` without pandas.
+        If ``as_frame=True`` and pandas is not installed.
 
     Notes
     -----
-    UCI Machine Learning Repository, data set 186, licence CC BY 4.0 [1]_. 1,177 rows repeat an earlier one:
-    a random split has some wines on both sides.
+    UCI Machine Learning Repository, data set 186, licence CC BY 4.0 [1]_. 1,177 rows repeat an earlier row,
+    so a random split has some wines on both sides.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Load a CSV or Parquet file as features, target and groups, or say in one sentence what is wrong."""
+"""Loader of CSV and Parquet files: features, target and groups."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 
 _MAX_GROUPS = 100
-# Longer than any date: what follows a time of day may be anything, and on long text the search for an end of
-# it that fits would take time with the square of the length.
+# Longer texts are no dates. The limit bounds the time of the search, which is quadratic in the length.
 DATE_LENGTH = 64
 DATE = re.compile(
     r"\s*("
@@ -42,10 +41,9 @@ def load_table(
     """Load a CSV or Parquet file with numbers, text and missing values for classification.
 
     Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
-    field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values, and a
-    column is numeric (or true/false) if each of its values is: one ``A1B`` or ``01234`` among zip codes keeps
-    all of them as the text that stands in the file. ``schema`` holds these kinds and reads a later file in
-    the same way.
+    field, ``?`` and pandas' words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values. A CSV column
+    is numeric (or true/false) if each of its values is: one ``01234`` among zip codes keeps the column text.
+    ``schema`` stores these kinds and reads a later file in the same way.
 
     Parameters
     ----------
@@ -53,53 +51,50 @@ def load_table(
         ``.csv`` (comma separated, UTF-8, with a header), also ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``; or
         ``.parquet``, ``.pq``.
     target : str
-        The column to predict: at least two different values, none missing.
+        Column to predict: at least two different values, none missing.
     group : str or sequence of str, default=()
-        Columns that say which group a row is in. They stay among the features; drop them from ``data`` if the
-        classifier must not see them. A missing value is a group of its own, ``"missing"``.
+        Group columns. They stay among the features; use ``drop`` if the classifier must not read them.
+        Missing values form the group ``"missing"``.
     drop : str or sequence of str, default=()
-        Columns that are no features, such as ids; what is in them is not looked at. A group may be
-        one of them.
+        Columns that are no features, such as ids; their values are not checked. A group may be dropped.
     weight : str, optional
-        The column of the rows' weights, which is no feature: numbers, none missing or negative.
+        Column of sample weights, which is no feature: numbers, none missing or negative.
     text_labels : bool, default=False
-        Whether the labels of a CSV file stay the text that stands in it. By default labels that are all
-        numbers become numbers, so that ``01`` is 1 and ``1`` and ``1.0`` are one class, and labels that are
-        all true or false become bool.
+        Whether the labels of a CSV file stay text. By default labels that are all numbers become numbers:
+        ``01``, ``1`` and ``1.0`` are one class. Labels that are all true or false become bool.
     sep : str, default=","
-        The one character between the values of a CSV file.
+        Separator of a CSV file, one character.
 
     Returns
     -------
     Bunch
         data : DataFrame of shape (n, d)
-            The other columns: int, float, bool or category.
+            Other columns: int, float, bool or category.
         target : ndarray of shape (n,)
             Labels: int, float, bool or str.
         groups : DataFrame of categories of shape (n, len(group))
-            One column per name in ``group``, values as str (of a CSV file, as they stand in it).
+            One column per name in ``group``, values as str; for a CSV file, the unchanged text.
         weight : ndarray of float64, shape (n,), or None
-            The rows' weights.
+            Sample weights.
         schema : TableSchema
-            What the columns are; ``schema.read_file(path)`` reads a later file as this one was read.
+            Schema of the table; ``schema.read_file(path)`` reads a later file in the same way.
         feature_names, target_name, target_names
             Names of columns and classes (sorted).
 
     Raises
     ------
     ValueError
-        The file cannot be read or is damaged, a column is missing or named twice, a column holds dates,
-        infinite numbers or something other than numbers and text, the target has missing values, one class,
-        continuous values or a different value in nearly every row, or a group column has more than 100
-        values. The message names the file, column or line.
+        If the file cannot be read; a column is missing or named twice; a column holds dates, infinite
+        numbers, or values that are no numbers or text; the target has missing or continuous values, one
+        class, or a different value in nearly each row; or a group column has more than 100 values. The
+        message names the file, column or line.
     ImportError
-        No pandas (or, for Parquet, no pyarrow).
+        If pandas is not installed, or pyarrow for Parquet.
 
     Warns
     -----
     UserWarning
-        A column of a CSV file holds more than 20 different numbers, and up to 5 % of other words: it is read
-        as numbers, and these count as missing.
+        If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
     """
     raw = read_raw(Path(path), sep)
     groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
@@ -132,7 +127,7 @@ def split_table(
 ) -> Any:
     """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
 
-    ``written`` is the text of a CSV file: it gives the names of groups and, if labels stay text, the labels.
+    ``written`` is the text of a CSV file. It gives the group names and, if ``text_labels``, the labels.
     """
     names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
@@ -163,13 +158,13 @@ def split_table(
 
 
 def read_frame(path: str | Path, sep: str = ",") -> Any:
-    """Return a file's table; a CSV column is numbers or truth values if all its values are such."""
+    """Return the table of a file; CSV columns become numbers or truth values if all their values are."""
     raw = read_raw(path, sep)
     return _typed(raw) if is_csv(Path(path)) else raw
 
 
 def _typed(raw: Any, no_features: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
-    """Return the text of a CSV file with numbers as numbers; say of columns in use what is none."""
+    """Convert the text of a CSV file to numbers; warn of other values in number columns in use."""
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
@@ -190,10 +185,7 @@ def _typed(raw: Any, no_features: Collection[str | None] = (), unused: Collectio
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     message = f"{source} has no column {name!r} ({role})"
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
-        return (
-            f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or say what "
-            "separates them (sep)"
-        )
+        return f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or set sep"
     if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
         return f"{message}; name each column by itself (in the shell: --{role} once for each)"
     if hint := did_you_mean(str(name), names):
@@ -205,7 +197,7 @@ def _labels(column: Any, source: str, written: Any = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
-    if column.dtype == "category":  # its values are the labels, and 0 and 1 must not become text
+    if column.dtype == "category":  # 0 and 1 must not become text
         column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
     y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
@@ -229,7 +221,7 @@ def _groups(column: Any, source: str) -> Any:
             f"{_MAX_GROUPS}; put them into bands first"
         )
     if column.dtype == np.float64 and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # whole numbers are floats only because some are missing: 1, not 1.0
+        column = column.astype("Int64")  # missing values made floats of whole numbers
     names = column.astype(object).map(str, na_action="ignore")
     return names.fillna("missing").astype(str).astype("category")
 
@@ -245,7 +237,7 @@ def _weights(column: Any, source: str) -> Any:
 
 
 def _feature(column: Any, source: str) -> Any:
-    """Make a column int, float, bool or category, the kinds learners know, or refuse it by name."""
+    """Convert a column to int, float, bool or category, or raise an error with its name."""
     what = f"column {column.name!r} of {source}"
     declared = column.dtype == "category"
     kind = refuse_kinds(column, what)

@@ -1,4 +1,4 @@
-"""Displays, after scikit-learn's conventions: from_estimator, from_predictions, plot."""
+"""Plots with scikit-learn's conventions: ``from_estimator``, ``from_predictions``, ``plot``."""
 
 from tailboost.app.plotting.class_error import ClassErrorDisplay
 from tailboost.app.plotting.cvar_curve import CVaRCurveDisplay

@@ -1,4 +1,4 @@
-"""The trade-off of two rates, for shares of rows that may be passed on to a person."""
+"""Trade-off of two rates at several deferral rates."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.docs import described
 from tailboost.app.plotting.style import Display, next_style, styled
 
 
-@described
 class DeferralDisplay(Display):
-    """What passing rows on gains: a curve of one rate against another for each share of rows passed on.
+    """Trade-off curves of two rates, one for each largest deferral rate; lower left is better.
 
-    Further down and further left is better. Make one with `from_estimator`.
+    `from_estimator` computes the curves of a fitted classifier and draws the display.
 
     Parameters
     ----------
-    shares : sequence of float
-        The most rows that may be passed on, for each curve.
+    deferral_rates : sequence of float
+        Largest fraction of deferred rows of each curve.
     curves : sequence of pairs of array-like
-        For each the rate that is made small and the rate that is limited, of its points.
+        Values of the minimised rate and of the limited rate along each curve.
     value, limited : str
-        What these rates are, for the axes.
+        Names of these rates, for the axes.
     name : str, default=None
         Title.
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     lines_ : list of matplotlib Line2D
         The curves.
 
     Raises
     ------
     ValueError
-        Not one curve for each share, or arrays of different lengths.
+        If the numbers of curves and deferral rates differ, or the arrays of a curve differ in length.
 
     Examples
     --------
     >>> from tailboost.plotting import DeferralDisplay
     >>> curves = [([0.2, 0.22], [0.5, 0.3]), ([0.18, 0.2], [0.45, 0.25])]
-    >>> display = DeferralDisplay([0, 0.05], curves, value="mean error", limited="worst error")
+    >>> display = DeferralDisplay([0, 0.05], curves, value="overall error", limited="worst error")
     >>> len(display.curves)
     2
     """
 
     def __init__(
         self,
-        shares: Sequence[float],
+        deferral_rates: Sequence[float],
         curves: Sequence[Any],
         *,
         value: str,
         limited: str,
         name: str | None = None,
     ) -> None:
-        self.shares = [float(share) for share in shares]
+        self.deferral_rates = [float(rate) for rate in deferral_rates]
         self.curves = [tuple(np.asarray(part, dtype=np.float64) for part in curve) for curve in curves]
-        if len(self.shares) != len(self.curves):
+        if len(self.deferral_rates) != len(self.curves):
             raise ValueError(
-                f"{len(self.shares)} shares, but {len(self.curves)} curves: one of each is needed"
+                f"{len(self.deferral_rates)} deferral rates, but {len(self.curves)} curves: "
+                "one of each is needed"
             )
         for curve in self.curves:
             if len(curve) != 2 or curve[0].ndim != 1 or curve[0].shape != curve[1].shape:
@@ -70,7 +70,6 @@ class DeferralDisplay(Display):
         self.value, self.limited, self.name = value, limited, name
 
     @classmethod
-    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -87,47 +86,54 @@ class DeferralDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw what `predict` does along the curves on some rows.
+        """Draw the rates of ``predict`` along the curves on given rows.
 
         Parameters
         ----------
         estimator : fitted RobustMixtureClassifier
-            From whose one fit all curves are.
-        X : array-like of shape (n, d)
-            Rows to judge on, which were not fitted on.
-        {{y}}
+            One fit gives all curves.
+        X, y : array-like of shape (n, d), (n,)
+            Test rows and labels.
         limited, objective : rate, or largest of a family
-            What is limited along a curve, and what is made small; as in ``tradeoff``.
+            Limited rate and minimised rate, as in ``tradeoff``.
         passed_on : sequence of float, default=(0, 0.01, 0.02, 0.05, 0.1)
-            The most rows that may be passed on, for each curve.
+            Largest fraction of deferred rows of each curve.
         n_points : int, default=9
             Points of a curve.
         groups : optional
-            Groups of the rows, where rates are about groups.
-        {{sample_weight}}
-        {{name … drawn}}
+            Groups of the rows, for rates by group.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        name : str, default=None
+            Title.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        DeferralDisplay
 
         Raises
         ------
         ValueError
             As in ``tradeoff``.
         """
-        found = estimator.tradeoff(limited, objective, n_points=n_points, passed_on=passed_on)
-        pairs = []
-        for curve in found.values():
-            seen, made_small = curve.predicted(X, y, groups=groups, sample_weight=sample_weight)
-            pairs.append((made_small, seen))
-        one = next(iter(found.values()))
-        display = cls([*found], pairs, value=str(one.objective), limited=str(one.limited), name=name)
+        curves = estimator.tradeoff(limited, objective, n_points=n_points, deferred=passed_on)
+        given = {"groups": groups, "sample_weight": sample_weight}
+        # `predicted` returns the limited rate first.
+        pairs = [curve.predicted(X, y, **given)[::-1] for curve in curves.values()]
+        first = next(iter(curves.values()))
+        display = cls([*curves], pairs, value=str(first.objective), limited=str(first.limited), name=name)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         self.lines_ = []
-        for share, (value, limited) in zip(self.shares, self.curves, strict=True):
-            style = {**next_style(ax, "deferral"), "marker": ".", "label": f"{100 * share:g} %"}
-            (line,) = ax.plot(value, limited, **styled(style, kwargs))
-            self.lines_.append(line)
+        for rate, (value, limited) in zip(self.deferral_rates, self.curves, strict=True):
+            style = {**next_style(ax, "deferral"), "marker": ".", "label": f"{100 * rate:g} %"}
+            self.lines_ += ax.plot(value, limited, **styled(style, kwargs))
         ax.set(xlabel=self.value, ylabel=self.limited)
         if name is not None:
             ax.set_title(name)
-        ax.legend(title="passed on at most")
+        ax.legend(title="deferred at most")

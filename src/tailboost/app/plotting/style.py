@@ -1,43 +1,20 @@
-"""Colours and axes all displays share."""
+"""Base class, colours and line styles of all displays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from itertools import product
 from typing import Any, Self
 
-from numpy.typing import NDArray
-
-from tailboost.core.subgroups import unit_name
-
-# Okabe and Ito's colours that keep a contrast of 3 : 1 on white as well as on black.
+# Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 STYLES = [
     (colour, line) for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
 ]
 
 
-# The most units whose lines are named and coloured; the others stay thin.
-MAX_NAMED = 8
-
-
-def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, Any]]:
-    """Colour and name the lines of the units that rank first; the others stay thin and unnamed."""
-    names = [unit_name(unit) for unit in units]
-    faint = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
-    styles = [dict(faint) for _ in names]
-    for (colour, line), j in zip(STYLES, sorted(ranked[:MAX_NAMED].tolist()), strict=False):
-        styles[j] = {"label": names[j], "color": colour, "linestyle": line}
-    return styles
-
-
 class Display(ABC):
-    """A picture that can be drawn again and on other axes.
-
-    Subclasses keep what is drawn, and draw it in ``_draw`` on axes, under a name, with options of the caller
-    for matplotlib.
-    """
+    """Base class of displays: `plot` draws on given or new axes, any number of times."""
 
     name: str | None = None
     ax_: Any
@@ -47,7 +24,7 @@ class Display(ABC):
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
 
     def _figsize(self) -> tuple[float, float] | None:
-        """Return width and height of a new figure in inches; None takes matplotlib's."""
+        """Return width and height of a new figure in inches; None takes matplotlib's default."""
         return None
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
@@ -56,11 +33,11 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title, or label in the legend; None takes the display's own.
+            Title, or label in the legend; None takes the name of the display.
         **kwargs : dict
-            For the function of matplotlib that draws it, ``plot`` for lines and ``barh`` for bars.
+            Passed to matplotlib's ``plot``, or ``barh`` for bars.
 
         Returns
         -------
@@ -70,9 +47,9 @@ class Display(ABC):
         Raises
         ------
         ImportError
-            matplotlib is missing.
+            If matplotlib is not installed.
         """
-        try:  # only here matplotlib's drawing is imported
+        try:
             import matplotlib.pyplot as plt
         except ImportError as error:
             needs = f"{type(self).__name__}.plot needs matplotlib: pip install 'tailboost[app]'"
@@ -92,14 +69,14 @@ def text_colour() -> str:
 
 
 def next_style(ax: Any, kind: str) -> dict[str, Any]:
-    """Colour and line style for one more line of a kind on these axes."""
+    """Return colour and line style for another line of this kind on the axes."""
     drawn = sum(line.get_gid() == kind for line in ax.lines)
     colour, line = STYLES[drawn % len(STYLES)]
     return {"color": colour, "linestyle": line, "gid": kind}
 
 
 def reference_line(ax: Any, y: float, label: str) -> Any:
-    """Draw a dashed horizontal line, once: a second call with the same label returns the first line."""
+    """Return a dashed horizontal line; it is drawn once per label and axes."""
     for line in ax.lines:
         if line.get_gid() == label:
             return line
@@ -109,7 +86,7 @@ def reference_line(ax: Any, y: float, label: str) -> Any:
 
 
 def styled(defaults: dict[str, Any], given: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
-    """Merge drawing options: the caller's override the defaults, also under an alias such as ``lw``."""
+    """Merge drawing options; the caller's options override defaults, also under an alias such as ``lw``."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

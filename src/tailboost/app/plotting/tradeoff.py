@@ -1,4 +1,4 @@
-"""The trade-off of two rates along one fit, beside other classifiers."""
+"""Trade-off of two rates along one fit, with other classifiers."""
 
 from __future__ import annotations
 
@@ -8,49 +8,47 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.docs import described
 from tailboost.app.plotting.style import STYLES, Display, next_style, styled, text_colour
 
-_MARKERS = "sD^vPX*<>"
+MARKERS = "sD^vPX*<>"
 
 
-@described
 class TradeOffDisplay(Display):
-    """Two rates along the points of one fit, with other classifiers as points.
+    """Trade-off curve of two rates for one fit, with other classifiers as points; lower left is better.
 
-    Solid: the rates of `predict` along the curve on given rows. Dashed: the curve itself on the selection
-    data, where it is exact. The ring is the classifier as it is. Further down and further left is better.
-    Make one with `from_estimator`.
+    The solid line shows the rates of ``predict`` on given rows. The dashed line is the curve on the selection
+    data. The ring marks the fitted classifier. `from_estimator` computes them and draws the display.
 
     Parameters
     ----------
     limited, value : array-like of shape (m,)
-        The rate that is limited and the one that is made small, along the curve.
+        Limited rate and minimised rate along the curve.
     selection : pair of array-like of shape (B,), default=None
-        Both on the selection data.
+        Both rates on the selection data.
     point : pair of float, default=None
-        Both rates of the classifier as it is.
+        Both rates of the fitted classifier.
     others : mapping of name to pair of float, default=None
         Both rates of other classifiers on the same rows.
     limited_name, objective : str
-        Words for the axes.
+        Names of the rates, for the axes.
     name : str, default=None
         Label of the curve.
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     line_ : matplotlib Line2D
         The curve.
     selection_line_, point_ : matplotlib Line2D or None
         The curve on the selection data, and the ring.
     other_points_ : dict of matplotlib Line2D
-        The other classifiers by name.
+        Points of the other classifiers by name.
 
     Raises
     ------
     ValueError
-        Arrays of different lengths.
+        If arrays have different lengths.
 
     Examples
     --------
@@ -87,7 +85,6 @@ class TradeOffDisplay(Display):
         self.name = name
 
     @classmethod
-    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -103,30 +100,39 @@ class TradeOffDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the trade-off of a fitted classifier on some rows.
+        """Draw the trade-off of a fitted classifier on given rows.
 
         Parameters
         ----------
         estimator : fitted classifier
-            With ``tradeoff()``.
-        X : array-like of shape (n, d)
-            Rows that took no part in the fit.
-        {{y}}
+            Has ``tradeoff()``.
+        X, y : array-like of shape (n, d), (n,)
+            Test rows and labels.
         rates : pair of rates, default=(None, None)
-            The rate that is limited and the one that is made small, as in ``tradeoff``.
+            Limited rate and minimised rate, as in ``tradeoff``.
         others : mapping of name to fitted classifier, default=None
-            Drawn as points: both rates of their ``predict`` on the same rows.
-        {{sample_weight}}
+            Other classifiers, measured on the same rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
         groups : optional
-            Groups of the rows, if rates are about groups.
+            Groups of the rows, for rates by group.
         show_selection : bool, default=True
             Whether to draw the curve on the selection data.
-        {{name … drawn}}
+        name : str, default=None
+            Label of the curve; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        TradeOffDisplay
 
         Raises
         ------
         ValueError
-            As in ``predicted`` of the trade-off.
+            As in ``predicted`` of the curve.
         """
         name = type(estimator).__name__ if name is None else name
         curve = estimator.tradeoff(*rates)
@@ -167,7 +173,7 @@ class TradeOffDisplay(Display):
         self.other_points_ = {}
         for i, (other, pair) in enumerate(self.others.items()):
             (self.other_points_[other],) = ax.plot(
-                *pair, marker=_MARKERS[i % len(_MARKERS)], markersize=8, linestyle="none",
+                *pair, marker=MARKERS[i % len(MARKERS)], markersize=8, linestyle="none",
                 color=STYLES[(i + 1) % len(STYLES)][0], markeredgecolor=text_colour(), markeredgewidth=0.6,
                 label=other,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The weight player's trajectory, round by round."""
+"""Trajectory of the weight player, round by round."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from tailboost.app.plotting.docs import described
-from tailboost.app.plotting.style import BLUE, VERMILLION, Display, styled, unit_styles
+from tailboost.app.plotting.style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
+from tailboost.core.subgroups import unit_name
 
-_MAX_MARKED = 30
+MOST_MARKED = 30  # rounds up to which the points have markers
+MOST_NAMED = 8  # subgroups with a name and a colour; the others have thin lines
 
 
-@described
 class WeightTrajectoryDisplay(Display):
-    """The player's weights per class or group where kept, otherwise how concentrated they were.
+    """Weights of the player per subgroup or, if they were not stored, their effective size.
 
-    Make one with `from_estimator`.
+    `from_estimator` draws the display of a fitted boosting classifier.
 
     Parameters
     ----------
     weighted_loss : array-like of shape (T,)
-        Loss of each round's hypothesis under the weights it was trained for, in [0, 1].
+        Loss in [0, 1] of each round's candidate under the weights of its training.
     effective_size : array-like of shape (T,)
-        Share of the units that effectively carry the weights, in (0, 1]; 1 is the base measure.
+        Effective fraction of the subgroups or rows that have the weights, in (0, 1].
     weights : array-like of shape (T, m), default=None
-        Weights of m units, rows summing to 1.
+        Weights of m subgroups; rows sum to 1.
     units : sequence of m names, default=None
-        Names of the units; None numbers them.
+        Names of the subgroups; None numbers them.
     name : str, default=None
         Title.
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     lines_ : list of matplotlib Line2D
-        Effective size and weighted loss; or one line per unit.
+        One line per subgroup; or effective size and weighted loss.
 
     Raises
     ------
     ValueError
-        No rounds, or shapes that do not fit.
+        If there is no round, or shapes do not match.
     """
 
     def __init__(
@@ -75,7 +76,6 @@ class WeightTrajectoryDisplay(Display):
                 )
 
     @classmethod
-    @described
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> Self:
@@ -84,50 +84,58 @@ class WeightTrajectoryDisplay(Display):
         Parameters
         ----------
         estimator : fitted classifier
-            With ``trace_``; the units are named by ``subgroups_`` or ``groups_`` where there is one.
-        {{name … drawn}}
+            Has ``trace_``. ``subgroups_`` or ``groups_`` name the subgroups.
+        name : str, default=None
+            Title; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        WeightTrajectoryDisplay
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            The classifier is not fitted, or leaves no ``trace_``.
+            If the classifier is not fitted or has no ``trace_``.
         """
         trace = getattr(estimator, "trace_", None)
         if trace is None:
-            raise NotFittedError(
-                f"{type(estimator).__name__} has no trace_: fit it first (only boosting leaves one)"
-            )
+            raise NotFittedError(f"{type(estimator).__name__} has no trace_: fit a boosting classifier first")
+        units = getattr(estimator, "subgroups_", getattr(estimator, "groups_", None))
+        name = type(estimator).__name__ if name is None else name
         display = cls(
-            trace.weighted_loss,
-            trace.effective_size,
-            weights=trace.weights,
-            units=getattr(estimator, "subgroups_", getattr(estimator, "groups_", None)),
-            name=type(estimator).__name__ if name is None else name,
+            trace.weighted_loss, trace.effective_size, weights=trace.weights, units=units, name=name
         )
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         T = len(self.weighted_loss)
-        rounds = np.arange(1, T + 1)
-        common = {"marker": "o" if T <= _MAX_MARKED else "", "markersize": 4, "linewidth": 2}
+        series: list[tuple[Any, dict[str, Any]]]
         if self.weights is None:
             series = [
                 (self.effective_size, {"label": "effective size of the weights", "color": BLUE}),
                 (self.weighted_loss, {"label": "weighted loss", "color": VERMILLION, "linestyle": "--"}),
             ]
         else:
-            units = range(self.weights.shape[1]) if self.units is None else self.units
-            heaviest = np.argsort(-self.weights.mean(axis=0), kind="stable")
-            series = list(zip(self.weights.T, unit_styles(units, heaviest), strict=True))
+            names = [
+                unit_name(u) for u in (range(self.weights.shape[1]) if self.units is None else self.units)
+            ]
+            thin = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
+            series = [(column, thin) for column in self.weights.T]
+            heaviest = np.argsort(-self.weights.mean(axis=0), kind="stable")[:MOST_NAMED]
+            for (colour, line), j in zip(STYLES, sorted(heaviest.tolist()), strict=False):
+                named = {"label": names[j], "color": colour, "linestyle": line}
+                series[j] = (self.weights[:, j], named)
+        common = {"marker": "o" if T <= MOST_MARKED else "", "markersize": 4, "linewidth": 2}
         self.lines_ = [
-            ax.plot(rounds, values, **styled(common | style, kwargs))[0] for values, style in series
+            ax.plot(np.arange(1, T + 1), values, **styled(common | style, kwargs))[0]
+            for values, style in series
         ]
         ax.xaxis.get_major_locator().set_params(integer=True)
         top = 1.0 if self.weights is None else min(1.0, 1.1 * float(self.weights.max()))
-        ax.set(
-            xlabel="round",
-            ylabel="share" if self.weights is None else "weight",
-            ylim=(0, 1.02 * top),
-            title=name,
-        )
+        label = "fraction" if self.weights is None else "weight"
+        ax.set(xlabel="round", ylabel=label, ylim=(0, 1.02 * top), title=name)
         ax.legend()

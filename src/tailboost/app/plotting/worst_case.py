@@ -1,4 +1,4 @@
-"""Worst-case loss against the radius of the shift."""
+"""Worst-case loss against the radius of a shift."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import robustness
-from tailboost.app.plotting.docs import described
 from tailboost.app.plotting.style import Display, next_style, reference_line, styled
 from tailboost.guarantees.robustness import Loss
 from tailboost.solvers.worst_case import Uncertainty
 
-_RADII = np.linspace(0.0, 1.0, 61) ** 2
-_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-_NAMES = {
+RADII = np.linspace(0.0, 1.0, 61) ** 2
+TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+NAMES = {
     "zero_one": "error",
     "expected_zero_one": "expected error",
     "exponential": "exponential loss",
@@ -24,42 +23,42 @@ _NAMES = {
 }
 
 
-@described
 class WorstCaseDisplay(Display):
-    """Worst-case loss of a classifier against the radius of the shift, and the shift that breaks a target.
+    """Worst-case loss against the radius of the shift, and the shift at which a target is exceeded.
 
-    The axis of the radius is drawn as its square root, in which worst cases start out as straight lines.
-    Several may share the axes: a target is drawn once.
+    The radius axis is scaled by the square root; worst-case losses then start as straight lines. Several
+    displays can share axes; a target is drawn once.
 
     Parameters
     ----------
     radii : array-like of shape (m,)
-        Radii ≥ 0, increasing.
+        Increasing radii ≥ 0.
     values : array-like of shape (m,)
         Worst-case loss at each radius.
     loss : str, default="zero_one"
-        Which loss, see `tailboost.robustness.row_losses`.
+        Loss function, see `tailboost.robustness.row_losses`.
     uncertainty : {"kl", "chi2", "cvar"}, default="kl"
-        The ball.
+        Kind of the uncertainty ball.
     target : float, default=None
-        A loss that must not be exceeded.
+        Largest acceptable loss.
     shift : float, default=None
-        Radius at which the target is exceeded, marked where it is on the axes.
+        Radius at which the target is exceeded.
     name : str, default=None
         Label of the curve.
 
     Attributes
     ----------
-    {{ax_}}
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the plot.
     line_ : matplotlib Line2D
         The curve.
     target_line_, shift_line_ : matplotlib artists or None
-        The target and the marker of the shift, where there are any.
+        The target, and the mark of the shift.
 
     Raises
     ------
     ValueError
-        Arrays of different lengths, or radii that are negative or do not increase.
+        If arrays have different lengths, or radii are negative or do not increase.
 
     Examples
     --------
@@ -90,7 +89,6 @@ class WorstCaseDisplay(Display):
         self.target, self.shift, self.name = target, shift, name
 
     @classmethod
-    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -106,24 +104,33 @@ class WorstCaseDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of any fitted classifier.
+        """Draw the curve of a fitted classifier.
 
         Parameters
         ----------
         estimator, X, y, uncertainty, loss, sample_weight
             As in `tailboost.robustness.worst_case_loss`.
         radii : array-like of shape (m,), default=None
-            Radii ≥ 0, increasing; None: 61 from 0 to 1.
+            Increasing radii ≥ 0; None takes 61 from 0 to 1.
         target : float, default=None
-            A loss that must not be exceeded: the smallest shift that does so is marked.
-        {{name … drawn}}
+            Largest acceptable loss; the smallest shift that exceeds it is marked.
+        name : str, default=None
+            Label of the curve; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Axes to draw on, also of another display; None makes a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        WorstCaseDisplay
 
         Raises
         ------
         ValueError
             As in `tailboost.robustness.worst_case_loss`.
         """
-        grid = _RADII if radii is None else np.asarray(radii, dtype=np.float64)
+        grid = RADII if radii is None else np.asarray(radii, dtype=np.float64)
         base = {"sample_weight": sample_weight}
         shift = None
         if target is not None:
@@ -155,8 +162,8 @@ class WorstCaseDisplay(Display):
         ax.set_xscale("function", functions=(lambda r: np.sqrt(np.maximum(r, 0.0)), np.square))
         last = max(line.get_xdata()[-1] for line in ax.lines if line.get_gid() == "worst case")
         ax.set_xlim(0.0, last)
-        ax.set_xticks([t for t in _TICKS if t == 0.0 or 0.08 * np.sqrt(last) < np.sqrt(t) <= np.sqrt(last)])
+        ax.set_xticks([t for t in TICKS if t == 0.0 or 0.08 * np.sqrt(last) < np.sqrt(t) <= np.sqrt(last)])
         ax.xaxis.set_major_formatter("{x:g}")
         ball = {"kl": "KL ball", "chi2": "χ² ball", "cvar": "CVaR ball"}[self.uncertainty]
-        ax.set(xlabel=f"radius of the {ball}", ylabel=f"worst-case {_NAMES.get(self.loss, self.loss)}")
+        ax.set(xlabel=f"radius of the {ball}", ylabel=f"worst-case {NAMES.get(self.loss, self.loss)}")
         ax.legend()

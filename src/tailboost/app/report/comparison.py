@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
 from tailboost.app.table_encoder import TableEncoder, takes_missing
+from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.subgroups import telling_features
 
@@ -137,8 +139,8 @@ def compare(
             "n_features": int(table.shape[1]),
             "classes": [str(c) for c in classes],
             "class_counts": counts.tolist(),
-            "groups": {column: _row_counts(values) for column, values in columns.items()},
-            "group_features": {column: _revealing(table, values) for column, values in columns.items()},
+            "groups": {name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()},
+            "group_features": {name: _revealing(table, v) for name, v in columns.items()},
         },
         "settings": settings,
         "left_out": left_out,
@@ -392,10 +394,7 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         raise ValueError(
             f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
         )
-    for label in labels.tolist() if labels.dtype.kind in "fO" else ():
-        equal = label == label  # NaN differs from itself, and pandas' NA compares as NA
-        if label is None or not isinstance(equal, bool | np.bool_) or not equal:
-            raise ValueError("y has missing labels")
+    refuse_missing(labels, "y")
     return table, labels
 
 
@@ -423,11 +422,6 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
     return columns
-
-
-def _row_counts(values: NDArray[Any]) -> dict[str, int]:
-    names, counts = np.unique(values, return_counts=True)
-    return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 
 def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:

@@ -144,8 +144,8 @@ class ComparisonTable:
                 best = round(figure["mean"], 3) == self._lowest(path) < self.random_error - NO_DIFFERENCE
                 cells.append(Cell(figure["mean"], _half(figure), "best" * best))
             for worst in self.references:
-                found = [d for m in group if (d := self.differences.get((worst, m["name"])))]
-                cells.append(found[0].cell if found else None)
+                differences = (self.differences.get((worst, m["name"])) for m in group)
+                cells.append(next((d.cell for d in differences if d), None))
             seconds = group[0]["figures"]["fit_seconds"]
             cells.append(Cell(seconds["mean"], _half(seconds)))
             rows.append(MethodRow(group[0], cells, tuple(m["title"] for m in group[1:])))

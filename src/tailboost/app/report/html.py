@@ -14,7 +14,7 @@ from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.results import Results
 
 if TYPE_CHECKING:
-    from tailboost.guarantees.monitor import Monitor
+    from tailboost import Monitor
 
 __all__ = ["Chapter", "render", "render_monitor", "render_overview"]
 
@@ -32,8 +32,8 @@ def render(results: Results | Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch anything and allows only its own script.
-        Without scripts the page lacks only marking, tooltips and the slider for α.
+        The page. The content security policy forbids requests and allows only the included script. Without
+        scripts the page lacks marking, tooltips and the slider for α.
     """
     table = ComparisonTable(results)
     styles = charts.method_styles(table)
@@ -83,7 +83,7 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch or to run anything.
+        The page. The content security policy forbids requests and scripts.
     """
     described = []
     for chapter in chapters:
@@ -107,7 +107,7 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch or to run anything.
+        The page. The content security policy forbids requests and scripts.
     """
     heads, rows = monitor.cells()
     evidence = [(batch.name, batch.evidence) for batch in monitor.batches]

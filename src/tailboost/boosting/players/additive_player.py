@@ -50,7 +50,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
     useless: ClassVar[str] = "the newest base model is no better than a random guess"
 
     @abstractmethod
-    def player(self, state: AdditiveState) -> Floats:
+    def row_weights(self, state: AdditiveState) -> Floats:
         """Return the weights ``w`` on the simplex that follow from the margins."""
 
     def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
@@ -75,7 +75,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
 
     def weights(self, state: AdditiveState) -> Floats:
         """Return ``u`` on the simplex."""
-        u = self.fit_weights(self.player(state), state)
+        u = self.fit_weights(self.row_weights(state), state)
         return u / u.sum()
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
@@ -128,7 +128,7 @@ class AdaBoost(AdditivePlayer):
     others.
     """
 
-    def player(self, state: AdditiveState) -> Floats:
+    def row_weights(self, state: AdditiveState) -> Floats:
         """Return the exponential weights."""
         return exponential_weights(state)[0]
 
@@ -138,7 +138,7 @@ class AdaBoost(AdditivePlayer):
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the exponential loss along the base model."""
-        w = self.player(state)
+        w = self.row_weights(state)
         return coded_step(float(w[~wrong].sum()), float(w[wrong].sum()), self.n_classes)
 
 
@@ -191,7 +191,7 @@ class VariancePenalised(AdditivePlayer):
 
     variance_weight: float
 
-    def player(self, state: AdditiveState) -> Floats:
+    def row_weights(self, state: AdditiveState) -> Floats:
         """Return the exponential weights."""
         return exponential_weights(state)[0]
 
@@ -218,7 +218,7 @@ class VadaBoost(VariancePenalised):
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the bound along the base model."""
-        u = self.fit_weights(self.player(state), state)
+        u = self.fit_weights(self.row_weights(state), state)
         return coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
 
 
@@ -233,7 +233,7 @@ class EBBoost(VariancePenalised):
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the cost along the base model."""
-        w = self.player(state)
+        w = self.row_weights(state)
         square = w * (w / state.base)
 
         def half(rows: NDArray[np.bool_]) -> float:  # P or Q

@@ -139,7 +139,7 @@ class WorstCase(AdditivePlayer):
         new = super().update(state, losses)
         return self.worst_case(AdditiveState(new.base, new.margins, new.steps, new.verdict))
 
-    def player(self, state: AdditiveState) -> Floats:
+    def row_weights(self, state: AdditiveState) -> Floats:
         """Return the worst-case weights."""
         return self.worst_case(state).w
 

@@ -1,4 +1,4 @@
-"""A later table is read as the first one was: every row by itself, whatever stands in the others."""
+"""Later tables are read like the first table, and each row independently of the others."""
 
 import pickle
 import re
@@ -28,7 +28,7 @@ def write(path, table, names=("a", "b", "c")):
 
 
 def values(frame):
-    """Every value with its column, missing ones as None, so that they can be compared."""
+    """Return the values by row, with None for missing ones."""
     return [[None if pd.isna(v) else v for v in row] for row in frame.astype(object).itertuples(index=False)]
 
 
@@ -59,11 +59,9 @@ def test_the_first_file_reads_as_it_was_loaded(folder, first):
     file = write(folder / "first.csv", labelled, ("a", "b", "c", "y"))
     loaded = load_table(file, "y")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is new, unseen or of another kind
+        warnings.simplefilter("error")  # no new column, category or kind
         read = loaded.schema.read_file(file)
-    numbers = [
-        c.name for c in loaded.schema.columns if c.kind == "number"
-    ]  # read as what models compute with
+    numbers = [c.name for c in loaded.schema.columns if c.kind == "number"]  # numbers are read as float64
     assert values(read) == values(loaded.data.astype(dict.fromkeys(numbers, "float64")))
 
 
@@ -94,7 +92,7 @@ class TestReading:
             read = schema.read_file(tmp_path / "n.parquet")
         assert values(read) == [["01234", 31.0, 1.0], [None, None, 0.0]]
 
-    def test_one_warning_says_everything_with_counts(self, schema):
+    def test_one_warning_has_all_counts(self, schema):
         frame = pd.DataFrame(
             {
                 "zip": ["99", "A1B", "98"],
@@ -109,8 +107,8 @@ class TestReading:
         assert len(caught) == 1
         said = str(caught[0].message)
         for words in (
-            "1 new column ignored ('new')",  # the target's name is not new
-            "column 'zip': 2 of 3 values are categories not seen before (such as '99')",
+            "1 new column ignored ('new')",  # the target is no new column
+            "column 'zip': 2 of 3 values are new categories (such as '99')",
             "column 'age': 2 of 3 values are no numbers and count as missing (row 0 holds 'x')",
             "column 'member': 1 of 3 values are neither true nor false",
         ):
@@ -137,14 +135,14 @@ class TestLabelsAndGroups:
             ("9" * 20, "9" * 19 + "8"),
         ],
     )
-    def test_text_labels_are_those_of_the_file(self, tmp_path, labels):
+    def test_text_labels_stay_as_written(self, tmp_path, labels):
         lines = "".join(f"{i},{label}\n" for i, label in enumerate(labels * 2))
         (tmp_path / "t.csv").write_text(f"x,y\n{lines}")
         table = load_table(tmp_path / "t.csv", "y", text_labels=True)
         assert table.target.tolist() == [*labels, *labels]
         assert table.target_names.tolist() == sorted(set(labels))
 
-    def test_groups_of_a_csv_file_are_those_of_the_file(self, tmp_path):
+    def test_groups_of_a_csv_file_stay_as_written(self, tmp_path):
         (tmp_path / "t.csv").write_text("x,g,y\n1,01,a\n2,1,b\n3,,a\n")
         assert load_table(tmp_path / "t.csv", "y", group="g").groups["g"].tolist() == ["01", "1", "missing"]
 

@@ -1,0 +1,278 @@
+"""Regions of the feature space in which a model errs more often than on the other rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import as_pandas, check_length, n_rows_of
+from tailboost.core.html import html_table, text_table
+from tailboost.core.numeric import finite
+
+#: Name of the rows outside of all regions.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class WeakRegion:
+    """One region with its errors on the rows that had no part in finding it.
+
+    Attributes
+    ----------
+    name : str
+        The conditions on the features, joined by "and".
+    n_rows : int
+        Number of test rows in the region.
+    error : float in [0, 1]
+        Mean error of these rows.
+    expected : float in [0, 1]
+        Their mean expected error.
+    p_value : float in [0, 1]
+        One-sided t test of ``error > expected``, times the number of tested regions.
+    """
+
+    name: str
+    n_rows: int
+    error: float
+    expected: float
+    p_value: float
+
+
+class WeakRegions(TransformerMixin, BaseEstimator):
+    """Find regions with more errors than expected, and use them as groups.
+
+    A shallow regression tree is grown on the excess error of one half of the rows. Each leaf with a positive
+    excess is tested on the other half. Leaves that pass the test are the weak regions. `transform` returns
+    the name of the region of each row, for ``groups=`` of `certify`, `tune` and the classifiers.
+
+    The errors in `regions_` are estimates: the regions were selected on these rows. Call `certify` with
+    ``groups=regions.transform(X)`` on other rows for bounds that hold jointly.
+
+    Parameters
+    ----------
+    max_depth : int, default=3
+        Largest number of conditions of a region.
+    min_rows : int, default=100
+        Least number of rows of a region in each half.
+    level : float in (0, 1), default=0.05
+        Probability of a false region, if the errors equal their expected values everywhere.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the split into halves.
+
+    Attributes
+    ----------
+    regions_ : list of WeakRegion
+        The regions, by decreasing excess error. The list may be empty.
+    n_tested_ : int
+        Number of leaves that were tested.
+
+    See Also
+    --------
+    certify : Bounds for each region on fresh rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost import WeakRegions
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> errors = rng.random(4000) < np.where(X[:, 1] > 1, 0.5, 0.1)
+    >>> regions = WeakRegions(max_depth=1, random_state=0).fit(X, errors)
+    >>> [region.name for region in regions.regions_]
+    ['x1 > 1.033']
+    >>> sorted(set(regions.transform(X)))
+    ['other', 'x1 > 1.033']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_depth": [Interval(Integral, 1, None, closed="left")],
+        "min_rows": [Interval(Integral, 2, None, closed="left")],
+        "level": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, *, max_depth: int = 3, min_rows: int = 100, level: float = 0.05, random_state: Any = None
+    ) -> None:
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.level = level
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, errors: Any, expected: Any = None) -> Self:
+        """Find the regions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            The features. Text columns are compared by value. Missing values are allowed.
+        errors : array of shape (n,)
+            The loss of each row in [0, 1], for example ``model.predict(X) != y``. The model must not have
+            been fitted on these rows.
+        expected : array of shape (n,), optional
+            The expected loss of each row in [0, 1], for example one minus the largest probability of the
+            model. By default the mean error of all rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a length differs from that of `X`, if losses lie outside of [0, 1], or if there are fewer than
+            two times `min_rows` rows.
+        """
+        n = n_rows_of(X)
+        losses = _losses(errors, "errors", n)
+        if n < 2 * self.min_rows:
+            raise ValueError(
+                f"X has {n} rows; min_rows={self.min_rows} in each half needs {2 * self.min_rows}"
+            )
+        expectation = np.full(n, losses.mean()) if expected is None else _losses(expected, "expected", n)
+        excess = losses - expectation
+        table = self._encode(X, fit=True)
+        is_test = np.zeros(n, bool)
+        is_test[check_random_state(self.random_state).permutation(n)[: n // 2]] = True
+        self.tree_ = DecisionTreeRegressor(
+            max_depth=self.max_depth, min_samples_leaf=self.min_rows, random_state=0
+        ).fit(table[~is_test], excess[~is_test])
+        mean_excess = self.tree_.tree_.value[:, 0, 0]
+        leaf = self.tree_.apply(table)
+        tested = [
+            int(k)
+            for k in np.unique(leaf)
+            if mean_excess[k] > 0 and np.count_nonzero(is_test & (leaf == k)) >= self.min_rows
+        ]
+        self.n_tested_ = len(tested)
+        conditions = self._conditions()
+        regions = {}
+        for k in tested:
+            rows = is_test & (leaf == k)
+            p_value = min(1.0, self.n_tested_ * _p_value(excess[rows]))
+            if p_value <= self.level:
+                regions[k] = WeakRegion(
+                    conditions[k],
+                    int(rows.sum()),
+                    float(losses[rows].mean()),
+                    float(expectation[rows].mean()),
+                    p_value,
+                )
+        self._leaves = sorted(regions, key=lambda k: regions[k].expected - regions[k].error)
+        self.regions_ = [regions[k] for k in self._leaves]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the name of the region of each row, "other" outside of all regions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of str, shape (n,)
+        """
+        check_is_fitted(self, "regions_")
+        leaf = self.tree_.apply(self._encode(X, fit=False))
+        names = np.full(len(leaf), OTHER, dtype=object)
+        for k, region in zip(self._leaves, self.regions_, strict=True):
+            names[leaf == k] = region.name
+        return names
+
+    def _encode(self, X: Any, fit: bool) -> Floats:
+        """Return a table of numbers; text columns become one column of zeros and ones for each value."""
+        if not hasattr(X, "columns"):
+            table = np.asarray(X, float)
+            if fit:
+                self.names_ = [f"x{j}" for j in range(table.shape[1])]
+                self.is_value_ = np.zeros(table.shape[1], bool)
+            return table
+        frame = as_pandas(X)
+        if fit:
+            self.encoder_ = make_column_transformer(
+                ("passthrough", make_column_selector(dtype_include=["number", "bool"])),
+                (
+                    OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+                    make_column_selector(dtype_exclude=["number", "bool"]),
+                ),
+                verbose_feature_names_out=False,
+            ).fit(frame)
+            numbers = list(self.encoder_.transformers_[0][2])
+            texts = list(self.encoder_.transformers_[1][2])
+            values = self.encoder_.transformers_[1][1].categories_ if texts else []
+            pairs = [(c, v) for c, of_column in zip(texts, values, strict=True) for v in of_column]
+            self.names_ = [*map(str, numbers), *(f"{c} = {v}" for c, v in pairs)]
+            self.is_value_ = np.arange(len(self.names_)) >= len(numbers)
+        return np.asarray(self.encoder_.transform(frame), float)
+
+    def _conditions(self) -> dict[int, str]:
+        """Return the conditions of each node of the tree; two bounds of one number become one interval."""
+        tree = self.tree_.tree_
+        conditions: dict[int, str] = {}
+        stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]
+        while stack:
+            node, bounds = stack.pop()
+            conditions[node] = " and ".join(self._condition(j, *b) for j, b in bounds.items()) or "all rows"
+            if tree.children_left[node] < 0:
+                continue
+            j, cut = int(tree.feature[node]), float(tree.threshold[node])
+            low, high = bounds.get(j, (-np.inf, np.inf))
+            stack.append((int(tree.children_left[node]), bounds | {j: (low, min(high, cut))}))
+            stack.append((int(tree.children_right[node]), bounds | {j: (max(low, cut), high)}))
+        return conditions
+
+    def _condition(self, j: int, low: float, high: float) -> str:
+        name = self.names_[j]
+        if self.is_value_[j]:
+            return name if low > -np.inf else name.replace(" = ", " ≠ ", 1)
+        if low == -np.inf:
+            return f"{name} <= {high:.4g}"
+        return f"{name} > {low:.4g}" if high == np.inf else f"{low:.4g} < {name} <= {high:.4g}"
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["region", "rows", "error", "expected", "p"]
+        return heads, [
+            [r.name, str(r.n_rows), f"{r.error:.3f}", f"{r.expected:.3f}", f"{r.p_value:.2g}"]
+            for r in self.regions_
+        ]
+
+    def summary(self) -> str:
+        """Return the regions as a table of text."""
+        check_is_fitted(self, "regions_")
+        if not self.regions_:
+            return f"No weak region: none of {self.n_tested_} tested leaves has a significant excess error."
+        return text_table(*self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._rows(), caption="Weak regions") if hasattr(self, "regions_") else repr(self)
+
+
+def _losses(values: Any, name: str, n: int) -> Floats:
+    losses = finite(values, name)
+    check_length(losses, name, n)
+    if losses.ndim != 1 or ((losses < 0) | (losses > 1)).any():
+        raise ValueError(f"{name} must be one number in [0, 1] for each row")
+    return losses
+
+
+def _p_value(excess: Floats) -> float:
+    """Return the p-value of the one-sided t test that the mean excess is above 0."""
+    n, mean, deviation = len(excess), float(excess.mean()), float(excess.std(ddof=1))
+    if deviation == 0.0:
+        return 0.0 if mean > 0 else 1.0
+    return float(student.sf(mean / (deviation / np.sqrt(n)), n - 1))

@@ -1,0 +1,179 @@
+"""The command ``tailboost monitor``."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tailboost.core.output import held
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder with a model, its certificate as JSON, and rows by month of which the last two went bad."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    pytest.importorskip("jinja2")
+    from tailboost.app import cli
+
+    folder = tmp_path_factory.mktemp("watch")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=3600), "city": rng.choice(["Rome", "Oslo"], 3600)})
+    table["outcome"] = np.where(table.a + 0.7 * rng.normal(size=3600) > 0, "good", "bad")
+    table.loc[2800:, "outcome"] = rng.choice(["good", "bad"], 800)
+    for k, name in enumerate(["train", "test", "m1", "m2", "m3", "m4"]):
+        table[600 * k : 600 * (k + 1)].to_csv(folder / f"{name}.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    model = folder / "m.model"
+    options = ("--target", "outcome", "--method", "forest", "--model", model)
+    assert call("fit", folder / "train.csv", *options).exit_code == 0
+    certified = call("certify", model, folder / "test.csv", "--group", "city", "--json")
+    (folder / "cert.json").write_text(certified.stdout)
+    return folder, call
+
+
+def test_command(stored):
+    folder, call = stored
+    state, page, model = folder / "watch.json", folder / "watch.html", folder / "m.model"
+
+    def watch(month, *more):
+        return call("monitor", model, folder / f"{month}.csv", "--state", state, "--group", "city", *more)
+
+    first = watch("m1", "--certificate", folder / "cert.json", "--reference", folder / "test.csv")
+    assert (first.exit_code, "No alarm" in first.stdout) == (0, True)
+    for known in (("--certificate", folder / "cert.json"), ("--max-error", ".3")):
+        assert watch("m2", *known).exit_code == 2
+    assert watch("m2", "--page", page).exit_code == 0
+    assert watch("m3").exit_code in (0, 3)
+    last = watch("m4", "--page", page, "--json")
+    assert last.exit_code == 3
+    assert json.loads(last.stdout)["alarm"]
+    assert "contradicted" in page.read_text()
+    assert watch("m4").exit_code == 2  # nothing of it waits
+    state.write_text("{}")
+    assert watch("m4").exit_code == 2
+
+
+def test_command_with_targets_and_late_labels(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "late.json"
+    table = pd.read_csv(folder / "m1.csv")
+    table.drop(columns="outcome").to_csv(folder / "blind.csv", index=False)
+
+    def watch(data, *more):
+        return call("monitor", folder / "m.model", folder / data, "--state", state, "--batch", "one", *more)
+
+    assert watch("blind.csv").exit_code == 2  # nothing says what is to hold
+    assert not state.exists()
+    assert "600 rows wait" in watch("blind.csv", "--max-error", ".9").stdout
+    known = watch("m1.csv", "--json")
+    assert [batch["labelled"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
+
+
+def test_command_with_limits_and_persons(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "limits.json"
+
+    def watch(data, *more):
+        return call("monitor", folder / "m.model", folder / data, "--state", state, "--group", "city", *more)
+
+    limits = ("--limit", "gap(selected(good, by=city)) <= .2", "--limit", "miss(good) <= .6")
+    assert watch("m1.csv", *limits, "--max-error", ".3").exit_code == 2  # one or the other
+    assert watch("m1.csv", "--limit", "gap(selected(good, by=town)) <= .2").exit_code == 2
+    assert watch("m1.csv", *limits).exit_code == 0
+    table = pd.read_csv(folder / "m2.csv")
+    table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
+    kept = (table.a > 0) == (table.city == "Rome")  # now the model says "good" in Rome alone
+    table[kept].to_csv(folder / "apart.csv", index=False)
+    found = watch("apart.csv", "--json")
+    assert found.exit_code == 3
+    bounds = json.loads(found.stdout)["bounds"]
+    assert [each["bound"]["subgroup"] for each in bounds] == ["gap", "gap", None]
+    assert bounds[0]["estimate"] > 0.2
+    persons = folder / "persons.json"
+    table["person"] = np.arange(600) // 4
+    table.to_csv(folder / "several.csv", index=False)
+    arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
+    said = call("monitor", folder / "m.model", folder / "several.csv", *arguments, "--json")
+    assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
+    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
+    good = table.outcome == "good"
+    assert [each["n"] for each in known] == [table.person[good].nunique()]
+    whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
+    known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
+    plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))
+    assert by_person[0]["clusters"] == 150
+    assert [unit["error"] for unit in plain] == [unit["error"] for unit in by_person]
+    table.loc[:, :] = table.iloc[np.arange(600) // 4 * 4].to_numpy()  # equal copies
+    table.to_csv(folder / "copies.csv", index=False)
+    once = table.iloc[::4]
+    once.to_csv(folder / "once.csv", index=False)
+    copies = call("evaluate", folder / "m.model", folder / "copies.csv", "--cluster", "person")
+    assert "independent values of person" in copies.stdout
+    widths = []
+    for name, more in (("copies", ("--cluster", "person")), ("once", ())):
+        said = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
+        first = json.loads(said.stdout)["errors"][0]
+        widths.append(first["high"] - first["low"])
+    assert widths[0] == pytest.approx(widths[1], rel=0.03)
+
+
+def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "later.json"
+    table = pd.read_csv(folder / "m2.csv")
+    table.loc[:199, "city"] = "Pisa"
+    table.loc[:199, "outcome"] = np.where(table.a[:200] > 0, "bad", "good")  # all wrong
+    table.to_csv(folder / "pisa.csv", index=False)
+
+    def watch(data, *more):
+        return call("monitor", folder / "m.model", folder / data, "--state", state, *more)
+
+    assert watch("m1.csv", "--limit", "error(by=city) <= 45%", "--group", "city").exit_code == 0
+    before = state.read_bytes()
+    dead = folder / f"later.json.{2**22 + 1}-1.part"  # beyond the largest number of a process
+    dead.write_text("unfinished")
+    with held(state):
+        found = watch("pisa.csv")
+    assert (found.exit_code, "in use by process" in found.stderr) == (2, True)
+    assert state.read_bytes() == before
+    found = watch("pisa.csv")
+    assert found.exit_code == 3
+    assert "other groups" in found.stdout
+    assert "Pisa (200 rows)" in found.stdout
+    assert [path.name for path in folder.glob("later.json*")] == ["later.json"]
+
+
+def test_command_takes_the_columns_of_the_fit(tmp_path):
+    """A model that was fitted within limits by group is watched by the plain call."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    from tailboost.app import cli
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=900), "sex": rng.choice(["f", "m"], 900)})
+    table["y"] = np.where(table.a + 0.7 * rng.normal(size=900) > 0, "good", "bad")
+    table[:600].to_csv(tmp_path / "train.csv", index=False)
+    table[600:].to_csv(tmp_path / "january.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    options = (
+        "--target",
+        "y",
+        "--group",
+        "sex",
+        "--method",
+        "robustmixture",
+        "--limit",
+        "error(by=sex) <= 45%",
+    )
+    assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
+    found = call("monitor", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
+    assert (found.exit_code, "error by sex: f" in found.stdout) == (0, True)
