@@ -549,7 +549,11 @@ class TestLaterTables:
         later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
         _, said = self.predicted(model, later, tmp_path / "later.csv")
         assert said.count("warning:") == 1
-        for words in ("2 of 3 values are categories", "1 of 3 values are no numbers", "1 new column ignored"):
+        for words in (
+            "2 of 3 values are new categories",
+            "1 of 3 values are no numbers",
+            "1 new column ignored",
+        ):
             assert words in said
 
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])

@@ -101,7 +101,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="tailboost",
     cls=LazyGroup,
-    help="Boosting classifiers that hold up on the worst samples, the worst class and the worst group.",
+    help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
     context_settings=HELP,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -113,7 +113,7 @@ def tailboost(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the versions and exit.")] = False,
 ) -> None:
-    """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
+    """Classifiers within stated limits on error rates, with certificates from fresh rows."""
     if version:
         from tailboost.app.report.results import versions
 

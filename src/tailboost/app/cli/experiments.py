@@ -119,7 +119,7 @@ def list_all(
     runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
         ("methods", "Methods", ("name", "takes", "summary"), methods),
-        ("datasets", "\nData sets (tailboost.app.datasets)", ("name", "summary"), loaders),
+        ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
         ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
     ]
     if as_json:
