@@ -1,4 +1,4 @@
-"""Short runs of the benchmarks, whose full runs are started by hand."""
+"""Short runs of the benchmarks."""
 
 import os
 import subprocess

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, round_significant
 from tailboost.boosting.training_set import Problem
-from tailboost.core.fingerprints import Fingerprint, distinct, draw_lots, hash_rounded_rows, hash_rows
+from tailboost.core.fingerprints import Fingerprint, distinct, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.mean import Ranked
 from tailboost.learners.session import open_session
@@ -219,7 +219,7 @@ def test_one_label_per_content_is_never_seen_out_of_fold():
 def test_draws_are_stratified(K, fraction):
     rng = np.random.default_rng(K)
     y = np.sort(rng.choice(K, 400, p=rng.dirichlet(np.full(K, 3.0))))
-    places = draw_lots(hash_rows(rng.normal(size=(400, 2))), y, np.ones(400))
+    places = stratified_places(hash_rows(rng.normal(size=(400, 2))), y, np.ones(400))
     held, fold = held_out(places, fraction), folds(places, 5)
     assert held.sum() == pytest.approx(400 * fraction, abs=1)
     for k in range(K):
@@ -232,7 +232,7 @@ def test_draws_are_stratified(K, fraction):
 def test_another_seed_draws_another_split():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y, weight = np.arange(200) % 2, np.ones(200)
-    one, same, other = (draw_lots(hash_rows(X, seed=s), y, weight) % 5 for s in (1, 1, 2))
+    one, same, other = (stratified_places(hash_rows(X, seed=s), y, weight) % 5 for s in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.mean(one != other) > 0.5
 

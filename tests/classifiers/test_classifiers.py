@@ -545,7 +545,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path):
         make("adalpboost", TREE, **params).fit(X, y)
     plain = tmp_path / "file"
     plain.write_text("")
-    with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be made"):
+    with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be created"):
         make("adalpboost", TREE, **(params | {"checkpoint_dir": plain})).fit(X, y)
 
 

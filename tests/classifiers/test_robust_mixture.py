@@ -756,7 +756,7 @@ def test_by_group_refuses():
             groups_val=GROUPS[smooth],
         )
     blind = make(P, y, objective="worst_group", groups=group)
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         blind.predict_from(P, groups=group)
     fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
@@ -777,7 +777,7 @@ def test_by_group_refuses():
         fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
     unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
 
 
@@ -863,7 +863,7 @@ def test_a_table_of_by_group_may_have_other_columns(library):
 
 def test_groups_of_kinds_without_an_order_are_refused_by_name():
     mix, table, y, _ = group_mix()
-    with pytest.raises(ValueError, match=r"^groups: values of kinds that have no order"):
+    with pytest.raises(ValueError, match=r"^groups: values of types that cannot be ordered"):
         mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
 
 

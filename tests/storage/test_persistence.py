@@ -301,7 +301,8 @@ class TestVersions:
     def test_other_shares_are_an_error(self, content, path):
         record = json.loads(parts(content)["tailboost.json"])
         near, far = (
-            record["answers"] | {"shares": [[s + by for s in row] for row in record["answers"]["shares"]]}
+            record["answers"]
+            | {"probabilities": [[s + by for s in row] for row in record["answers"]["probabilities"]]}
             for by in (1e-8, 1e-5)
         )
         path.write_bytes(with_record(content, answers=near))
@@ -406,7 +407,9 @@ class TestForgery:
         with pytest.raises(ValueError, match=r"m\.model.*cannot be built"):
             load_model(path)
 
-    @pytest.mark.parametrize("answers", [[], {}, "text", {"labels": 3, "shares": None}, {"labels": [0]}, 7])
+    @pytest.mark.parametrize(
+        "answers", [[], {}, "text", {"labels": 3, "probabilities": None}, {"labels": [0]}, 7]
+    )
     def test_records_that_are_none(self, files, path, answers):
         """Of any shape: an error that names the file, as everywhere."""
         record = json.loads(files["tailboost.json"]) | {"answers": answers}

@@ -50,16 +50,11 @@ METHODS: dict[str, Method] = {
         Method(
             "xgboost-tuned", "Tuned XGBoost",
             "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
-            tuned_xgboost, by_classes=True,
+            tuned_xgboost,
         ),
         Method(
             "xgboost-cells", "Cell-weighted XGBoost", "XGBoost with balanced weights of class × group cells",
             weighted_xgboost, takes_groups=True,
-        ),
-        Method(
-            "xgboost-groups", "XGBoost tuned per group",
-            "XGBoost, class weights tuned for each group; predict needs the group",
-            tuned_xgboost, takes_groups=True, by_group=True,
         ),
         Method(
             "average-tuned", "Tuned XGBoost + forest",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.training_set import Problem, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.fingerprints import distinct, draw_lots
+from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import is_real, predict_members
@@ -58,7 +58,7 @@ class Scheme(Protocol):
     """Oracle of the game that also names the player's rows and the selection data."""
 
     @property
-    def judged(self) -> Rows:
+    def selection_rows(self) -> Rows:
         """Selection data, on which base models are compared."""
 
     @property
@@ -118,7 +118,7 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
     """Fit for a density of the rows; in games over subgroups the judged rows give the player's losses."""
     if not units.grouped:
         return scheme(u, seed, goal)
-    y = scheme.judged.y
+    y = scheme.selection_rows.y
     by_answers = None if goal is None else (lambda losses, answers: goal(answers != y, answers))
     response = scheme(u, seed, by_answers)
     return replace(response, losses=response.answers != y)
@@ -205,7 +205,7 @@ class AllRows:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     predict: Callable[[Any], Ints] | None = None
 
     player_rows = None
@@ -234,7 +234,7 @@ class HeldOut:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     held: Mask
     refit: bool
 
@@ -307,7 +307,7 @@ class CrossFitted:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     fold: Ints
     n_jobs: int | None
     together: bool = False
@@ -394,12 +394,12 @@ def joined(folds: list[Fold]) -> NDArray[Any]:
 
 
 def folds(places: Ints, k: int) -> Ints:
-    """Return the fold of each place, see `draw_lots`."""
+    """Return the fold of each place, see `stratified_places`."""
     return places % k
 
 
 def held_out(places: Ints, fraction: float) -> Mask:
-    """Return which places are held out: every (1/fraction)-th, see `draw_lots`."""
+    """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
     held: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
     return held
 
@@ -446,8 +446,8 @@ class Split:
             If no rows are left for the fit or for the selection data.
         """
         train, given = problem.rows, validation
-        hashes = problem.lot_hashes(seed)
-        places = draw_lots(hashes, strata_of(train.y, train.groups), train.weight)
+        hashes = problem.split_hashes(seed)
+        places = stratified_places(hashes, strata_of(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
             smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
@@ -475,7 +475,7 @@ class Split:
         """Masks of the rows that are held out together, one per fold."""
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
-    def judged(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
+    def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
         """Return the selection data: the held-out rows, described as out-of-fold ``what``.
 
         ``refit``: models fitted without a held-out fraction are fitted again on all rows.
@@ -536,7 +536,7 @@ def choose_scheme(
     split = validation
     if not isinstance(split, Split):
         split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
-    judged = split.judged(train, "losses", refit=refit)
+    judged = split.selection_rows(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, problem)
     if isinstance(session, Partitioned):

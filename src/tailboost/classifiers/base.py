@@ -300,7 +300,7 @@ class BaseBoostClassifier(
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
                 # Fingerprints by which `certify` recognises training rows and selection data.
-                seen = replace(problem.sketch, complete=not holds_unknown(self._learner()))
+                seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()
                 if problem.validation is not None:
                     X_val, judged = problem.validation
@@ -346,7 +346,7 @@ class BaseBoostClassifier(
         def extras() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
-        plan.combiner.open(scheme.judged, extras)
+        plan.combiner.open(scheme.selection_rows, extras)
         self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner
         return plan
 

@@ -352,7 +352,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
             self._grouping,
             problem.n_classes,
-            self._limits(scheme.judged),
+            self._limits(scheme.selection_rows),
             self.error_budget,
             self.randomized,
             even=self._votes,

@@ -12,8 +12,6 @@ from tailboost.app.baselines.thresholds import (
     TunedThresholdClassifier,
     adjusted_answers,
     tune_class_weights,
-    tune_group_weights,
-    weights_of_rows,
 )
 from tailboost.app.baselines.weights import CellWeightedClassifier, cell_weights
 from tailboost.learners.named import plain_xgboost
@@ -27,10 +25,8 @@ __all__ = [
     "plain_xgboost",
     "random_guess",
     "tune_class_weights",
-    "tune_group_weights",
     "tuned_average",
     "tuned_forest",
     "tuned_xgboost",
     "weighted_xgboost",
-    "weights_of_rows",
 ]

@@ -31,7 +31,7 @@ def weighted_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> 
 
 
 def tuned_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
-    """Return XGBoost with class weights tuned out of fold, with groups for each group."""
+    """Return XGBoost with class weights tuned out of fold."""
     xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(xgboost, random_state=random_state)
 

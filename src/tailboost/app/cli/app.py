@@ -39,7 +39,7 @@ COMMANDS = {
     "reproduce": ("experiments.reproduce", "Run a published experiment."),
     "list": ("experiments.list_all", "List methods, data sets and experiments."),
 }
-# Hints for names that are no command.
+# Hints for other names of commands.
 HINTS = {
     "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
     "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
@@ -69,7 +69,7 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LazyGroup(TyperGroup):
-    """Subcommands that are imported when they run."""
+    """Subcommands, imported when they run."""
 
     def __init__(self, **settings: Any) -> None:
         # The names suffice for hints at mistyped ones.
