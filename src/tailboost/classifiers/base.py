@@ -335,7 +335,7 @@ class BaseBoostClassifier(
     def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
         """Return all that the rounds of a fit on this data depend on."""
         free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
-        return identify(self, problem.fingerprint(self.classes_), entropy, free)
+        return identify(self, problem.digest(self.classes_), entropy, free)
 
     def _conclude(self, problem: Problem) -> None:
         """Set attributes and give warnings after a finished fit."""
