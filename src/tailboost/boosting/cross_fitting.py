@@ -124,6 +124,19 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
     return replace(response, losses=response.answers != y)
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Selected stage of growth: its number from 1, its losses and its predictions.
+
+    ``model`` is None if later stages changed the model. The stage must then be grown again.
+    """
+
+    number: int
+    losses: NDArray[Any]
+    answers: Ints
+    model: Any
+
+
 def stages(
     session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
 ) -> Generator[Any]:
@@ -145,19 +158,6 @@ def grown(
     """Return the base model after this number of stages, or after the last stage if there are fewer."""
     with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
         return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Selected stage of growth: its number from 1, its losses and its predictions.
-
-    ``model`` is None if later stages changed the model. The stage must then be grown again.
-    """
-
-    number: int
-    losses: NDArray[Any]
-    answers: Ints
-    model: Any
 
 
 def choose_stage(

@@ -1,4 +1,4 @@
-"""Calls of a boosting classifier to its learner: open a session, fit in stages, predict with base models."""
+"""Calls to a base learner and to base models: open a session, predict with several base models."""
 
 from __future__ import annotations
 
