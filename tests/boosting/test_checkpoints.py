@@ -525,7 +525,7 @@ class Swallowing(DecisionTreeClassifier):
         try:
             if cls.fits == cls.hit:
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5)  # until it comes
+                time.sleep(5)  # until the signal arrives
         except KeyboardInterrupt:
             return super().fit(X, y, sample_weight=np.arange(len(y)) == 0)
         return super().fit(X, y, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""Schemes as oracles: on which rows they fit, whose losses they show, what they keep."""
+"""Cross-fitting schemes: rows of the fits, losses, base models."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ DEEP = DecisionTreeClassifier(random_state=0)
 
 
 class Diary:
-    """A session that writes down every fit."""
+    """Session that records every fit."""
 
     concurrent = True
 
@@ -48,7 +48,7 @@ def test_resubstitution():
     assert (seed, rows) == (5, None)
     np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
     np.testing.assert_array_equal(response.answers, response.member.predict(X))
-    assert not response.losses.any()  # a full tree has no training losses
+    assert not response.losses.any()  # a full tree has no training errors
 
 
 def test_external_rows_judge_and_training_losses_drive():
@@ -99,7 +99,7 @@ def test_a_fold_left_without_weight_is_fitted_by_sample_weight():
     diary = Diary()
     CrossFitted(diary, TRAIN, TRAIN, fold, None)(u, 5)
     weights = {tuple(rows) if rows is not None else None: weight for weight, _, rows in diary.fits}
-    np.testing.assert_array_equal(weights[tuple(fold == 1)], WEIGHT)  # nothing was left here
+    np.testing.assert_array_equal(weights[tuple(fold == 1)], WEIGHT)  # no remaining rows
     np.testing.assert_array_equal(weights[tuple(fold == 0)], WEIGHT * u)
 
 
@@ -108,7 +108,7 @@ def test_a_fold_left_without_weight_is_fitted_by_sample_weight():
 def test_held_out_share(n, fraction):
     held = held_out(np.arange(n), fraction)
     assert held.sum() == pytest.approx(n * fraction, abs=1)
-    for a in range(0, n, max(1, n // 7)):  # every stretch of the line has its share, so strata do
+    for a in range(0, n, max(1, n // 7)):  # each interval of places has its fraction, and so has each stratum
         stretch = held[a : a + max(1, n // 7)]
         assert stretch.sum() == pytest.approx(len(stretch) * fraction, abs=1)
 
@@ -124,7 +124,7 @@ def test_folds_share_every_stretch_evenly():
     [("adalpboost", "auto", 3), ("adalpboost", "cv", 5), ("groupdroboost", "auto", 5)],
 )
 def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
-    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # as 1,000 rows take long
+    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # 1,000 rows would be slow
     X, y = noisy(0, n=120)
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):
@@ -134,8 +134,8 @@ def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds
 
 @pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])
 def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, monkeypatch):
-    """ "auto" cross-fits where a held-out fifth would hold too few rows of a class."""
-    monkeypatch.setattr(validation, "CROSS_FIT_UP_TO", 300)  # as 50,000 rows take long
+    """ "auto" cross-fits if a held-out fifth would contain too few rows of a class."""
+    monkeypatch.setattr(validation, "CROSS_FIT_UP_TO", 300)  # 50,000 rows would be slow
     rng = np.random.default_rng(0)
     y = (np.arange(600) < rare).astype(int)
     X = rng.normal(size=(600, 2)) + y[:, None]

@@ -1,4 +1,4 @@
-"""A net as a learner: by itself, in every kind of game, on tables and on images."""
+"""Neural nets as classifiers and as base learners, on tables and images."""
 
 import copy
 import math
@@ -54,7 +54,7 @@ def session(table=X, labels=Y, weight=ONES, **params):
 
 
 def images(n=120, size=8, seed=0):
-    """Squares that are brighter at the top, at the left, or nowhere."""
+    """Return squares that are brighter at the top, at the left, or nowhere."""
     rng = np.random.default_rng(seed)
     pictures = rng.integers(0, 200, (n, size, size, 3), dtype=np.uint8)
     labels = rng.integers(0, 3, n)
@@ -65,7 +65,7 @@ def images(n=120, size=8, seed=0):
 
 
 class Dropout(nn.Sequential):
-    """A net that draws while it trains, and that lacks nothing a state can hold."""
+    """Net with dropout and batch normalisation."""
 
     def __init__(self, input_shape, n_classes):
         super().__init__(
@@ -85,7 +85,7 @@ def jitter(x):
 
 
 class Perceptron:
-    """A factory whose name is the same in all workers of a test run."""
+    """Factory with the same name in all workers of a test run."""
 
     def __call__(self, input_shape, n_classes):
         return nets.mlp_100_100(input_shape, n_classes)
@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(op
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_it_is_plain_training(device):
-    """The same rows, the same first weights, a loop written down: the same net."""
+    """A plain loop over the same rows with the same initial weights gives the same net."""
     ours = learner(steps=10, milestones=(0.5, 0.8), weight_decay=0.01, warmup_steps=4, device=device)
     weight = np.random.default_rng(0).exponential(size=len(Y))
     fitted = ours.fit(X, Y, sample_weight=weight)
@@ -232,7 +232,7 @@ def test_a_loss_is_given_the_last_layers_input():
 
     assert learner(loss=spy, steps=2).fit(X, Y).member_.weights == learner(steps=2).fit(X, Y).member_.weights
     assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
-    assert seen[1].min() == 0  # behind a ReLU
+    assert seen[1].min() == 0  # after a ReLU
     by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
     assert learner(loss=influence_balanced).fit(X, Y).member_.weights != by_logits.fit(X, Y).member_.weights
 
@@ -249,7 +249,7 @@ def test_divergence_is_said():
     not (shutil.which("g++") or shutil.which("clang++")), reason="torch.compile needs a compiler"
 )
 def test_compiled_is_the_same_training():
-    """Fused arithmetic rounds differently: the parameters agree to float32, the answers exactly."""
+    """Fused arithmetic rounds differently: parameters agree to float32, predictions exactly."""
     plain, compiled = learner().fit(X, Y), learner(compile=True).fit(X, Y)
     for name, values in plain.member_.state().items():
         np.testing.assert_allclose(compiled.member_.state()[name], values, rtol=0, atol=1e-4)
@@ -257,7 +257,7 @@ def test_compiled_is_the_same_training():
 
 
 def test_training_goes_through_what_torch_compile_returns(monkeypatch):
-    """The compiler is replaced by one that counts: every step is asked of it, and it trains the net."""
+    """A counting compiler runs each step and trains the net."""
     calls = []
 
     def compiler(net):
@@ -285,13 +285,13 @@ def test_every_loss_trains_on_the_device(name, device):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
-    """The device "meta" computes no values: it refuses what lies elsewhere and what looks at a value."""
+    """The device "meta" has no values: it refuses tensors of other devices and reads of values."""
     pictures, labels = images(60)
     given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
     s = session(pictures, labels, np.ones(60), loss=LOSSES[name], optimizer=optimizer, **given)
     training = s.begin(np.ones(60), 0, None)
     rows = training.draw(1)[0].to("meta")
-    # private: `advance` ends with a look at the loss, which has no value here
+    # `advance` would read the value of the loss, which does not exist here
     loss = training._step(s.X.index_select(0, rows), s.recipe.y.index_select(0, rows))
     assert loss.device.type == "meta"
     assert {p.grad.device.type for p in training.net.parameters()} == {"meta"}
@@ -338,7 +338,7 @@ def test_rounds_start_from_one_warm_model_and_share_nothing():
         assert torch.equal(v, start.net[k])
     for i, slots in s.starts["all"].optimizer["state"].items():
         assert all(torch.equal(v, start.optimizer["state"][i][k]) for k, v in slots.items())
-    assert s.fit(ONES, 1).weights == first.weights  # whatever was fitted in between
+    assert s.fit(ONES, 1).weights == first.weights  # independent of other fits in between
     assert (
         session(warmup_steps=30, optimizer="adam", learning_rate=0.001).fit(ONES, 1).weights == first.weights
     )
@@ -375,7 +375,7 @@ def test_growth_ends_at_the_fit(growth):
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("validation", [0.3, "train", "given"])
 def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
-    """A step size that spoils the net after its best stage: the same members, in fewer steps."""
+    """A step size with a best stage before the end: the same base models in fewer steps."""
     given = {"X_val": X[::2], "y_val": Y[::2]} if validation == "given" else {}
     net = learner(steps=60, growth=3, learning_rate=0.8, momentum=0.0)
     clf = tb.WorstClassBoostClassifier(
@@ -397,7 +397,7 @@ def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
         steps[kept] = sum(taken)
         taken.clear()
     assert members[True] == members[False]
-    if validation == 0.3:  # its members are fitted again, on all rows
+    if validation == 0.3:  # base models are fitted again on all rows
         assert steps[True] == steps[False]
     else:
         assert steps[True] < steps[False]
@@ -472,7 +472,7 @@ def test_every_game_takes_nets_and_images(name):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["auto", "bfloat16"])
 def test_a_net_learns_images(precision, device):
-    """With a step small enough: at .05 some seeds, in each precision, end at a third of the rows."""
+    """The step is small: at .05 some seeds end with a third of the rows correct."""
     pictures, labels = images(400)
     test, truth = images(200, seed=1)
     params = {"steps": 300, "learning_rate": 0.02, "precision": precision, "device": device}

@@ -7,10 +7,12 @@ all rows, while its losses come from models that did not see the row.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +25,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
-from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
+from tailboost.learners.session import is_real, predict_members
 from tailboost.rates import wrong
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
@@ -82,6 +84,29 @@ class Stage:
     losses: NDArray[Any]
     answers: Ints
     model: Any
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether later stages of growth leave the models of earlier stages unchanged."""
+    return bool(getattr(session, "lasting_stages", False))
+
+
+def grown(
+    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Any:
+    """Return the base model after this number of stages, or after the last stage if there are fewer."""
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
 
 
 def choose_stage(
@@ -292,7 +317,7 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (self.train.wrong(answers), answers), goal)
+        stage = choose_stage(lockstep(), lambda answers: (wrong(answers, self.train.y), answers), goal)
         member = None
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
