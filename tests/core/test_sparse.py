@@ -29,7 +29,7 @@ def few(cls):
 
 #: One estimator for each way to read a table; the campaign covers all classifiers.
 MODELS = {
-    "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(validation=0.3),
+    "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(cv=0.3),
     "adaboost": few(tb.AdaBoostClassifier),
     "mixture": tb.RobustMixtureClassifier(
         [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],

@@ -20,10 +20,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows
+from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, set_seeds
-from tailboost.learners.session import grown, open_session, stages
+from tailboost.learners.session import open_session
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
