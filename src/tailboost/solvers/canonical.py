@@ -23,7 +23,7 @@ CLEAR = 1e-9
 
 
 def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
-    """Return the canonical optimum, or the given one if the optimal face is not known exactly enough."""
+    """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
     if optimum.canonical:
         return optimum
     if not optimum.tried:
@@ -118,9 +118,9 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
 def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats | None:
     """Return the optimal mixture with the smallest mean loss; among those, a vertex of earlier candidates.
 
-    Let w be optimal. By complementary slackness, λ is optimal if it uses only candidates with ⟨w, ℓ^t⟩ =
-    value, and its loss is at least η where w is at its cap, at most η where w is 0, and η in between. Few of
-    these conditions are active; they enter the linear program as they are violated.
+    Let w be optimal. By complementary slackness, λ is optimal under these conditions: λ uses only candidates
+    with ⟨w, ℓ^t⟩ = value; its loss is at least η for units at their cap, at most η for units of weight 0, and
+    η for the others. Few conditions are active; they enter the linear program as they are violated.
 
     None means that w is not exact enough; ``value`` is the smallest value known to be possible.
     """
