@@ -34,13 +34,13 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
             return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
-    found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
-    lam = least_mixture(problem, found, found.value)
+    canonical = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
+    lam = least_mixture(problem, canonical, canonical.value)
     if lam is None:
         lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
-        problem.mix(found, lam)
-    return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
+        problem.mix(canonical, lam)
+    return canonical if canonical.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
 def vertex(
@@ -82,12 +82,12 @@ def vertex(
     lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
-    found = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
-    found.closest = found.canonical = True
+    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
+    unique.closest = unique.canonical = True
     # The optimum is unique if no other unit lies at η and no other candidate attains the value.
-    distance, slack = np.abs(found.combined - eta), found.expected - found.bound
+    distance, slack = np.abs(unique.combined - eta), unique.expected - unique.bound
     alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
-    return found if alone and found.gap <= LOSS else None
+    return unique if alone and unique.gap <= LOSS else None
 
 
 def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
