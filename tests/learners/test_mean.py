@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import errors_of, noisy
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
@@ -195,7 +195,7 @@ def test_a_round_ends_where_it_clearly_brings_nothing():
     assert "round 2 clearly errs more" in clf.trace_.stop_reason
     whole, n_fits = rounds_and_fits(n_iter_no_change=None)
     assert (whole.n_iter_, n_fits) == (3, 9)
-    clf, n_fits = rounds_and_fits(validation="cv")
+    clf, n_fits = rounds_and_fits(cv=5)
     assert n_fits <= 5 * clf.n_iter_ + 5
 
 
@@ -240,5 +240,5 @@ def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
         trees = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1)
         mix = tb.RobustMixtureClassifier([("trees", trees)], random_state=seed).fit(X[:2500], y[:2500])
         error = np.mean(mix.predict(X[2500:])[y[2500:] == 0] != 0)
-        found.append(error - mix.unit_errors_[0])
+        found.append(error - errors_of(mix)[0])
     assert np.mean(found) < 0.025

@@ -96,9 +96,7 @@ class Perceptron:
 
 CHECKED = [
     learner(Perceptron(), steps=100, batch_size=32),
-    tb.AdaLPBoostClassifier(
-        learner(Perceptron(), steps=60, batch_size=32), n_estimators=2, validation="train"
-    ),
+    tb.AdaLPBoostClassifier(learner(Perceptron(), steps=60, batch_size=32), n_estimators=2, cv="train"),
 ]
 
 
@@ -314,7 +312,7 @@ def test_mixed_precision(device):
     params = {"steps": 150, "batch_size": 32, "warmup_steps": 20, "augment": jitter, "device": device}
     net = learner(partial(nets.small_cnn, channels=8), precision="bfloat16", **params)
     before = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
-    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0).fit(pictures, labels)
     after = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
     assert all(map(torch.equal, before, after))
     assert {v.dtype for v in clf.estimators_[0].state().values()} == {torch.float32}
@@ -380,7 +378,7 @@ def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
     net = learner(steps=60, growth=3, learning_rate=0.8, momentum=0.0)
     clf = tb.WorstClassBoostClassifier(
         net, n_estimators=2, class_loss="error", max_error=0.05, random_state=0,
-        validation="auto" if given else validation, n_iter_no_change=None,
+        cv="auto" if given else validation, n_iter_no_change=None,
     )  # fmt: skip
     taken, advance = [], Training.advance
 
@@ -445,10 +443,8 @@ def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threa
 # -- games --------------------------------------------------------------------------------------------
 
 
-SCHEMES = {"adalpboost": "cv", "regularizedlpboost": "train"}
-GAMES = {
-    name: make(name, n_estimators=3, validation=SCHEMES.get(name, 0.3)) for name in having("estimator", OURS)
-}
+SCHEMES = {"adalpboost": 5, "regularizedlpboost": "train"}
+GAMES = {name: make(name, n_estimators=3, cv=SCHEMES.get(name, 0.3)) for name in having("estimator", OURS)}
 
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
@@ -477,7 +473,7 @@ def test_a_net_learns_images(precision, device):
     test, truth = images(200, seed=1)
     params = {"steps": 300, "learning_rate": 0.02, "precision": precision, "device": device}
     net = learner(partial(nets.small_cnn, channels=8), batch_size=32, **params)
-    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0).fit(pictures, labels)
     assert clf.score(test, truth) > 0.9
 
 
@@ -486,7 +482,7 @@ def test_folds_keep_equal_pictures_together_and_weights_count_rows():
     weight = np.arange(60) % 3
     rows = np.repeat(np.arange(60), weight)
     clf = tb.AdaLPBoostClassifier(
-        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, validation="cv", random_state=0
+        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, cv=5, random_state=0
     )
     one = clone(clf).fit(pictures, labels, sample_weight=weight).predict_proba(pictures)
     two = clone(clf).fit(pictures[rows], labels[rows]).predict_proba(pictures)
@@ -511,7 +507,7 @@ def test_an_explicit_validation_set_of_images():
 
 def test_a_data_frame_and_a_pipeline():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, validation="train", random_state=0).fit(frame, Y)
+    clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, cv="train", random_state=0).fit(frame, Y)
     np.testing.assert_array_equal(
         clf.predict_proba(frame), clone(clf).fit(X, Y).predict_proba(X)
     )  # fmt: skip
@@ -582,8 +578,8 @@ def test_a_skorch_net_is_a_learner():
     net = skorch.NeuralNetClassifier(
         Net, criterion=nn.CrossEntropyLoss, max_epochs=3, lr=0.1, verbose=0, train_split=None
     )
-    for scheme in ("train", "cv"):
-        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=scheme, random_state=0, n_jobs=2)
+    for scheme in ("train", 5):
+        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=scheme, random_state=0, n_jobs=2)
         with pytest.warns(UserWarning, match="draws a resample of the rows by weight"):
             one = clf.fit(X, Y).predict_proba(X)
         with pytest.warns(UserWarning, match="resample"):
