@@ -115,7 +115,7 @@ def respond(
 
 
 def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
-    """Fit for a density of the rows; in games over subgroups the judged rows give the player's losses."""
+    """Fit for a density of the rows; in games over subgroups the selection data give the player's losses."""
     if not units.grouped:
         return scheme(u, seed, goal)
     y = scheme.selection_rows.y
