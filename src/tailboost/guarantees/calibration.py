@@ -349,7 +349,7 @@ def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
     The order depends on the selection data alone. The tightest limits need not give the safest rule: a
     precision close to 1 rests on few rows.
     """
-    rules = list(_tightened(model, limits))
+    rules = list(tightened_rules(model, limits))
     margins = [_margin(rule.rates_, rules[-1].rates_) for rule in rules]
     return rules[int(np.argmax(margins)) :]
 
@@ -371,7 +371,7 @@ def _margin(lines: Any, limits: Any) -> float:
     return float(min(margins))
 
 
-def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
+def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield rules within limits, from much tighter ones to the given ones; infeasible ones are left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
