@@ -423,7 +423,9 @@ def test_watch_against_limits():
         rates.error(by="class") <= {"no": 0.6},
     ]
     monitor = tb.Monitor.against(Sayer(), limits=limits)
-    assert [b.subgroup for b in monitor.certificate.rates] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + ["no"]
+    assert [b.subgroup for b in monitor.certificate.rates] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + [
+        "no"
+    ]
     for k in range(4):
         X, y, groups = said_rows(1500, k, {"f": 0.5, "m": 0.5})
         monitor = monitor.add(Sayer(), X, y, groups=groups)
@@ -590,7 +592,9 @@ def test_other_groups_of_targets_and_gaps():
     monitor = tb.Monitor.against(Sayer(), limits=limits, subgroups=units)
     assert sum(bound.others for bound in monitor.certificate.rates) == 4
     monitor = monitor.add(Sayer(), X, y, groups={"sex": late, "city": city})
-    found = {str(r.bound.rate.by) + str(r.bound.subgroup): r for r in monitor.recheck.bounds if r.bound.others}
+    found = {
+        str(r.bound.rate.by) + str(r.bound.subgroup): r for r in monitor.recheck.bounds if r.bound.others
+    }
     assert {alarm.bound.others for alarm in monitor.alarms} == {True}
     assert found["sexgap"].evidence > 1e6
     assert found["sexratio"].evidence > 1e6
@@ -617,7 +621,9 @@ def test_limits_of_groups_that_come_later_rarely_alarm():
             sex = rng.choice(["f", "m", f"new{k}"], 300)
             said = rng.random(300) < np.where(sex == "f", 0.4, 0.6)
             X = np.where(said, 1, -1)[:, None] * rng.uniform(0.1, 1, (300, 1))
-            monitor = monitor.add(Sayer(), X, rng.choice(["no", "yes"], 300), groups={"sex": sex.astype(object)})
+            monitor = monitor.add(
+                Sayer(), X, rng.choice(["no", "yes"], 300), groups={"sex": sex.astype(object)}
+            )
         false += bool(monitor.alarms)
     assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
 
@@ -634,7 +640,7 @@ def test_two_thousand_years_within_limits():
             units[None] = np.concatenate([units["a"], units["b"]])
             samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
             found = [
-                bets.add(claim, [samples[unit] for unit in claim.units])
+                bets.add(claim, [samples[unit] for unit in claim.subgroups])
                 for bets, claim in zip(found, claims_, strict=True)
             ]
             most = max([most, *(bets.value for bets in found)])
