@@ -499,7 +499,7 @@ def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) ->
         vote = published.worst_class_boost(net, theta, n_estimators=T, **given).fit(*data.fit)
         told = {"prefix": _prefix(vote, data)}
     if not method.startswith(OCO):
-        told |= {"theta": round(1 - float(vote.max_error_[0]), 9), "bound met": bool(vote.bound_met_)}
+        told |= {"theta": round(1 - float(vote.max_error_[0]), 9), "bound met": bool(vote.limits_met_)}
     told |= {"rounds": vote.n_iter_, "voters": int(np.count_nonzero(vote.estimator_weights_))}
     return told | _judged(vote, data)
 

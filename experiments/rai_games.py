@@ -39,7 +39,7 @@ ALPHA, ROUNDS, DEPTH = 0.5, 30, 5
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 2_000, 4_000, 0.5
 ONE, EVEN, PROGRAM = "one tree", "game play, even mixture", "game play, λ by the program"
 OURS, OURS_ALIKE = "ours, as it comes", "ours, all rounds, λ on the training rows"
-ALIKE = {"validation": "train", "n_iter_no_change": None, "include_constants": False}
+ALIKE = {"cv": "train", "n_iter_no_change": None, "include_constants": False}
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
     rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     tree = HistTreeClassifier(max_depth=DEPTH)
     common: dict[str, Any] = {"estimator": tree, "n_estimators": ROUNDS, "random_state": seed}
-    mixed = common | {"validation": HELD_OUT, "include_constants": False, "n_iter_no_change": None}
+    mixed = common | {"cv": HELD_OUT, "include_constants": False, "n_iter_no_change": None}
     X, y, test = rows.train.X, rows.train.y, rows.test
 
     def tail(clf: Any, alpha: float) -> float:

@@ -71,7 +71,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     >>> p = da.random.default_rng(0).random(1000, chunks=250)
     >>> y = (p > 0.7).astype(int)
     >>> mix = DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
-    >>> bool(mix.unit_errors_.max() < 0.05)
+    >>> max(mix.subgroup_errors_.values()) < 0.05
     True
     >>> mix.predict_from({"model": p}).shape
     (1000,)

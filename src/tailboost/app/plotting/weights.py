@@ -84,7 +84,7 @@ class WeightTrajectoryDisplay(Display):
         Parameters
         ----------
         estimator : fitted classifier
-            Has ``trace_``. ``units_`` or ``groups_`` name the subgroups.
+            Has ``trace_``. ``subgroups_`` or ``groups_`` name the subgroups.
         name : str, default=None
             Title; None takes the name of the class.
         ax : matplotlib Axes, default=None
@@ -104,7 +104,7 @@ class WeightTrajectoryDisplay(Display):
         trace = getattr(estimator, "trace_", None)
         if trace is None:
             raise NotFittedError(f"{type(estimator).__name__} has no trace_: fit a boosting classifier first")
-        units = getattr(estimator, "units_", getattr(estimator, "groups_", None))
+        units = getattr(estimator, "subgroups_", getattr(estimator, "groups_", None))
         name = type(estimator).__name__ if name is None else name
         display = cls(
             trace.weighted_loss, trace.effective_size, weights=trace.weights, units=units, name=name
