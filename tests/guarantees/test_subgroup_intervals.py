@@ -109,13 +109,8 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
         known = ~np.isnan(ends[:, 0])
         assert (known == (counts >= 10)).all()
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
-<<<<<<< HEAD:tests/guarantees/test_subgroup_intervals.py
-    for error, n, (low, high) in zip(fitted.unit_errors_, counts, fitted.unit_intervals_, strict=True):
-        if n >= 10:  # distinct rows of equal weight
-=======
     for error, n, (low, high) in zip(errors_of(fitted), counts, fitted.subgroup_intervals_, strict=True):
-        if n >= 10:  # no row is said twice, and none has another weight
->>>>>>> main:tests/guarantees/test_unit_intervals.py
+        if n >= 10:  # distinct rows of equal weight
             more = fitted.combiner_.refit_spread
             assert more >= 0.015
             assert (low, high) == pytest.approx(widened(error, int(n), more), abs=LOTS)
@@ -167,13 +162,8 @@ def test_groups_that_overlap(data):
         clf.fit(X, y, groups=table)
         errors, ends = clf.summary_.errors.column("value", "randomised"), clf.expected_subgroup_intervals_
         assert errors.shape == (4,)
-<<<<<<< HEAD:tests/guarantees/test_subgroup_intervals.py
         # Both columns partition the same rows: the weighted means agree.
-        columns = [table[name] for name in sorted(table)]  # the order of units_
-=======
-        # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
         columns = [table[name] for name in sorted(table)]  # the order of subgroups_
->>>>>>> main:tests/guarantees/test_unit_intervals.py
         n = np.array([(column == value).sum() for column in columns for value in np.unique(column)])
         assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
