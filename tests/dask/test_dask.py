@@ -425,7 +425,7 @@ def test_files_without_rows_or_of_another_kind_are_named(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"x": [1.0], "y": ["a"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet is read"):
+    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet files"):
         td.read_parquet(tmp_path / "t.csv", "y")
     frame.head(0).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet' has no rows"):

@@ -219,8 +219,8 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
     assert (cell.n, cell.estimate) == (inside.sum(), wrong[inside].mean())
     for rule in ("predict", "randomised"):
         for kind in ("class", "group", "cell"):
-            units = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
-            assert certificate.bound("worst", kind, rule).upper == max(units)
+            subgroups = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
+            assert certificate.bound("worst", kind, rule).upper == max(subgroups)
     with pytest.raises(KeyError, match="no bound of kind 'class', subgroup 7"):
         certificate.bound("class", 7)
 
@@ -605,7 +605,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     }
 
 
-def test_units_are_listed():
+def test_subgroups_are_listed():
     y, groups = np.arange(60) % 2, np.repeat(["a", "b"], 30)
     answers = np.where(np.arange(60) % 7 == 0, 1 - y, y)
     seen = tb.certify(answers, None, y, groups=groups)
@@ -627,14 +627,14 @@ def test_units_are_listed():
     assert tb.certify(shares, None, y, subgroups={"class": [0, 1, 2]}).bound("class", 2).n == 0
     table = tb.certify(answers, None, y, groups={"g": groups}, subgroups=[("g", "a"), ("g", "c")])
     assert [b.subgroup for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
-    for units, says in [
+    for subgroups, says in [
         ("abc", "subgroups must be a list of all groups"),
         ({"groups": ["a"]}, "subgroups must be a list"),
         ([], "subgroups must be a list"),
         ([("g", "a")], "subgroups must name groups as bounds do, as values of groups"),
     ]:
         with pytest.raises(ValueError, match=says):
-            tb.certify(answers, None, y, groups=groups, subgroups=units)
+            tb.certify(answers, None, y, groups=groups, subgroups=subgroups)
     with pytest.raises(ValueError, match="groups is not given"):
         tb.certify(answers, None, y, subgroups=["a"])
 

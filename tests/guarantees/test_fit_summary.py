@@ -232,10 +232,10 @@ def test_outliers_left_out_are_named_and_counted(make):
 # -- comparisons ------------------------------------------------------------------------------------------
 
 
-def best_constants(y, units, allowed=0.0):
+def best_constants(y, subgroups, allowed=0.0):
     """Smallest largest error of a subgroup over mixtures of the constants, by a separate linear program."""
-    K, names = y.max() + 1, np.unique(units)
-    errors = np.array([[np.mean(y[units == u] != k) for k in range(K)] for u in names]) - np.reshape(
+    K, names = y.max() + 1, np.unique(subgroups)
+    errors = np.array([[np.mean(y[subgroups == u] != k) for k in range(K)] for u in names]) - np.reshape(
         allowed, (-1, 1)
     )
     solved = linprog(
@@ -271,10 +271,10 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         y, group = np.r_[np.arange(K), rng.integers(0, K, n - K)], rng.integers(0, 2, n)
         rows = Rows(y, np.ones(n), group, "rows")
         grouping = Grouping.of(np.arange(K), GroupNames((np.arange(2),)))
-        for by, units in (("class", y), ("group", group), ("cell", y + K * group)):
+        for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
             found = SubgroupMixture.on(LossPool.open(rows, K), largest, grouping).constants
-            assert found == pytest.approx(best_constants(y, units), abs=1e-7)
+            assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 
 def test_a_constant_alone_is_called_one():

@@ -383,7 +383,7 @@ def said_rows(n, seed, selected):
 
 @pytest.mark.parametrize("form", ["gap", "ratio"])
 @pytest.mark.parametrize("sizes", [(2, 3), (1, 4), (3, 3)])
-def test_bets_on_units_apart_are_fair(form, sizes):
+def test_bets_on_subgroups_apart_are_fair(form, sizes):
     """Over all draws of two subgroups at the claimed distance, the mean wealth is 1."""
     p, q = 0.7, 0.4
     claim = Claim(form, ("a", "b"), lower=q / p, upper=p - q)
@@ -588,8 +588,8 @@ def test_other_groups_of_targets_and_gaps():
         rates.selected("yes", by="group") <= 0.7,
         rates.error(by="sex") <= {"f": 0.9},  # no limit on other groups
     ]
-    units = [("sex", "f"), ("sex", "m"), ("city", "old")]
-    monitor = tb.Monitor.against(Sayer(), limits=limits, subgroups=units)
+    subgroups = [("sex", "f"), ("sex", "m"), ("city", "old")]
+    monitor = tb.Monitor.against(Sayer(), limits=limits, subgroups=subgroups)
     assert sum(bound.others for bound in monitor.certificate.rates) == 4
     monitor = monitor.add(Sayer(), X, y, groups={"sex": late, "city": city})
     found = {
@@ -636,9 +636,11 @@ def test_two_thousand_years_within_limits():
     for _ in range(2000):
         found, most = [Bets(), Bets()], 0.0
         for _ in range(12):
-            units = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
-            units[None] = np.concatenate([units["a"], units["b"]])
-            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
+            subgroups = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
+            subgroups[None] = np.concatenate([subgroups["a"], subgroups["b"]])
+            samples = {
+                k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in subgroups.items()
+            }
             found = [
                 bets.add(claim, [samples[unit] for unit in claim.subgroups])
                 for bets, claim in zip(found, claims_, strict=True)

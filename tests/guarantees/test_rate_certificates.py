@@ -43,7 +43,7 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
         assert bound.lower == pytest.approx(beta.ppf(0.05 / 4, k, n - k + 1))
 
 
-def test_gaps_and_ratios_follow_from_their_units():
+def test_gaps_and_ratios_follow_from_their_subgroups():
     y, a, groups = drawn(2000)
     limits = [rates.gap(SELECTED) <= 0.3, rates.ratio(SELECTED) >= 0.5]
     cert = tb.certify(a, None, y, groups=groups, rates=limits)
@@ -52,7 +52,7 @@ def test_gaps_and_ratios_follow_from_their_units():
     assert ratio.lower == pytest.approx(min(f.lower / m.upper, m.lower / f.upper))
     # A repeated rate shares one bound.
     assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
-    assert (gap.certified, gap.name, cert.certified) == (True, "gap seen", None)
+    assert (gap.certified, gap.name, cert.certified) == (True, "gap of those seen", None)
     listed = tb.certify(a, None, y, groups=groups, rates=limits, subgroups=[("sex", "f"), ("sex", "m")])
     assert (listed.rates[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
@@ -69,7 +69,7 @@ def test_precision_is_about_the_rows_answered_so():
     assert cert.rates[0].n == n
 
 
-def test_units_without_rows_have_the_trivial_bound_and_are_named():
+def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
     y, a, _ = drawn(200)
     one = {"sex": np.full(200, "f")}
     cert = tb.certify(
@@ -405,10 +405,10 @@ def passing_failures(n, times, delta):
 
 def test_the_truth_of_the_rows_passed_on():
     y, a, groups, passed = passing(100_000, 0)
-    for kind, units in passing_truth().items():
+    for kind, subgroups in passing_truth().items():
         for by in (None, "class", "sex"):
             seen = rates.measure(getattr(rates, kind)(by=by), y, a, groups=groups, deferred=passed)
-            assert seen == pytest.approx({unit: units[unit] for unit in seen}, abs=8e-3)
+            assert seen == pytest.approx({name: subgroups[name] for name in seen}, abs=8e-3)
 
 
 @pytest.mark.parametrize("n", [60, 300])

@@ -57,7 +57,7 @@ def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
         assert tb.certify(a, None, y, groups=g, **asked).certified is True  # no limit on the others
 
 
-def test_combinations_of_listed_groups_without_rows_are_units():
+def test_combinations_of_listed_groups_without_rows_are_subgroups():
     a, y, groups = rare_combination(0)
     keep = ~((groups.g == "b") & (groups.s == "m")).to_numpy()
     given = a[keep], None, y[keep]
@@ -90,7 +90,7 @@ def tuned(n=3000, by=None):
     return mix, X[1200:], y[1200:], groups[1200:]
 
 
-def test_combinations_of_the_fit_are_units(tmp_path):
+def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
     assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}
     tb.save_model(mix, tmp_path / "m.model")

@@ -346,7 +346,7 @@ def certify(
     >>> cert = tb.certify(answers, None, y, max_error=0.15)
     >>> for b in cert.bounds:
     ...     print(f"{b.name}: estimate {b.estimate:.3f}, at most {b.upper:.3f}")
-    mean: estimate 0.083, at most 0.121
+    all rows: estimate 0.083, at most 0.121
     class 0: estimate 0.090, at most 0.175
     class 1: estimate 0.080, at most 0.134
     worst class seen: estimate 0.090, at most 0.175

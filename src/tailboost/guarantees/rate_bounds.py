@@ -102,10 +102,10 @@ class CertifiedBound:
         if self.others:
             return OTHERS if self.subgroup is None else f"{self.subgroup} with {OTHERS}"
         if self.rate is not None:
-            seen = " seen" if self.subgroups and self.of_seen else ""
-            return "all" if self.subgroup is None else f"{unit_name(self.subgroup)}{seen}"
+            seen = " of those seen" if self.subgroups and self.of_seen else ""
+            return "all rows" if self.subgroup is None else f"{unit_name(self.subgroup)}{seen}"
         if self.kind == "mean":
-            return "mean"
+            return "all rows"
         if self.kind == "worst":
             return f"worst {self.subgroup}{' seen' if self.of_seen else ''}"
         if self.kind in ("cvar", "shift"):
@@ -117,7 +117,7 @@ class CertifiedBound:
         """Short name: the subgroup, and the rate or the rule."""
         if self.rate is not None:
             return f"{self.name}: {self.rate.words}"
-        return f"{self.name}{', drawn' if self.rule == 'randomised' else ''}"
+        return f"{self.name}{', randomised' if self.rule == 'randomised' else ''}"
 
     @property
     def title(self) -> str:
