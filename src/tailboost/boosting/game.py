@@ -149,8 +149,8 @@ def shrunk(errors: Floats, share: Floats | None) -> Floats:
     errors : ndarray of shape (..., m)
         Errors of the units.
     share : ndarray of shape (m,), optional
-        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean error. The
-        result is linear in the errors.
+        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean over
+        subgroups. The result is linear in the errors.
     """
     if share is None:
         return errors

@@ -178,7 +178,7 @@ class Certificate:
 
     @property
     def tested(self) -> list[CertifiedBound]:
-        """The bounds to test on new rows: on rates, or on mean errors of subgroups."""
+        """The bounds to test on new rows: on rates, or on errors of subgroups."""
         return list(self.rates) or [b for b in self.bounds if b.kind in ERRORS]
 
     def to_dict(self) -> dict[str, Any]:
