@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners import hist as _hist
-from tailboost.learners.session import constant, open_session, predict_members
+from tailboost.learners.session import constant, open_session, predict_models
 from tailboost.learners.table import TableReader, cuts
 
 xgboost = pytest.importorskip("xgboost")
@@ -244,7 +244,7 @@ def test_members_share_one_prepared_table(monkeypatch):
     calls = []
     transform = TableReader.transform
     monkeypatch.setattr(TableReader, "transform", lambda self, X: calls.append(1) or transform(self, X))
-    answers = list(predict_members(members, X))
+    answers = list(predict_models(members, X))
     assert len(calls) == 1
     for answer, member in zip(answers, members, strict=True):
         np.testing.assert_array_equal(answer, member.predict(X))
