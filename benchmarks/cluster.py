@@ -105,7 +105,7 @@ def main():
         for name, choice in CHOICES.items():
             told = {"groups": groups[fit:]} if choice.get("objective") == "worst_group" else {}
             mix = td.RobustMixtureClassifier.from_probabilities(P, y[fit:], **told, **choice)
-            entry(f"{name}, {len(P)} models", mix.to_local().predict_from(seen), spent() - start)
+            entry(f"{name}, {len(P)} models", mix.to_local().predict(seen), spent() - start)
     if args.out:
         with open(args.out, "w") as file:
             json.dump(results, file, indent=1)

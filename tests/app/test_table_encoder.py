@@ -48,9 +48,7 @@ class TestTableEncoder:
         new = mixed.assign(city="Paris")
         known = TableEncoder().fit(mixed)
         columns = [n.startswith("city_") for n in known.get_feature_names_out()]
-        unseen = pytest.warns(
-            TableChangedWarning, match=r"'city': 6 of 6 values are new categories .*Paris"
-        )
+        unseen = pytest.warns(TableChangedWarning, match=r"'city': 6 of 6 values are new categories .*Paris")
         with unseen:
             assert not known.transform(new)[:, columns].any()
         pooled = TableEncoder(max_categories=2).fit(mixed)

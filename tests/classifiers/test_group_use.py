@@ -139,5 +139,5 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
     (use,) = mix.summary_.groups
     used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
     # Where groups are inferred the prices of its groups differ, else they are one of a class.
-    assert use.weighed == (objective == "worst_group") == any(len(m.rule.prices) > 2 for m in used)
+    assert use.weighed == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
     assert ("weigh what the features say of it" in mix.summary_.details) == use.weighed
