@@ -1,8 +1,8 @@
-"""The simplest selection engine of `selection.py`: one learned average, Hedge at five prices, plain counts.
+"""A short selection engine for `quality.py`: one learned average, Hedge at five prices, confusion counts.
 
-A candidate is a matrix of action costs Q (strata × actions): it takes the action of least ``p(s | x) Q``.
-Intervals are exact binomial ones of the counts on the selection data, lengthened for the change from the
-models of the folds to the model that answers.
+A candidate is a matrix of action costs Q (strata × actions): it takes the action with the smallest cost
+``p(s | x) Q``. Intervals are exact binomial intervals on the selection data, widened for the change from the
+models of the folds to the final model.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from scipy.stats import beta
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
-# Shares of the overall error in the games, rounds of a game, and the rounds after which a candidate is kept.
+# Weights of the overall error in the games, rounds of a game, rounds between two candidates.
 PRICES, ROUNDS, EVERY = (0.0, 0.5, 0.75, 0.875, 0.9375), 40, 4
-# Pseudo-rows that hold the learned average at even weights; standard error of a rate by the change of models.
+# Pseudo-rows that shrink the learned average towards even weights; standard error of a change of models.
 PSEUDO_ROWS, CHANGE = 10.0, 0.015
-# Most programs of a problem with limits; candidates that random moves begin with, and all moves.
+# Largest number of linear programs with limits; starting candidates of random moves; number of moves.
 PROGRAMS, STARTS, MOVES = 60, 3, 300
 
 
 def learned_average(logs: Any, y: Any) -> Any:
-    """Return the function of log-probabilities (models × rows × classes) with the least log loss."""
+    """Return the average of log-probabilities (models × rows × classes) with the smallest log loss."""
     M, n, K = logs.shape
     even, rows = np.r_[np.full(M, 1 / M), np.zeros(K)], np.arange(n)
 
@@ -69,18 +69,18 @@ class SelectionData:
         self.error = 1.0 - np.eye(K)[self.classes]
 
     def counts(self, Q: Any) -> Any:
-        """Return the share of the rows by stratum and action."""
+        """Return the confusion counts as fractions of the rows, strata × actions."""
         actions = (self.B @ Q).argmin(axis=1)
         counts = np.bincount(self.s * self.K + actions, minlength=self.S * self.K)
         return counts.reshape(self.S, -1) / len(actions)
 
     def rate(self, event: Any, inside: Any) -> Any:
-        """Return the matrix C of a rate ``⟨C, counts⟩``: an event's share in some strata."""
+        """Return the matrix C of a rate ``⟨C, counts⟩``: the frequency of an event in some strata."""
         return event * inside[:, None] / self.mass[inside].sum()
 
 
 def candidates(data: SelectionData, errors: Any) -> list[Any]:
-    """Return the plain rule, what Hedge plays on the errors of subgroups, and the constants."""
+    """Return the most accurate rule, iterates of Hedge over subgroups, and the constant rules."""
     found = [data.error]
     for price in PRICES:
         total = np.zeros(len(errors))
@@ -93,7 +93,7 @@ def candidates(data: SelectionData, errors: Any) -> list[Any]:
 
 
 def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
-    """Return the candidate of least overall error with ``⟨A, counts⟩ ≤ b``, by column generation."""
+    """Return the candidate with the smallest overall error and ``⟨A, counts⟩ ≤ b``, by column generation."""
     rng, pool, penalty, idle = np.random.default_rng(0), [], 10.0, 0
 
     def add(Q: Any) -> Any:
@@ -104,7 +104,7 @@ def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
         add(Q)
     for _ in range(PROGRAMS):
         N, J = np.array([counts for _, counts in pool]), len(b)
-        cost = np.r_[np.tensordot(N, data.error, 2), np.full(J, penalty)]  # shares of candidates, then slacks
+        cost = np.r_[np.tensordot(N, data.error, 2), np.full(J, penalty)]  # mixture weights, then slacks
         broken = np.hstack([np.tensordot(A, N, ((1, 2), (1, 2))), -np.eye(J)])
         one = np.r_[np.ones(len(N)), np.zeros(J)][None]
         found = linprog(cost, broken, b, one, [1.0], method="highs")
@@ -127,7 +127,7 @@ def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
         for t in (0.25, 0.5, 0.75):
             add(t * pool[i][0] / np.abs(pool[i][0]).max() + (1 - t) * pool[j][0] / np.abs(pool[j][0]).max())
     least, best = min(((score(counts), Q) for Q, counts in pool), key=itemgetter(0))
-    if least <= found.fun + 5e-4:  # no draw among candidates is better
+    if least <= found.fun + 5e-4:  # as good as the randomised rule
         return best
     constants = range(1, 1 + data.K)
     starts = sorted((score(pool[i][1]), i) for i in range(len(pool)) if i not in constants)[:STARTS]
@@ -146,7 +146,7 @@ def within_limits(data: SelectionData, A: Any, b: Any) -> Any:
 
 
 def interval(rate: float, n: int) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of a rate counted among n rows."""
+    """Return the 95 % interval of a rate on n rows."""
     k, more = round(rate * n), 1.96 * CHANGE
     low = beta.ppf(0.025, k, n - k + 1) if k else 0.0
     high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0

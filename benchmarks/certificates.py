@@ -1,14 +1,13 @@
-"""Certificates beside other bounds, and calibrated targets on re-drawn real data.
+"""Certificates beside other bounds, and calibrated targets on resampled real data.
 
     python benchmarks/certificates.py [--only PART] [--data DIR] [--repeats N] [--out FILE]
 
 Parts: "tightness" (upper bounds on a mean, beside Hoeffding, Bentkus, empirical Bernstein, MAPIE and the
-bootstrap), "bootstrap" (small cells of the credit data, where the bootstrap is wrong), "targets" (how often a
-calibrated target is exceeded, and what it costs), "clusters" (rows of persons that depend on each other, with
-and without one vote for each), "worst" (how often what is certified is false where it is
-easiest: a unit of 3 %, copies of training rows, frozen models, repeated calibration). DIR holds further
-tables, letter.csv.gz and image_segmentation.csv.gz; without it the bundled credit data serve alone. MAPIE is
-left out where it is not installed.
+bootstrap), "bootstrap" (small cells of the credit data, for which the bootstrap fails), "targets" (frequency
+of exceeded calibrated targets, and their cost), "clusters" (several rows of a person), "worst" (frequency of
+false certificates in difficult cases: a subgroup of 3 %, copies of training rows, frozen models, repeated
+calibration). DIR has letter.csv.gz and image_segmentation.csv.gz; without it only the bundled credit data are
+used. MAPIE is optional.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def bentkus_upper(x: Any) -> float:
 
 
 def mapie_hb(x: Any) -> float:
-    """Invert MAPIE's p-value; for zero-one losses by its tighter form."""
+    """Invert MAPIE's p-value; for zero-one losses its binomial form."""
     grid = np.linspace(x.mean(), 1, 2001)[1:-1]
     p = compute_hoeffding_bentkus_p_value(
         np.array([x.mean()]), len(x), grid, binary=bool(np.isin(x, (0, 1)).all())
@@ -94,7 +93,7 @@ def mapie_hb(x: Any) -> float:
 
 
 def mapie_wsr(x: Any) -> float:
-    """MAPIE's betting bound, on its own grid of 1/200: it takes one column of losses for each value."""
+    """MAPIE's betting bound on its grid of 1/200, with a column of losses for each value."""
     grid = np.linspace(0.005, 1, 200)
     columns = np.repeat(x[:, None], len(grid), axis=1)
     return float(get_r_hat_plus(columns, grid, "rcps", "wsr", DELTA, 0.25)[1][0])
@@ -119,7 +118,7 @@ def bounds_on(x: Any, rng: np.random.Generator) -> dict[str, Callable[[], float]
 
 
 def tightness(repeats: int) -> list[dict[str, Any]]:
-    """Mean bound and share of failures, by population and number of rows."""
+    """Return the mean bound and the fraction of failures, by population and number of rows."""
     rows = []
     for name, (values, p) in POPULATIONS.items():
         mean = float(np.dot(values, p))
@@ -144,7 +143,7 @@ def tightness(repeats: int) -> list[dict[str, Any]]:
 
 
 def bootstrap_case(repeats: int) -> list[dict[str, Any]]:
-    """Errors of class × education cells of the credit data, from samples of 1,000 of the held-out rows."""
+    """Return bounds on errors of class × education cells, from samples of 1,000 held-out rows."""
     data = tb.datasets.load_credit_default()
     rng = np.random.default_rng(SEED)
     order = rng.permutation(len(data.target))
@@ -181,7 +180,7 @@ def bootstrap_case(repeats: int) -> list[dict[str, Any]]:
 
 
 def tables(folder: Path | None) -> dict[str, tuple[Any, Any, int, int]]:
-    """Return rows, labels, rows to fit on and rows to calibrate on."""
+    """Return rows, labels, training rows and calibration rows."""
     credit = tb.datasets.load_credit_default()
     found = {"credit": (credit.data.to_numpy(dtype=float), credit.target.to_numpy(), 6000, 3000)}
     for name, target, n_fit, n_cal in (
@@ -200,7 +199,7 @@ def tables(folder: Path | None) -> dict[str, tuple[Any, Any, int, int]]:
 
 
 def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
-    """Fit once; calibrate on rows drawn anew from the held-out ones, which are the population."""
+    """Fit once; calibrate on samples of the held-out rows, which are the population."""
     rows = []
     for name, (X, y, n_fit, n_cal) in tables(folder).items():
         order = np.random.default_rng(SEED).permutation(len(y))
@@ -228,21 +227,21 @@ def losses_of(model: Any, X: Any, y: Any, rule: Any) -> Any:
 
 
 def tested(losses: Any, units: dict[Any, Any], target: float, rule: Any) -> RateFamily:
-    """Return the errors of classes, given the numbers of their rows, with the error allowed to each."""
+    """Return the errors of the classes with their targets."""
     samples = [Sample(k, rows, losses[rows], 0.0, 1.0) for k, rows in units.items()]
     limit = ERRORS["class"] <= target
     return RateFamily(ERRORS["class"], limit, ("above",), samples, rule == "predict", "class", rule)
 
 
 def passes(family: RateFamily, delta: float) -> bool:
-    """Say whether all units are shown to keep the target."""
+    """Return whether all subgroups are certified to meet the target."""
     return all(bound.certified for bound in limit_bounds([family], delta))
 
 
 def redraw(
     losses: Any, y: Any, classes: Any, target: float, n_cal: int, rule: Any, repeats: int
 ) -> dict[str, Any]:
-    """Say how often the point of `tailboost.calibrate`'s walk, and of a naive choice, exceeds the target."""
+    """Return how often the point of `tailboost.calibrate` and of a naive selection exceeds the target."""
     rng = np.random.default_rng(SEED)
     inside = np.array([y == k for k in classes])
     counted = inside.T.astype(float)
@@ -285,7 +284,7 @@ def met(means: Any, errors: Any, target: float) -> float | None:
 
 
 def walk(losses: Any, units: Any, target: float, rule: Any) -> int | None:
-    """Return the last point before the first at which a target fails, as `tailboost.calibrate` does."""
+    """Return the last point before the first failure of a target, as `tailboost.calibrate` does."""
     last = None
     for i, x in enumerate(losses):
         if not passes(tested(x, units, target, rule), DELTA):
@@ -310,7 +309,7 @@ class Answering:
 
 
 def rare_unit(repeats: int, model: Any, units: Any) -> dict[str, Any]:
-    """60 rows; group B has 3 % of them and is always wrong, A errs on 5 %: the worst error is 1."""
+    """60 rows; group B has 3 % of the rows and the error 1, group A the error .05."""
     rng, false = np.random.default_rng(SEED), {"group": 0, "cell": 0}
     for _ in range(repeats):
         group = np.where(rng.random(60) < 0.03, "B", "A")
@@ -332,7 +331,7 @@ def noisy(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
 
 
 def copies(repeats: int, how: str) -> dict[str, Any]:
-    """Trees that know their 100 rows by heart, each certified 20 times on 80 rows, some of them copies."""
+    """Trees without training errors, each certified 20 times on 80 rows, some of which are training rows."""
     rng = np.random.default_rng(SEED)
     refused, false, said = 0, 0, 0
     X_new, y_new = noisy(rng, 100_000)
@@ -365,7 +364,7 @@ def copies(repeats: int, how: str) -> dict[str, Any]:
 
 
 def two_looks(repeats: int) -> dict[str, Any]:
-    """One class errs a little more than its target, .2; a second attempt on fresh rows where one fails."""
+    """The error of one class is just above its target, .2; a failure is followed by a second attempt."""
     rng, false, tried = np.random.default_rng(SEED), 0, 0
     stump = DecisionTreeClassifier(max_depth=1)
     model = tb.WorstClassBoostClassifier(stump, n_estimators=1, random_state=SEED)
@@ -387,7 +386,7 @@ def two_looks(repeats: int) -> dict[str, Any]:
 
 
 def looks(repeats: int, most: int) -> dict[str, Any]:
-    """The same with up to so many attempts, each on as many fresh rows as the error would say, one point."""
+    """The same with several attempts, each on the number of fresh rows that the error names."""
     rng, false, tried = np.random.default_rng(SEED), 0, 0
     for _ in range(repeats):
         n = 100
@@ -403,7 +402,7 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
 
 
 def worst(repeats: int) -> list[dict[str, Any]]:
-    """Share of false certificates in each configuration, of which at most .05 are allowed."""
+    """Return the fraction of false certificates in each case; at most .05 are allowed."""
     cases: dict[str, Callable[[], dict[str, Any]]] = {
         "unit of 3 %, known from the fit": lambda: rare_unit(repeats, Answering(["A", "B"]), None),
         "unit of 3 %, listed": lambda: rare_unit(repeats, Answering(), ["A", "B"]),
@@ -435,7 +434,7 @@ PERSONS, ROWS_EACH, PERSON_ERROR = 300, 5, (0.2, 0.1)
 
 
 def clusters(repeats: int) -> list[dict[str, Any]]:
-    """How often any bound of a certificate is below the truth, and how far above it the class bounds are."""
+    """Return how often a bound is false, and the distance of the class bounds above the truth."""
     rng, found = np.random.default_rng(SEED), []
     for kind in ("copies", "dependent", "independent", "one row each"):
         rows = 1 if kind == "one row each" else ROWS_EACH

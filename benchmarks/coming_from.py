@@ -1,8 +1,8 @@
-"""What one knows from other libraries beside ours: the same fitted model, the same rows.
+"""Methods of other libraries and ours with the same fitted model, on the same rows.
 
-Credit default clients, the sex not among the features: a boosted model of scikit-learn is fitted on half of
-them; a quarter is for thresholds, sets and limits, of others and of ours; the last quarter is measured.
-fairlearn, MAPIE and imbalanced-learn have to be installed::
+Credit default clients without the feature sex. A boosted model of scikit-learn is fitted on half of them. A
+quarter selects thresholds, prediction sets and rules. The last quarter is for tests. Needs fairlearn, MAPIE
+and imbalanced-learn::
 
     python benchmarks/coming_from.py --out benchmarks/coming_from.json
 """
@@ -34,7 +34,7 @@ BUDGET = 0.03
 
 
 def measured(y: Any, answers: Any, sex: Any) -> dict[str, float]:
-    """Error, misses of both classes, and gaps between women and men."""
+    """Return the error rates and the gaps between women and men."""
     wrong = answers != y
 
     def gap(values: Any, among: Any) -> float:
@@ -51,7 +51,7 @@ def measured(y: Any, answers: Any, sex: Any) -> dict[str, float]:
 
 
 def split(seed: int) -> dict[str, Any]:
-    """Return what every library does on one split."""
+    """Return the test results of all methods on one split."""
     data = tb.datasets.load_credit_default()
     half = {"test_size": 0.5, "random_state": seed}
     table, y, sex = data.data.drop(columns="SEX"), data.target.to_numpy(), data.groups["sex"].to_numpy()

@@ -1,12 +1,12 @@
-"""The README's table and picture: one default mixture beside tuned opponents on credit default.
+"""The table and the picture of the README: one default mixture and tuned opponents on credit default.
 
     python benchmarks/credit.py --out benchmarks/credit.json --picture docs/images/credit.png
-    python benchmarks/credit.py --beside benchmarks/credit.json --out ...     ours anew, theirs as recorded
+    python benchmarks/credit.py --beside benchmarks/credit.json --out ...     keep the recorded opponents
 
-Splits of the 30,000 clients in halves; every model is fitted on one half, all figures are those of
-``predict`` on the other. Opponents are as they are, balanced by weight, and with thresholds tuned out of fold
-for the worst class within the same budgets of mean error, on XGBoost, on its average with a forest, and on
-the even average of the mixture's boosted trees and forest. Seconds are of processor time, one thread.
+The 30,000 clients are split in halves at random: one half to fit, the other for the errors of ``predict``.
+Opponents are used with their defaults, balanced by weights, and with thresholds tuned out of fold for the
+worst class within the same error budgets: on XGBoost, on its average with a forest, and on the even average
+of the mixture's trees and forest. Seconds are processor seconds of one thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.model_selection import (
@@ -44,13 +45,13 @@ OURS = "ours"
 
 
 def errors(answers: Any, y: Any) -> list[float]:
-    """Return the mean error, the share of missed defaulters and that of refused others."""
+    """Return the overall error, the miss rate of defaulters and the error rate of the others."""
     wrong = np.asarray(answers) != y
     return [float(wrong.mean()), float(wrong[y == 1].mean()), float(wrong[y == 0].mean())]
 
 
 def halves(seed: int) -> Any:
-    """Return rows to fit on and rows to judge on."""
+    """Return training and test rows."""
     data = load_credit_default()
     return train_test_split(
         data.data, np.asarray(data.target), test_size=0.5, stratify=data.target, random_state=seed
@@ -58,7 +59,7 @@ def halves(seed: int) -> Any:
 
 
 def ours(seed: int) -> dict[str, Any]:
-    """Return the errors, seconds and megabytes of ours."""
+    """Return the errors, seconds and megabytes of the mixture."""
     X, X_new, y, y_new = halves(seed)
     found: dict[str, Any] = {}
     start = time.process_time()
@@ -75,13 +76,13 @@ def ours(seed: int) -> dict[str, Any]:
 
 
 def beside(seed: int, split: dict[str, Any]) -> dict[str, Any]:
-    """Return a recorded split with ours anew."""
+    """Return a recorded split with a new fit of the mixture."""
     new = ours(seed)
     return {key: split[key] | value if isinstance(value, dict) else value for key, value in new.items()}
 
 
 def one_split(seed: int) -> dict[str, Any]:
-    """Return the errors of every method, and the seconds and megabytes of ours and of XGBoost."""
+    """Return the errors of all methods, with seconds and megabytes."""
     X, X_new, y, y_new = halves(seed)
     found: dict[str, Any] = {}
 
@@ -116,8 +117,20 @@ def one_split(seed: int) -> dict[str, Any]:
     return beside(seed, {"errors": found, "seconds": {"XGBoost": of_xgboost, "tuned threshold": of_tuned}})
 
 
+def table(splits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean and half the Student t interval of the errors of each method."""
+    scale = student.ppf(0.975, max(len(splits) - 1, 1)) / len(splits) ** 0.5
+    rows: dict[str, Any] = {}
+    for title in splits[0]["errors"]:
+        errors = np.array([split["errors"][title] for split in splits])
+        half = scale * errors.std(axis=0, ddof=min(1, len(splits) - 1))
+        pairs = np.column_stack([errors.mean(axis=0), half]).round(6).tolist()
+        rows[title] = dict(zip(("overall error", "defaulters missed"), pairs, strict=False))
+    return rows
+
+
 def draw(record: dict[str, Any], picture: str) -> None:
-    """Draw the mean error against missed defaulters: ours from one fit, and the opponents."""
+    """Draw the overall error against missed defaulters."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -126,7 +139,6 @@ def draw(record: dict[str, Any], picture: str) -> None:
     def mean(title: str) -> Any:
         return np.mean([split["errors"][title] for split in record["splits"]], axis=0)[:2]
 
-    # Hues and signs are those of the reports: a method looks the same on every page.
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     lines = {
         OURS: ("one fit of RobustMixtureClassifier, by budget", "#0060b0", "o", 2.5),
@@ -144,8 +156,8 @@ def draw(record: dict[str, Any], picture: str) -> None:
     }
     for title, (color, marker) in points.items():
         axes.plot(*mean(title), color=color, marker=marker, ls="", ms=8, mec="white", label=title)
-    axes.set_xlabel("mean error on clients that were not fitted on")
-    axes.set_ylabel("share of defaulters missed")
+    axes.set_xlabel("overall error on test clients")
+    axes.set_ylabel("defaulters missed")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
     figure.savefig(picture, dpi=110)
@@ -155,7 +167,7 @@ def main() -> None:
     """Run the splits, write the record, draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--beside", help="a record whose opponents stay")
+    parser.add_argument("--beside", help="record whose opponents are kept")
     parser.add_argument("--out")
     parser.add_argument("--picture")
     chosen = parser.parse_args()
@@ -164,6 +176,7 @@ def main() -> None:
     for seed in range(chosen.splits):
         record["splits"].append(beside(seed, known[seed]) if known else one_split(seed))
         print(json.dumps(record["splits"][-1]), flush=True)
+    record["mean and half the 95 % interval"] = table(record["splits"])
     if chosen.out:
         Path(chosen.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if chosen.picture:

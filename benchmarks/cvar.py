@@ -1,11 +1,11 @@
-"""CVaR of AdaLPBoost on fresh rows at seven α, beside its first round, an even mixture and a coin.
+"""CVaR of AdaLPBoost on test rows at seven tail masses, beside its first round and an even mixture.
 
     python benchmarks/cvar.py --data DIR --out cvar.json       eight tables, three splits
     python benchmarks/cvar.py --data DIR --only letter digits --who LPBoostClassifier --splits 1
 
-One default fit, at most 6,000 training rows and 10,000 others to judge on (MNIST 3,000, 14 x 14 pixels);
-`reweight` gives the other α. Processor seconds of the fit are beside those of five-fold XGBoost with the same
-trees. Digits come with scikit-learn, the other tables are files of the folder.
+One default fit on at most 6,000 rows, at most 10,000 test rows (MNIST: 3,000 rows of 14 x 14 pixels).
+`reweight` gives the other tail masses. Processor seconds of the fit are beside those of XGBoost in five folds
+with the same trees. Digits are bundled with scikit-learn; the other tables are files of the folder.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def cross_validate(X: Any, y: Any) -> None:
 
 
 def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
-    """Fit to some rows and judge on others."""
+    """Return the CVaR of a fit on test rows."""
     X, y = load(name, folder)
     order = np.random.default_rng(split).permutation(len(y))
     n = min(IMAGES if name == "mnist" else MOST_ROWS, int(0.6 * len(y)))
@@ -96,7 +96,7 @@ def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
             "ours": mixed.estimator_weights_ @ wrong,
             "round 1": wrong[0],
             "even": wrong[:T].mean(axis=0),
-            "coin": np.full(len(z), 1.0 - 1.0 / K),
+            "random guess": np.full(len(z), 1.0 - 1.0 / K),
         }
         found["cvar"][f"{alpha:g}"] = {what: round(float(cvar(loss, alpha)), 4) for what, loss in by.items()}
     return found

@@ -1,23 +1,21 @@
-"""Rows passed on to a person: errors among the answered, against Chow's rule, at the same share passed on.
+"""Deferral to a human reviewer: errors among the answered, beside Chow's rule at the same deferral rate.
 
     python benchmarks/deferral.py DIR [--only TABLE ...] [--splits N] [--cache DIR] [--out FILE]
 
-DIR holds taiwan_credit.csv.gz, winequality_red.csv.gz, winequality_white.csv.gz,
+DIR has taiwan_credit.csv.gz, winequality_red.csv.gz, winequality_white.csv.gz,
 compas-scores-two-years.csv.gz and field/acs_income.validation.parquet. Tables: "credit" (cells of sex and
 class), "wine" (five grades, groups: colour), "compas" and "acs" (cells of four races and two classes) and
-"noise" (labels that nothing tells). Groups are never told where answers are given. At most 10,000 rows are
-fitted on.
+"noise" (random labels). All rules are group-blind. Models are trained on at most 10,000 rows.
 
-Three models per split; everything that chooses a threshold sees their probabilities out of fold alone, and
-everything reported is of test rows. Methods, at each share passed on:
+Each split has three models. Thresholds and rules are selected on out-of-fold probabilities; all results are
+for test rows. Methods, at each deferral rate:
 
-    Chow                  the least sure rows by the largest probability of the model of least error
-    Chow by class         the same share of the rows answered in each class
-    MAPIE                 two thresholds of this model whose share passed on is controlled (two classes, if it
-                          is installed): the most accurate pair of those that are valid with confidence 0.9
-    mean                  ours, the least mean error: no more than the share in all, 1.25 times it in a group
-    worst, budget         ours, the least largest error among the answered over units, within the same limits
-                          and a mean error among the answered of at most Chow's out of fold, plus the budget
+    Chow           defers the rows with the smallest maximum probability of the most accurate model
+    Chow by class  the same fraction of each predicted class
+    MAPIE          two thresholds with a controlled deferral rate (two classes, if installed), confidence 0.9
+    mean           ours, smallest overall error: at most this rate overall, 1.25 times it in each group
+    worst, budget  ours, smallest largest error among the answered over subgroups, within the same limits and
+                   an error among the answered of at most that of Chow's rule out of fold, plus the budget
 """
 
 from __future__ import annotations
@@ -48,10 +46,10 @@ from tailboost.learners import HistBoostClassifier
 Found = dict[str, Any]
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.10)
 BUDGETS = (-0.005, 0.0, 0.002, 0.01)
-# A group may be passed on so many times as often as all rows.
+# Largest deferral rate of a group, as a multiple of the overall rate.
 PER_GROUP = 1.25
 TRAIN_ROWS, TEST_ROWS = 10_000, 30_000
-# Probabilities between which MAPIE's two thresholds are looked for.
+# Number of quantiles among which MAPIE's two thresholds are searched.
 PLACES = 30
 
 
@@ -111,7 +109,7 @@ def models(seed: int) -> list[tuple[str, Any]]:
 
 
 class Split:
-    """One split of a table: models' probabilities out of fold and on test rows, and a mixture of them."""
+    """One split: probabilities of the models out of fold and on test rows, and their mixture."""
 
     def __init__(self, name: str, folder: Path, seed: int) -> None:
         X, y, groups = TABLES[name](folder, seed)
@@ -143,7 +141,7 @@ class Split:
 
     @property
     def best(self) -> str:
-        """The model of least error out of fold."""
+        """The most accurate model out of fold."""
         return min(self.known, key=lambda name: self.error(self.known[name], self.y))
 
     def error(self, P: Any, y: Any) -> float:
@@ -151,7 +149,7 @@ class Split:
 
 
 def rivals(split: Split, share: float) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name of a rule, its answers to the test rows, and which of them it passes on."""
+    """Yield the name of a rule, its predictions of the test rows, and the deferred rows."""
     known, fresh = split.known[split.best], split.fresh[split.best]
     sure, answered = known.max(axis=1), known.argmax(axis=1)
     sure_test, answered_test = fresh.max(axis=1), fresh.argmax(axis=1)
@@ -190,14 +188,14 @@ def rivals(split: Split, share: float) -> Iterator[tuple[str, Any, Any]]:
 
 
 def chow_out_of_fold(split: Split, share: float) -> float:
-    """Return the error among the answered of Chow's rule on the rows of the choice."""
+    """Return the error among the answered of Chow's rule, out of fold."""
     P = split.known[split.best]
     kept = P.max(axis=1) >= np.quantile(P.max(axis=1), share)
     return split.error(P[kept], split.y[kept])
 
 
 def ours(split: Split, share: float) -> Iterator[tuple[str, Any, Any, Found]]:
-    """Yield what `rivals` does for our rules, with seconds and whether limits are met where chosen."""
+    """Yield the same for our rules, with seconds and whether the limits are met on the selection data."""
     limits = [rates.deferred() <= share, rates.deferred(by="group") <= PER_GROUP * share]
     mean = chow_out_of_fold(split, share)
     goal = rates.largest(rates.answered_error(by=split.by))
@@ -219,7 +217,7 @@ def ours(split: Split, share: float) -> Iterator[tuple[str, Any, Any, Found]]:
 
 
 def measured(split: Split, answers: Any, passed: Any) -> Found:
-    """Return what a rule does on the test rows."""
+    """Return the rates of a rule on the test rows."""
     given = {"groups": split.groups_test, "deferred": passed, "labels": split.classes}
 
     def of(rate: rates.Rate) -> dict[Any, float]:
@@ -264,7 +262,7 @@ def run(name: str, folder: Path, seed: int, cache: Path | None) -> Iterator[Foun
 
 
 def summary(results: list[Found]) -> str:
-    """Return a table of means over splits, with the differences from Chow's rule and their 95 % intervals."""
+    """Return a table of means over splits, with 95 % intervals for the differences from Chow's rule."""
     from scipy.stats import t
 
     lines = [
@@ -289,9 +287,9 @@ def summary(results: list[Found]) -> str:
 
 
 def beyond_limits(results: list[Found]) -> str:
-    """Say how often a group is passed on more than its limit on test rows, beyond two standard errors.
+    """Return how many group deferral rates on test rows exceed their limit by two standard errors.
 
-    The share is noisy on the rows of the choice, where it was brought to the limit, as on the test rows.
+    Both the selection data, on which the rate was brought to the limit, and the test rows are noisy.
     """
     lines = []
     for table in dict.fromkeys(r["table"] for r in results):

@@ -47,4 +47,4 @@ plt.show()
 
 # %%
 # The summary of the fit, on out-of-fold rows:
-print(clf.summary_.verdict)
+print(clf.summary_.summary)

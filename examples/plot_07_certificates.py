@@ -32,7 +32,7 @@ ax.vlines(places, [b.estimate for b in bounds], [b.upper for b in bounds], color
 ax.plot(places, [b.estimate for b in bounds], "o", label=f"estimate on {len(y_certify):,} rows")
 ax.plot(places, [b.upper for b in bounds], "_", color="black", markersize=24, label="certified bound")
 ax.plot(places, list(errors.values()), "x", color="C3", label=f"on {len(y_test):,} other rows")
-ax.set_xticks(places, [f"class {b.unit}" for b in bounds])
+ax.set_xticks(places, [f"class {b.subgroup}" for b in bounds])
 ax.set(ylabel="error of predict", xlim=(-0.6, len(bounds) - 0.4))
 ax.legend()
 plt.show()

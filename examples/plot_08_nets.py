@@ -20,7 +20,7 @@ X, X_test, y, y_test = train_test_split(
 )
 net = TorchClassifier(nets.mlp_100_100, learning_rate=0.05, warmup_steps=300, steps=100)
 clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, validation=0.3, random_state=0).fit(X, y)
-print(clf.summary_.verdict)
+print(clf.summary_.summary)
 
 # %%
 # Weight of each candidate: the net of the first round, later nets, and the constants.

@@ -1,4 +1,4 @@
-"""What experiments with nets share: checkpoints of unfinished cells, CVaR of a game's mixtures, curves."""
+"""Common parts of experiments with nets: checkpoints of cells, CVaR of a game's mixtures, curves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checkpoints(settings: Settings, *names: Any) -> Iterator[Path]:
     folder = settings.out / "checkpoints" / "-".join(str(name).replace(" ", "-") for name in names)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # it still holds other cells' checkpoints
+    with suppress(OSError):  # the folder contains other cells' checkpoints
         folder.parent.rmdir()
 
 
@@ -60,7 +60,7 @@ def curve(expected: Floats, weight: Floats | None = None) -> list[float]:
 
 
 def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
-    """Return the test rows' expected losses under the λ that is optimal on the judged rows, one row per α."""
+    """Return the expected test losses under the λ optimal on the selection rows, one row per α."""
     shares = np.array([solution.mixture for solution in mixture_path(judged, ALPHAS)])
     return shares @ test
 
@@ -71,20 +71,20 @@ def after(t: int) -> str:
 
 
 def bounds(members: Sequence[Any], judged: Sample, test: Sample) -> dict[str, list[float]]:
-    """Return bounds on the CVaR of new rows beside what the test rows show, δ = .05, a value for each α.
+    """Return bounds on the CVaR of new rows and the test CVaR, δ = .05, for each α.
 
     Parameters
     ----------
     members : list of T classifiers
-        They were fitted on neither sample.
+        Fitted on other rows.
     judged, test : (X, y)
-        Independent rows: those λ is chosen on, and rows that had no part in it.
+        Independent rows: selection rows for λ, and test rows.
 
     Returns
     -------
     dict
-        The bound from the rows of the choice, for any mixture of T fixed members, Rademacher complexity
-        √(2 log T / n); that from the test rows, for this mixture alone; and their CVaR.
+        The bound from the selection rows, for any mixture of T fixed hypotheses, with Rademacher complexity
+        √(2 log T / n); the bound from the test rows, for this mixture alone; and their CVaR.
     """
     seen, unseen = wrong(members, judged), wrong(members, test)
     shares = np.array([solution.mixture for solution in mixture_path(seen, ALPHAS)])
@@ -112,13 +112,13 @@ def judge_game(
     members : list of T classifiers
         The boosted hypotheses, in order.
     judged, test : (X, y)
-        The rows λ is chosen on, and those the curves are about.
+        Selection rows for λ, and test rows of the curves.
     n_classes : int
         K.
     weight : ndarray of shape (n_test,), optional
         Weights of the test rows.
     stages : sequence of int
-        Numbers of rounds, fewer than T or T, after which there is a curve too.
+        Numbers of rounds, at most T, with a curve.
     """
     seen, unseen = wrong(members, judged), wrong(members, test)
     constants = [np.array([y != k for k in range(n_classes)]) for _, y in (judged, test)]
@@ -168,7 +168,7 @@ def draw_stages(ax: Any, curves: Mapping[int, Sequence[Sequence[float]]], title:
 
 
 def draw_curves(ax: Any, curves: Mapping[str, Sequence[Sequence[float]]], n_classes: int, title: str) -> None:
-    """Draw mean curves over repeats with their 95 % bands, with the random guess."""
+    """Draw mean curves over repeats with their 95 % bands, and the random guess."""
     for name, repeats in curves.items():
         mean, half = np.array([mean_and_half_width(column) for column in zip(*repeats, strict=True)]).T
         band = {} if np.isnan(half).any() else {"lower": mean - half, "upper": mean + half}

@@ -27,9 +27,7 @@ from tailboost.app.baselines import (
     adjusted_answers,
     plain_xgboost,
     tune_class_weights,
-    tune_group_weights,
     weighted_xgboost,
-    weights_of_rows,
 )
 from tailboost.classifiers.robust_mixture import default_estimators
 
@@ -37,6 +35,7 @@ FOLDS = 5
 ROUNDS = 100
 # Rounds of the reductions approach, with one or two fits each, and trees of its classifier.
 REDUCTIONS, SMALL = 20, 30
+FEWEST = 30  # a group with fewer rows of a class gets the weights of all rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -209,12 +208,23 @@ def _tuned(bench: Bench, p: _Probabilities) -> Answers:
     return Answers(adjusted_answers(p.test, weights), adjusted_answers(p.out_of_fold, weights), seconds)
 
 
+def tune_group_weights(P: Any, y: Any, groups: Any) -> dict[Any, Floats]:
+    """Return log class weights of each group with at least 30 rows of each class."""
+    by_group = {}
+    for name in np.unique(groups):
+        rows = groups == name
+        if np.bincount(y[rows], minlength=P.shape[1]).min() >= FEWEST:
+            by_group[name.item()] = tune_class_weights(P[rows], y[rows])[0]
+    return by_group
+
+
 def _tuned_per_group(bench: Bench, p: _Probabilities) -> Answers:
     """Tune each group for itself; the group is known at prediction."""
     began = time.process_time()
-    tuned = tune_group_weights(p.out_of_fold, bench.rows.train.y, bench.groups)
+    weights = tune_group_weights(p.out_of_fold, bench.rows.train.y, bench.groups)
+    everyone = tune_class_weights(p.out_of_fold, bench.rows.train.y)[0]
     test, out_of_fold = (
-        adjusted_answers(P, weights_of_rows(groups, *tuned))
+        adjusted_answers(P, np.array([weights.get(name, everyone) for name in groups.tolist()]))
         for P, groups in ((p.test, bench.test_groups), (p.out_of_fold, bench.groups))
     )
     return Answers(test, out_of_fold, p.seconds + time.process_time() - began)

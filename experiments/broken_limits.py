@@ -246,10 +246,11 @@ def oxonfair(data: Scored, asked: Asked) -> Floats:
     from oxonfair import DataDict, FairPredictor
     from oxonfair.utils import group_metrics as gm
 
-    limit = {
+    named: dict[Any, Any] = {
         _gap: gm.pos_pred_rate.max_diff, _ratio: gm.pos_pred_rate.min_ratio, _odds: gm.equalized_odds_max,
         _miss: gm.recall.min, _precision: gm.precision,
-    }[asked.excess]  # fmt: skip
+    }  # fmt: skip
+    limit = named[asked.excess]
     level = 1 - asked.level if asked.excess is _miss else asked.level
     fair = FairPredictor(None, DataDict(data.y, _pair(data.p), data.g))
     fair.fit(gm.accuracy, limit, level)

@@ -1,8 +1,8 @@
 """COMPAS by the protocol of Zhai et al., Boosted CVaR Classification (NeurIPS 2021), with two kinds of nets.
 
-All 7,214 rows, eight features as they are, target is_recid, 70/30 split with seed 42: the repeats vary the
-nets, so that intervals speak about training, not about the rows. MLP 8-100-100-2, SGD .01 with momentum .9,
-batches of 128. What is trained is a `Family`:
+All 7,214 rows, eight raw features, target is_recid, 70/30 split with seed 42: the repeats vary the
+nets, so intervals describe training, not the rows. MLP 8-100-100-2, SGD .01 with momentum .9,
+batches of 128. The nets are a `Family`:
 
 * PyTorch's, as published: 3 epochs of warm-up from which every round starts, weights and momentum; 500 steps
   a round, the step size a tenth after 400; 100 rounds.
@@ -79,7 +79,7 @@ class Game:
     params : dict
         Its other parameters.
     judged : {"training", "held out", "own"}
-        Rows λ is chosen on: those of training, `HELD_OUT` of them set aside, or the classifier's default.
+        Rows for λ: training rows, `HELD_OUT` rows, or the classifier's default.
     """
 
     make: Callable[..., Any]
@@ -90,7 +90,7 @@ class Game:
 
 @dataclass(frozen=True)
 class Family:
-    """What is trained.
+    """Family of nets.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ class Family:
     games : callable
         ``games(scale)`` gives the games by name.
     stages : tuple of int
-        Numbers of rounds after which the mixture is judged too, in the first game.
+        Numbers of rounds with an evaluation of the mixture, in the first game.
     resumes : bool
-        Whether a fit is kept round by round, because it may take long.
+        Whether a fit is stored round by round.
     """
 
     learner: Callable[[int, int], Any]
@@ -232,7 +232,7 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
 
 
 def _judged_by_itself(classifier: Any, test: Sample) -> dict[str, Any]:
-    """Return the test curve of the mixture that is optimal on the classifier's own rows, at every α."""
+    """Return the test curve of the mixture with optimal λ on the classifier's selection data, at every α."""
     X, y = test
     mixtures = [classifier.reweight(alpha=alpha) for alpha in ALPHAS]
     expected = [1.0 - mixture.predict_distribution(X)[np.arange(len(y)), y] for mixture in mixtures]
@@ -316,7 +316,7 @@ def _stages(found: dict[str, list[dict[str, Any]]]) -> dict[int, list[list[float
 
 
 def _lines(games: Mapping[str, Game], found: dict[str, list[dict[str, Any]]]) -> Iterator[list[str]]:
-    """Yield the lines of the first table: published beside ours, then what else there is."""
+    """Yield the lines of the first table: published results, ours, and further ones."""
     published = {
         "ERM": (TRAINED, "ERM"),
         "AdaBoost + average": (TRAINED, "AdaBoost + average"),

@@ -1,8 +1,8 @@
 """Credit default clients: AdaBoost against DRO boosting, the real experiment of Blanchet et al. 2019.
 
-3,000 random clients to train on, 27,000 to test on; trees of depth 5, exponential loss, 50 rounds. The
-paper's radius is χ²_{30; .95}/(2·3000) = 0.0073. Beside it: larger radii, the radius from the data, the
-logistic loss, what early stopping and shrinkage alone do for AdaBoost, XGBoost and a random forest.
+3,000 random training clients, 27,000 test clients; trees of depth 5, exponential loss, 50 rounds. The
+paper's radius is χ²_{30; .95}/(2·3000) = 0.0073. In addition: larger radii, the radius from the data, the
+logistic loss, AdaBoost with early stopping or shrinkage alone, XGBoost and a random forest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ N_TRAIN, N_ROUNDS = 3000, 50
 PAPER_RADIUS = 0.0073
 RADII = (0.0, PAPER_RADIUS, 0.05, 0.2)
 ALPHA = 0.1
-# Where the worst case over test rows is drawn.
+# Radii of the worst case over test rows in the picture.
 CURVE = (0.0, 0.0005, 0.002, 0.0073, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 COLUMNS = {
     "accuracy": "accuracy",
@@ -129,7 +129,7 @@ def _cell(rows: Any, make: Callable[..., Any], seed: int) -> dict[str, Any]:
 
 
 def _profile(rows: Any, make: Callable[..., Any]) -> dict[str, Any]:
-    """Return who carries the worst case of a fit: classes, and the features that shift most."""
+    """Return the classes and features with the largest shift in the worst case of a fit."""
     X_train, _, y_train, _ = rows
     bunch = load_credit_default(as_frame=False)
     classifier = make(random_state=0).fit(X_train, y_train)

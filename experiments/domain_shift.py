@@ -1,8 +1,8 @@
-"""Real shifts: train on some domains, test on others the training rows do not contain.
+"""Real shifts: train on some domains, test on others.
 
 Adult by education, wine from white to red, credit default clients by age, COMPAS by race: AdaBoost, DRO
 boosting at several radii and with several balls, group DRO with the domains of the training rows as groups
-(the classes where there is one domain only), XGBoost.
+(the classes if there is only one domain), XGBoost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ADULT = {
 
 @dataclass(frozen=True)
 class Shift:
-    """A table whose rows lie in domains, some of which are trained on."""
+    """A table with domains, some of them for training."""
 
     X: Any
     y: NDArray[Any]
@@ -77,7 +77,7 @@ def _credit(folder: Path) -> Shift:
 
 def _compas(folder: Path) -> Shift:
     data = _tables.compas(folder)
-    # 32 and 18 rows are too few for a domain of their own.
+    # 32 and 18 rows are too few for a separate domain.
     race = np.where(np.isin(data.groups["race"], ["Asian", "Native American"]), "Other", data.groups["race"])
     return Shift(data.X, data.y, race, ("African-American", "Caucasian"))
 
@@ -126,7 +126,7 @@ def _cell(shift: Shift, make: Callable[..., Any], seed: int) -> dict[str, Any]:
     }
     values: dict[str, Any] = {"rows": {name: len(index) for name, index in parts.items()}}
     values["constant"] = len(np.unique(classifier.predict(rows(held)))) == 1
-    # A mixture's shares are no scores: where its members agree on a wrong answer the margin is infinite.
+    # A label distribution is no score: if all hypotheses agree on a wrong answer, the margin is infinite.
     measures: dict[str, Loss] = {"error": "zero_one", "exponential": "exponential"}
     if isinstance(classifier, GroupDROBoostClassifier):
         del measures["exponential"]

@@ -1,7 +1,7 @@
-"""Errors on the rows that λ was chosen on, beside those on fresh rows, on fifteen sets.
+"""Errors on the selection data compared with errors on fresh rows, on fifteen sets.
 
-Stratified random halves, at most 1,000 rows to fit on and 4,000 to test on; classes of fewer than eight rows
-are left out. Optimism is the value on the test rows minus the value said: above 0 too much was promised.
+Stratified random halves, at most 1,000 training and 4,000 test rows; classes of fewer than eight rows
+are left out. Optimism is the value on the test rows minus the estimate: above 0 the estimate was too small.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNITS_HEADER = (
     "inside but for the test's noise", "above but for it",
 )  # fmt: skip
 WORST, AIMED = "worst class", "worst class, target .3"
-# One member answers, so that a draw is `predict`; and group DRO over the classes is the same fit.
+# One candidate answers, so the randomised rule is `predict`; group DRO over the classes is the same fit.
 INTERVALS = ((WORST, "predict", "`predict`"), (AIMED, "predict", "`predict`"))
 TOLERANCE = 1e-9
 METHODS: dict[str, Callable[..., Any]] = {
@@ -89,10 +89,10 @@ def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
 
 
 def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
-    """Whether an interval has the test error in it; whether it is no farther off than by chance; and above.
+    """Return whether the interval contains the test error, whether the difference is noise, and its sign.
 
-    A test error has noise of its own: the difference of two errors has the limits of the method that adds
-    the squares of the distances to theirs (Newcombe 1998).
+    A test error is noisy, too. The interval of a difference of two errors adds the squared distances to their
+    limits (Newcombe 1998).
     """
     value, ends, true = unit[who]
     low, high = (float(end) for end in clopper_pearson_interval(true, unit["test rows"]))
@@ -103,7 +103,7 @@ def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
 
 
 def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
-    """Return what became of the classes' intervals: by their rows, then of all."""
+    """Return the coverage of the classes' intervals: by number of rows, then of all."""
     units = [u for cell in cells for u in cell["units"] if u[who][1] is not None]
     body = []
     for title, low, high in ROWS:
@@ -136,7 +136,7 @@ def play(settings: Settings, name: str) -> Report:
 
 
 def _gap(cells: list[dict[str, Any]], said: str, true: str = "true") -> float:
-    """Return the mean of what came true minus what was said, over the splits where it was said."""
+    """Return the mean of test value minus estimate, over the splits with an estimate."""
     gaps = [cell[true] - cell[said] for cell in cells if cell[said] is not None]
     return float(np.mean(gaps)) if gaps else float("nan")
 
@@ -156,7 +156,7 @@ def _of_set(cells: list[dict[str, Any]], who: str) -> str:
 
 
 def _of_methods(found: Found) -> tuple[str, dict[str, Any]]:
-    """Return how far fresh errors are from those on the rows of the choice: the table, and by method."""
+    """Return the differences of fresh errors from errors on the selection data: the table, and by method."""
     body, summary = [], dict[str, Any]()
     for title, by_table in found.items():
         said = _over_sets(by_table, "said")

@@ -1,7 +1,7 @@
-"""The tables and figures of the four papers, and how far each is reproduced: for ``results/README.md``.
+"""Tables and figures of the four papers with the state of their reproduction, for ``results/README.md``.
 
-``python -m experiments.papers`` writes the list anew from what stands here and the records in ``results/``:
-commands, seconds and errors are read from the records, none is typed.
+``python -m experiments.papers`` writes the list from this module and the records in ``results/``.
+Commands, seconds and errors come from the records.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class Item:
     Parameters
     ----------
     paper, name : str
-        Authors and year; number, and what of it.
+        Authors and year; number and part.
     status : str
         One of `STATUSES`.
     why : str
-        What there is, and what is not.
+        Reproduced and missing parts.
     records : tuple of str
-        Experiments in ``results/`` that show it.
+        Experiments in ``results/`` with the result.
     command : str
-        What computes it beyond the records, which say themselves what computed them.
+        Command of the result, if not in the records.
     compared : callable or None
-        ``compared(record) -> str`` with the first record: printed beside ours.
+        ``compared(record) -> str`` with the first record: printed result and ours.
     """
 
     paper: str
@@ -68,11 +68,11 @@ class Item:
     compared: Callable[[Record], str] | None = None
 
 
-# -- printed beside ours -----------------------------------------------------------------------------------
+# -- printed and ours -------------------------------------------------------------------------------------
 
 
 def _of_compas(record: Record) -> str:
-    """CVaR of AdaLPBoost; the paper draws figures, so that "printed" is a re-run of its procedure."""
+    """CVaR of AdaLPBoost; the paper draws figures, so "printed" is a re-run of its procedure."""
     alphas, published = record["settings"]["alphas"], record["published"]
     ours = record["games"]["λ from training"]["curves"]["AdaLPBoost"]
     shown = (0.1, 0.5, 0.9)
@@ -89,7 +89,7 @@ OTHER_ROWS = {"ringnorm", "splice"}
 
 
 def _of_variance(record: Record) -> str:
-    """Mean test error over the sets that are the paper's."""
+    """Mean test error over the paper's sets."""
     words = []
     for method in ("AdaBoost", "VadaBoost"):
         rows = [
@@ -246,7 +246,7 @@ def load(name: str, results: Path = RESULTS) -> Record:
 
 
 def seconds(record: Record) -> float | None:
-    """Return the processor seconds of all that a record holds; None where it does not say."""
+    """Return the processor seconds of a record, or None."""
     if "processor seconds" in record:
         return float(record["processor seconds"])
     found = list(_seconds(record))
@@ -258,7 +258,7 @@ def _seconds(record: Any) -> list[float]:
         return []
     spent = record.get("seconds")
     here = [spent["mean"] * spent["n"]] if isinstance(spent, Mapping) and "n" in spent else []
-    # Worst-class boosting by θ is counted with each θ: the sum over them stands once more under its own name.
+    # Worst-class boosting by θ is counted for each θ; the sum over θ has another name.
     return here + [s for key, value in record.items() if key != WORST for s in _seconds(value)]
 
 

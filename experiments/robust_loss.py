@@ -1,8 +1,9 @@
 """Robust loss and ball together, left open by Blanchet et al. 2019: compared once, on credit default clients.
 
 A ball around the data guards against a shift of the rows; a loss that grows linearly guards against wrong
-labels, whose rows the ball weighs up. Each of three losses, without and with the ball, as given and with a
-fifth of the training labels flipped; test labels are as they are. Otherwise as in ``credit_default``.
+labels; the ball increases the weights of their rows. Each of three losses, without and with the ball, as
+given and with a fifth of the training labels flipped; test labels are unchanged. Otherwise as in
+``credit_default``.
 """
 
 from __future__ import annotations

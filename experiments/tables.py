@@ -1,9 +1,9 @@
-"""Five classifiers beside plain ERM, a random forest, XGBoost and the random guess on four real tables.
+"""Five classifiers, plain ERM, a random forest, XGBoost and the random guess on four real tables.
 
 Random splits 70/30, at most 10,500 training and 15,000 test rows. AdaLPBoost is trained once and re-weighted
 to each α; LPBoost and its regularised form are trained for α = .3 and re-weighted to the others. Errors are
-those for α = .3: "error" is that of ``predict``, "expected" that of the randomised rule behind
-``predict_distribution``. The CVaR is that of the expected zero-one loss of the randomised rules, and
+for α = .3: "error" for ``predict``, "expected" for the randomised rule behind
+``predict_distribution``. The CVaR is of the expected zero-one loss for randomised rules, and
 min(1, error/α) for the others.
 """
 
@@ -34,7 +34,7 @@ from tailboost.app.report.results import summarise
 Cell = dict[str, Any]
 # Cells by the title of the method.
 Runs = dict[str, list[Cell]]
-# A method and what it is trained on: a column of groups, `BALANCED`, or None.
+# A method and its groups: a column, `BALANCED`, or None.
 Variant = tuple[str, str | None]
 
 ALPHAS = (0.05, 0.1, 0.3)
@@ -58,7 +58,7 @@ WORST_CLASS = "AdaLPBoost, λ for the worst class"
 
 
 def variants(data: Data) -> list[Variant]:
-    """Return the methods; those that train on groups once with the classes and once with each column."""
+    """Return the methods; methods with groups once for the classes and once for each column."""
     chosen: list[Variant] = []
     for name in COMPARED:
         columns = [None, *data.groups] if METHODS[name].uses_groups else [None]
@@ -68,7 +68,7 @@ def variants(data: Data) -> list[Variant]:
 
 
 def measure(rows: Split, name: str, column: str | None, seed: int, n_jobs: int) -> Cell:
-    """Fit one method and measure it on the test rows."""
+    """Fit one method and measure its test errors."""
     method = METHODS[name]
     # The recorded cells were run with ten rounds over groups; the default became 30 because of them.
     limit = {"n_estimators": GROUP_ROUNDS} if method.uses_groups else {}
@@ -136,14 +136,14 @@ def play(settings: Settings, name: str) -> Report:
 
 
 def title(method: str, column: str | None) -> str:
-    """Return what a variant is called in the tables."""
+    """Return the name of a variant in the tables."""
     if not METHODS[method].uses_groups:
         return METHODS[method].title + (f", {BALANCED}" if column == BALANCED else "")
     return f"{METHODS[method].title} over {column or 'classes'}"
 
 
 def figures(cell: Cell) -> dict[str, dict[str, float]]:
-    """Return what is shown of a cell: each figure of the labels ("predict"), the randomised rule, or both."""
+    """Return the figures of a cell: of the labels ("predict"), the randomised rule, or both."""
     shown = {f"CVaR {a}": {"expected": value} for a, value in zip(ALPHAS, cell["cvar"], strict=True)}
     shown |= {"error": cell["error"], "worst class": cell["worst class"]}
     return shown | {f"worst {column}": both for column, both in cell["worst group"].items()}

@@ -1,12 +1,12 @@
-"""Our one-fit curve of mean against worst error beside what others do.
+"""Our one-fit curve of overall against worst error, compared with baselines.
 
 Twenty cases: the classes of seventeen real tables, and the class × group cells of three of them.
 Stratified random splits 70/30, at most 4,000 training and 10,000 test rows; classes of fewer than eight rows
 are left out. Ours is fitted once per case and split. Two figures. The *regret over preferences*: for every
-weight of the worst error both sides choose among all their points by out-of-fold errors, see `_regret`. And
-*dominance*: for every opponent the point of our curve is taken that has the opponent's out-of-fold mean error
-on the curve, and beside it stands what a twin of ours would reach. Nothing about the test rows enters a
-choice. Groups are joint ones; those with less than 5 % of the rows are one group.
+weight of the worst error both sides select among all their points by out-of-fold errors, see `_regret`. And
+*dominance*: every baseline is compared with the point of our curve at the baseline's out-of-fold overall
+error, and with a twin of ours. Test rows enter no selection. Groups are joint; groups with less than 5 % of
+the rows are merged.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from tailboost.core.pipelines import label_shares
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 LEAST_SHARE = 0.05
 WITHIN, WIDER = 0.005, 0.01
-# Shares of a twin's mistakes that fall on our rows.
+# Fractions of a twin's errors on our rows.
 AGREEMENTS = (0.0, 0.7, 0.9)
 CLASSES, CELLS = "classes", "cells"
 JOINT = "joint"
-#: Titles of the set, and the columns whose values make its groups.
+#: Titles of the sets, and their group columns.
 GROUPS = {
     "credit default": ("sex", "age_band"),
     "adult": ("sex", "race"),
     "COMPAS": ("sex", "race"),
 }
-#: What users ask ours for, by title: most of the mean error that may be paid for the worst class or cell.
+#: Requested error budgets by title.
 BUDGETS = {"error_budget=0": 0.0, "error_budget=0.02": 0.02, "error_budget=0.05": 0.05, "no budget": 1.0}
 SETS = (
     "wine (178 rows)", "glass", "ecoli", "german credit", "yeast", "wine, red", "digits",
@@ -68,16 +68,16 @@ def robust_mixture(bench: Bench, units: str) -> Any:
     return make(models, objective=objective, random_state=bench.seed)
 
 
-#: Cases whose errors of each class are shown: the README quotes them.
+#: Cases with errors by class, quoted in the README.
 SHOWN = ("credit default, classes",)
-#: What is ours: makers of classifiers with ``tradeoff()``, whose curve gives a classifier ``at`` a budget.
+#: Our methods: constructors of classifiers with ``tradeoff()``.
 OURS: dict[str, Callable[[Bench, str], Any]] = {
     "Robust mixture": robust_mixture,
 }
 
 
 def with_joint_groups(name: str, data: Data) -> Data:
-    """Return a set whose groups, if it has any here, are one column; else without rare classes."""
+    """Return a set with its groups as one column, or without rare classes if there are no groups."""
     if name not in GROUPS:
         return without_rare_classes(data)
     groups = joint_groups({column: data.groups[column] for column in GROUPS[name]}, LEAST_SHARE)
@@ -94,7 +94,7 @@ def bench_of(data: Data, seed: int, n_jobs: int, most: int = MAX_TRAIN) -> Bench
 
 
 def units_of(y: NDArray[Any], groups: NDArray[Any] | None) -> NDArray[np.intp]:
-    """Return the number of each row's class, or of its cell where groups are given."""
+    """Return the class number of each row, or the cell number with groups."""
     unit = np.unique(y, return_inverse=True)[1]
     if groups is not None:
         column = np.unique(groups, return_inverse=True)[1]
@@ -103,13 +103,13 @@ def units_of(y: NDArray[Any], groups: NDArray[Any] | None) -> NDArray[np.intp]:
 
 
 def unit_means(y: NDArray[Any], groups: NDArray[Any] | None, losses: NDArray[Any]) -> list[float]:
-    """Return the mean loss of each class, or of each cell where groups are given."""
+    """Return the mean loss of each class, or of each cell with groups."""
     unit = units_of(y, groups)
     return [round(float(x), 5) for x in np.bincount(unit, weights=losses) / np.bincount(unit)]
 
 
 def mean_and_worst(y: NDArray[Any], groups: NDArray[Any] | None, losses: NDArray[Any]) -> list[float]:
-    """Return the mean loss and the largest mean loss of a class, or of a cell where groups are given."""
+    """Return the mean loss and the largest mean loss of a class, or of a cell with groups."""
     return [round(float(losses.mean()), 5), max(unit_means(y, groups, losses))]
 
 
@@ -129,7 +129,7 @@ def of_opponents(bench: Bench, only: Collection[str] = ()) -> dict[str, Any]:
 
 
 def against(points: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Leave out, where only classes count, opponents that are about groups: they would be easy to beat."""
+    """Leave out baselines for groups if only classes count: they would be weak."""
     return {title: point for title, point in points.items() if kind == CELLS or title not in FOR_GROUPS}
 
 
@@ -147,9 +147,9 @@ def _of_answers(bench: Bench, answers: Answers, kind: str) -> dict[str, Any]:
 def of_ours(
     bench: Bench, kind: str, make: Callable[[Bench, str], Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Fit ours once; return its curve, what users ask it for, and for each opponent the point beside it.
+    """Fit ours once; return the curve, requested points, and the matching point of each baseline.
 
-    The point beside an opponent has the opponent's out-of-fold mean error on our curve.
+    The matching point has the baseline's out-of-fold overall error.
     """
     train, test = bench.rows.train, bench.rows.test
     groups, test_groups = ({"groups": bench.groups}, bench.test_groups) if kind == CELLS else ({}, None)
@@ -205,14 +205,14 @@ def of_ours(
 
 
 def benches(settings: Settings, sets: Sequence[str]) -> Iterator[tuple[str, int, Bench, bool]]:
-    """Yield the title of the set, the seed, the split, and whether it is to be computed now if it is missing.
+    """Yield the title of the set, the seed, the split, and whether a missing cell is computed now.
 
     All sets come with one seed, then with the next.
 
     Raises
     ------
     ValueError
-        For a set in ``settings.only`` that is none of them.
+        For an unknown set in ``settings.only``.
     """
     if unknown := set(settings.only).difference(sets):
         raise ValueError(f"--only: no set {min(unknown)!r} here; there are {', '.join(sets)}")
@@ -238,7 +238,7 @@ def opponents_alone(settings: Settings, name: str = "tradeoff") -> Cells:
 
 @dataclass(frozen=True)
 class Measured:
-    """One split of a case: the opponents' points, what each of ours found, and the rows it had."""
+    """One split of a case: points of the baselines, results of ours, and their rows."""
 
     theirs: dict[str, Any]
     ours: dict[str, dict[str, Any]]
@@ -258,7 +258,7 @@ Found = dict[tuple[str, str], list[Measured]]
 
 @dataclass(frozen=True)
 class Pair:
-    """An opponent and ours in one case, averaged over the splits.
+    """A baseline and ours in one case, averaged over the splits.
 
     Parameters
     ----------
@@ -266,11 +266,11 @@ class Pair:
     theirs : ndarray of shape (2,)
         Mean and worst error.
     ours : dict of ndarray of shape (2,)
-        The same, by the rule that answers.
+        The same, by rule.
     units : ndarray of shape (U,)
-        Our errors of the units.
+        Our errors by subgroup.
     sizes : list of J lists of U int
-        Test rows of each unit in each split.
+        Test rows of each subgroup in each split.
     """
 
     case: str
@@ -286,7 +286,7 @@ class Pair:
         return "tuned" if is_tuned(self.opponent) else "untuned"
 
     def twin(self, agreement: float) -> float:
-        """Return how often ours would dominate a classifier with the same true errors as its own."""
+        """Return the frequency of dominance over a classifier with our true errors."""
         return twin_share(self.sizes, self.units, agreement, WITHIN)
 
     def dominated(self, rule: str, within: float = WITHIN) -> bool:
@@ -364,7 +364,7 @@ def _pairs(found: Found, method: str) -> list[Pair]:
 
 # -- regret ----------------------------------------------------------------------------------------------
 
-#: Points of theirs, by what ours is compared with.
+#: Points of the baselines, by comparison.
 SIDES: dict[str, Callable[[str], bool]] = {
     "all": lambda title: True,
     "as they are": lambda title: not is_tuned(title),
@@ -379,12 +379,12 @@ def is_tuned(title: str) -> bool:
 
 
 def is_of_our_models(title: str) -> bool:
-    """Whether an opponent is made of the models that our mixture is made of, and of nothing else."""
+    """Return whether a baseline consists of our models only."""
     return title.removesuffix(", tuned") in (*OF_MIXTURE, "average of our five")
 
 
 def is_single(title: str) -> bool:
-    """Whether an opponent is one model as it is."""
+    """Return whether a baseline is one plain model."""
     return not is_tuned(title) and title not in (*AVERAGES, *FOR_GROUPS)
 
 
@@ -408,14 +408,14 @@ def preferences(found: Found, method: str, side: Callable[[str], bool]) -> Regre
 
 
 def _scale(splits: list[Measured]) -> float:
-    """Return what is between the random guess and the best single model at w = ½."""
+    """Return the difference between the random guess and the best single model at w = ½."""
     single = [title for title in splits[0].theirs if is_single(title)]
     best = min(np.mean([split.theirs[title]["test"] for split in splits]) for title in single)
     return float(1 - 1 / splits[0].n_classes - best)
 
 
 def _row(pairs: list[Pair], rule: str) -> list[Any]:
-    """Return the shares of pairs that ours dominates, the counts, and the mean differences."""
+    """Return the fractions of dominated pairs, the counts, and the mean differences."""
     verdicts = [pair.verdict(rule) for pair in pairs]
     shares = [f"{np.mean([pair.dominated(rule, w) for pair in pairs]):.0%}" for w in (WITHIN, WIDER)]
     less = np.array([pair.ours[rule] - pair.theirs for pair in pairs])
@@ -537,7 +537,7 @@ def _regret_table(method: str, by_side: Mapping[str, Regret], counts: Mapping[st
 
 
 def signed(mean: float, half: float) -> str:
-    """Return a mean with its sign, ± half its interval, if that is known."""
+    """Return a mean with its sign, ± half of its interval if known."""
     return f"{mean:+.3f}" + (f" ± {half:.3f}" if np.isfinite(half) else "")
 
 
@@ -561,13 +561,13 @@ def _points(found: Found) -> dict[str, dict[str, list[list[float]]]]:
 
 
 def _class_table(points: Mapping[str, list[list[float]]]) -> str:
-    """Return the table of what two classes' errors are: ± half the 95 % interval over splits."""
+    """Return the table of errors of two classes: ± half the 95 % interval over splits."""
     body = [[of, *(plus_minus(column) for column in zip(*rows, strict=True))] for of, rows in points.items()]
     return markdown(["", "mean error", "worst class", "class 0", "class 1"], body)
 
 
 def _rules(pairs: list[Pair]) -> tuple[str, ...]:
-    """Return the rules to be told apart: one member alone does not draw."""
+    """Return the different rules: a single candidate is not randomised."""
     first, *others = RULES
     same = all(np.array_equal(pair.ours[first], pair.ours[rule]) for pair in pairs for rule in others)
     return RULES[:1] if same else RULES

@@ -41,7 +41,7 @@ Groups = dict[tuple[str, Any], list[Cell]]
 
 ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9)
 ROUNDS = 20
-# Numbers of rounds that are shown, beside all.
+# Numbers of rounds in the tables, in addition to all.
 AFTER = (1, 2, 3, 5, 10)
 MAX_TRAIN, TEST_SIZE = 7200, 0.4
 SETS = (
@@ -62,7 +62,7 @@ ENOUGH = 0.01
 
 
 def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: int, n_jobs: int) -> Cell:
-    """Fit one variant and measure it at every α, after every round where rounds are compared."""
+    """Fit one variant and measure the CVaR at every α, after every round if rounds are compared."""
     train, test = rows.train, rows.test
     clf = AdaLPBoostClassifier(
         LEARNERS[learner](n_jobs=n_jobs),
@@ -79,7 +79,7 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
             clf.set_params(n_estimators=t).fit(train.X, train.y)
             seconds += time.perf_counter() - began
             stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
-    # Labels are class numbers, so that members answer with labels.
+    # Labels are class numbers, so hypotheses answer with labels.
     wrong = np.array([k != test.y for k in clf.ensemble_.answers(test.X, range(clf.n_iter_))])
     return {
         "coin": 1 - 1 / n_classes,
@@ -108,7 +108,7 @@ def constants(rows: Split, n_classes: int) -> Cell:
 
 
 def single_fits(rows: Split, n_jobs: int) -> Cell:
-    """HistBoost with vector leaves and with a tree per class, XGBoost's own classifier, a forest."""
+    """HistBoost with vector leaves and with a tree per class, XGBoost's classifier, a forest."""
     from xgboost import XGBClassifier
 
     models = {
@@ -166,7 +166,7 @@ def floor(cell: Cell) -> Floats:
 
 
 def by_set(cells: list[Cell], per_cell: list[Any]) -> Floats:
-    """Means by data set of what was measured in each cell, so that every set counts the same."""
+    """Return means by data set, so every set counts the same."""
     names = np.array([c["set"] for c in cells])
     return np.array(
         [np.mean([x for x, n in zip(per_cell, names, strict=True) if n == s]) for s in sets_of(cells)]
@@ -179,11 +179,11 @@ def sets_of(cells: list[Cell]) -> list[str]:
 
 
 def variants_table(groups: Groups) -> Iterator[list[Any]]:
-    """Yield lines: learner and source of λ, beside the default on the splits that both have."""
+    """Yield lines: learner and source of λ, compared with the default on common splits."""
     for variant, cells in groups.items():
         if not cells:
             continue
-        # On the splits that both have.
+        # On common splits.
         at = {(c["set"], c["seed"]): stages(c, ROUNDS) for c in groups[DEFAULT]}
         cells = [c for c in cells if (c["set"], c["seed"]) in at]
         result = [stages(c, ROUNDS) for c in cells]
@@ -316,7 +316,7 @@ def report(settings: Settings, groups: Groups, coins: list[Cell], peers: list[Ce
 
 
 def per_class_table(groups: Groups) -> Iterator[list[Any]]:
-    """Yield lines: the learner with a tree per class beside the one with vector leaves."""
+    """Yield lines: the learner with a tree per class compared with vector leaves."""
     at = {(c["set"], c["seed"]): stages(c, ROUNDS) for c in groups[DEFAULT]}
     for name in sets_of(groups[PER_CLASS]):
         cells = [c for c in groups[PER_CLASS] if c["set"] == name and (name, c["seed"]) in at]

@@ -2,7 +2,7 @@
 
 Protocol: 50 % of the rows to train, 25 % to validate, 25 % to test; AdaBoost, EBBoost and VadaBoost run until
 the validation error has not dropped for 100 rounds and keep the best prefix; λ, the tree's depth and the
-price C of RLP and RQP (which re-weigh AdaBoost's hypotheses) are those of the least validation error.
+cost C of RLP and RQP (which re-weigh AdaBoost's hypotheses) minimise the validation error.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MOST_ROUNDS = 2000
 LAMBDAS = (0.1, 0.5, 0.9)
 DEPTHS = (2, 4)
 TREE_BINS = 64
-# Prices of slack, C Σs; RLP's α is one over it. Stumps err on up to a quarter of the rows, where the best α
-# is near one half.
+# Costs of slack, C Σs; RLP's α is 1/C. Stumps err on up to a quarter of the rows; then the best α is near one
+# half.
 SLACK_PRICES = {"RLP": (1.5, 3.0, 10.0, 30.0), "RQP": (10.0, 30.0, 100.0, 300.0)}
 STUMP_PRICES = SLACK_PRICES | {"RLP": (1.5, 1.8, 2.1, 2.5, 3.0, 10.0, 30.0)}
 # MNIST and musk are cut to 5,000 rows, as in the paper; the generators' sizes are not printed.
@@ -60,7 +60,7 @@ class Task:
     load : callable
         ``load(folder)`` with classes 0 and 1.
     stands_in : str
-        For what is not the paper's own data set: what it is instead.
+        If the paper's data set is not available: its replacement.
     """
 
     load: Callable[[Path], Data]
@@ -219,7 +219,7 @@ def _boosted(split: Split, make: Callable[..., Any], **params: Any) -> tuple[dic
 def _soft_margins(
     split: Split, adaboost: Any, prices: Mapping[str, Sequence[float]]
 ) -> dict[str, dict[str, Any]]:
-    """RLP and RQP on the hypotheses that AdaBoost kept."""
+    """RLP and RQP on AdaBoost's hypotheses."""
     assert split.validate is not None  # `halves` gives some
     wrong = np.array(list(adaboost.ensemble_.answers(split.train.X))) != split.train.y
     samples = {"validation": split.validate, "test": split.test}
@@ -240,7 +240,7 @@ def _soft_margins(
 
 
 def with_stumps(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
-    """Return what each method of Table 1 came to on one split; stumps take one thread."""
+    """Return the results of the methods of Table 1 on one split; stumps use one thread."""
     ada, adaboost = _boosted(split, AdaBoostClassifier, estimator=StumpClassifier())
     return {
         "AdaBoost": ada,
@@ -258,9 +258,9 @@ def with_stumps(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
 
 
 def with_trees(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
-    """Return what each method of Table 2 came to on one split.
+    """Return the results of the methods of Table 2 on one split.
 
-    AdaBoost chooses the depth; VadaBoost the depth at the middle λ, then λ.
+    AdaBoost selects the depth; VadaBoost the depth at the middle λ, then λ.
     """
 
     def tree(depth: int) -> HistTreeClassifier:
@@ -286,7 +286,7 @@ def with_trees(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
 
 
 def _available(settings: Settings, names: Iterable[str] = tuple(TASKS)) -> dict[str, Data]:
-    """Return those of the data sets that the folder has, and say which it lacks."""
+    """Return the data sets of the folder, and print the missing ones."""
     found = {}
     for name in names:
         with suppress(FileNotFoundError):
@@ -307,7 +307,7 @@ def _summary(
         errors = {m: 100 * np.array([cell["methods"][m]["test"] for cell in repeats]) for m in methods}
         for method, printed in zip(methods, published[task], strict=True):
             gain = errors["AdaBoost"] - errors[method]
-            # Equal on every split: no evidence of a difference, where the test itself is undefined.
+            # Equal on every split: no evidence of a difference; the test is undefined.
             same = bool(np.all(gain == gain[0]))
             p = 1.0 if same else float(stats.ttest_rel(errors["AdaBoost"], errors[method]).pvalue)
             rows.append(
@@ -332,7 +332,7 @@ def _summary(
 
 
 def _reading(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
-    """Say on how many sets each method beats AdaBoost, and loses to it, at the 1 % level."""
+    """Return the numbers of sets with significant gains and losses against AdaBoost, at the 1 % level."""
     lines = []
     for method in methods[1:]:
         mine = [row for row in rows if row["method"] == method]

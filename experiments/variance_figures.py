@@ -1,7 +1,7 @@
-"""Figures 1 and 2 of Shivaswamy and Jebara 2011 on MNIST 3 against 8, and margins, which they leave open.
+"""Figures 1 and 2 of Shivaswamy and Jebara 2011 on MNIST 3 against 8, and margins.
 
-The text does not name the data of the figures. Half of the rows is fitted on, by stumps, over the 700 rounds
-of Figure 2. Margins are y f(x) / Σ|a|, of all rounds, on these rows and on as many that were not fitted on.
+The text does not name the data of the figures. Half of the rows are training rows of stumps, over the 700
+rounds of Figure 2. Margins are y f(x) / Σ|a| of all rounds, on training rows and on as many test rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TASK = "mnist 3/8"
 ROUNDS = 700
 MARKS = (100, 200, 300)
 SHOWN = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 700)
-# λ of the two parts of Figure 1, and the round that is drawn.
+# λ of the two parts of Figure 1, and their round.
 BOUNDS, DRAWN = (0.0, 0.9), 2
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 1.0)
 ADA, ZERO, EB, VADA = "AdaBoost", "VadaBoost, λ = 0", "EBBoost, λ = 0.5", "VadaBoost, λ = 0.5"
-# Costs to the power that makes the two of a pair one cost: at λ = 0 cost (3) is the square of AdaBoost's.
+# Exponents for equal costs in a pair: at λ = 0 cost (3) is the square of AdaBoost's.
 POWERS = {ADA: 1.0, ZERO: 0.5, EB: 1.0, VADA: 1.0}
 PAIRS = ((ADA, ZERO), (EB, VADA))
 
@@ -46,7 +46,7 @@ def _cell(data: Data, rounds: int) -> dict[str, Any]:
     order = np.random.RandomState(0).permutation(len(data.y))
     train, other = (data.rows(rows) for rows in np.array_split(order, 2))
     fits = _fits(train, rounds)
-    # The logarithm of 1 + cost, as the figure draws it, after every round.
+    # The logarithm of 1 + cost after every round, as in the figure.
     costs = {name: (POWERS[name] * fit.log_costs_).tolist() for name, fit in fits.items()}
     margins = {
         name: {of: _margins(fits[name], rows) for of, rows in (("fitted on", train), ("others", other))}
@@ -78,7 +78,7 @@ def _bounds(train: Data) -> dict[str, Any]:
 
 
 def needed(costs: list[float], goal: float) -> int | None:
-    """Return after how many rounds a cost is at most the goal; None where it never is."""
+    """Return the number of rounds until a cost is at most the goal, or None."""
     reached = np.flatnonzero(np.asarray(costs) <= goal)
     return int(reached[0]) + 1 if len(reached) else None
 

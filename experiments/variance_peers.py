@@ -1,8 +1,9 @@
-"""Where the variance penalty pays: VadaBoost with trees beside AdaBoost, XGBoost and a random forest.
+"""Gains of the variance penalty: VadaBoost with trees, AdaBoost, XGBoost and a random forest.
 
-Splits of 50/25/25. AdaBoost and VadaBoost boost the same trees until the validation error has not dropped for
-50 rounds; λ is chosen on validation, λ = 0 among the choices. XGBoost and the forest have their defaults. The
-CVaR at .1 is of the expected zero-one loss, 1 − p̂(true class): that of ``predict`` is min(1, 10 × error).
+Splits of 50/25/25. AdaBoost and VadaBoost boost the same trees until the validation error has not dropped
+for 50 rounds; λ is selected on validation rows, λ = 0 included. XGBoost and the forest have their defaults.
+The CVaR at .1 is of the expected zero-one loss, 1 − p̂(true class); for ``predict`` it would be min(1, 10 ×
+error).
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute missing cells and read all cells."""
-    # All are read first, so that a missing file is reported before any work.
+    # All are read first, so a missing file is reported before any work.
     sets = {data: load(settings.folder) for data, load in SETS.items()}
     found = of_each(sets, settings, name, partial(_cell, n_jobs=settings.n_jobs))
     parts, gains = [], dict[str, Any]()

@@ -1,10 +1,10 @@
-"""The worst class of ours and of others on twelve tables, paired: the same splits, every opponent tuned.
+"""The worst class of ours and of baselines on twelve tables, paired: the same splits, every baseline tuned.
 
-Splits, opponents and the robust mixture are those of `tradeoff`, whose finished cells serve: stratified
+Splits, baselines and the robust mixture come from the finished cells of `tradeoff`: stratified
 70/30, at most 4,000 training and 10,000 test rows. Classes with fewer than eight rows are left out (ecoli:
 omL, imL, imS; yeast: ERL; white wine: quality 9): a stratified test set would have two of them at most.
-"Tuned" are class weights with the least worst-class error out of fold, for any number of classes.
-The average of our five is one model of ours with tuned class weights, without anything else that ours does.
+"Tuned": class weights with the smallest worst-class error out of fold, for any number of classes.
+The average of our five is one model with tuned class weights, without our other steps.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _both(points: list[list[float]]) -> str:
 
 
 def _count(other: str, differences: list[list[float]]) -> str:
-    """Say on how many sets the worst class of ours is lower, and beyond the interval where there is one."""
+    """Return the numbers of sets with a lower worst class of ours, and outside the interval."""
     mean, half = np.array(differences).T
     known = np.isfinite(half)
     beyond = abs(mean[known]) > half[known]

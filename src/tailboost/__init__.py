@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import solvers as solvers
     from tailboost.app import datasets as datasets
     from tailboost.app import plotting as plotting
-    from tailboost.app.report import ModelCard as ModelCard
+    from tailboost.app.model_card import ModelCard as ModelCard
     from tailboost.app.report import Results as Results
     from tailboost.app.report import compare as compare
     from tailboost.app.report import render as render
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.fit_summary import Bound as Bound
     from tailboost.guarantees.fit_summary import Summary as Summary
+    from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
@@ -72,7 +73,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
 __version__ = "0.1.0"
 
 _MODULES = {
-    "app.report": "ModelCard Results compare render",
+    "app.model_card": "ModelCard",
+    "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
@@ -84,6 +86,7 @@ _MODULES = {
     "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
     "guarantees.certificates": "Certificate certify",
     "guarantees.fit_summary": "Bound Summary",
+    "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",

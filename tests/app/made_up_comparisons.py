@@ -100,7 +100,7 @@ def entry(name, records, ours):
         )  # fmt: skip
     return {
         "name": name, "title": name.title(), "summary": "", "ours": ours, "uses_alpha": False,
-        "uses_groups": False, "by_group": False, "randomized": False, "repeats": full, "failures": [],
+        "uses_groups": False, "randomized": False, "repeats": full, "failures": [],
         "warnings": [], "figures": summarise([{k: v for k, v in r.items() if k != "repeat"} for r in full]),
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The command line: every command, every exit code, every bad input with its one line."""
+"""The command line: commands, exit codes, and one line for each bad input."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def fit_forest(data, model, *more, target="outcome"):
 
 
 def refused(*arguments):
-    """The one line of a refusal; nothing else may be printed."""
+    """Return the single line of an error; nothing else may be printed."""
     result = call(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -104,7 +104,7 @@ class TestFitAndPredict:
         model = tmp_path / "m.model"
         assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
         new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
-        new.loc[0, "city"] = "Paris"  # never seen
+        new.loc[0, "city"] = "Paris"  # a new category
         new.to_csv(tmp_path / "new.csv", index=False)
         result = call("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
         assert result.exit_code == 0, result.output
@@ -156,7 +156,7 @@ class TestFitAndPredict:
         ],
     )
     def test_values_of_set(self, text, value):
-        assert literal(text) == value  # private: from outside each value costs a fit
+        assert literal(text) == value  # a test by the command would need a fit for each value
 
 
 class TestRefusedFit:
@@ -282,7 +282,7 @@ class TestRefusedPredict:
         result = call("predict", model, csv, "--out", csv.parent / "p.csv")
         assert result.exit_code == 0, result.output
         lines = result.stderr.strip().splitlines()
-        assert len(lines) == 1  # once, though labels and shares are asked for
+        assert len(lines) == 1  # once for labels and probabilities
         assert "column 'age': 1 of 150 values are no numbers and count as missing (row 0" in lines[0]
         assert "'old'" in lines[0]
 
@@ -327,7 +327,7 @@ class TestCompare:
             assert method["title"] in page
             assert method["title"] in result.stdout
         for path in (out / "results.json", out / "report.html"):
-            assert str(path) in result.stdout  # whole, whatever its length
+            assert str(path) in result.stdout  # never shortened
 
     @pytest.mark.parametrize("option", ["--drop", "--cluster"])
     def test_both_ways_out_of_an_id_that_the_alert_names(self, table, tmp_path, option):
@@ -366,7 +366,7 @@ class TestCompare:
         table.loc[0, "outcome"] = "odd"
         table.to_csv(csv, index=False)
         line = refused("compare", csv, "--target", "outcome", "--out", tmp_path, "--methods", "forest")
-        assert "class odd has one row" in line
+        assert "only 1 member" in line
 
     def test_out_is_a_file(self, csv):
         assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)
@@ -406,7 +406,7 @@ class TestCompare:
 
 
 class TestFilesAreKept:
-    """What is read is never written over, and what is written is whole."""
+    """Input files are never overwritten, and output files are complete."""
 
     @pytest.fixture
     def model(self, csv, tmp_path):
@@ -444,7 +444,7 @@ class TestFilesAreKept:
         assert model.read_bytes() == before
 
     def test_predict_into_a_circle_of_links(self, model, csv):
-        """The link stays, and nothing is written: it names no file."""
+        """A broken link is kept, and nothing is written."""
         out = csv.parent / "circle.csv"
         out.symlink_to(out)
         assert "circle.csv" in refused("predict", model, csv, "--out", out)
@@ -516,7 +516,7 @@ class TestFilesAreKept:
 
 
 class TestLaterTables:
-    """A later file is read as the one that was fitted on."""
+    """A new file is read as the training file was."""
 
     @pytest.fixture
     def zips(self):
@@ -549,7 +549,11 @@ class TestLaterTables:
         later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
         _, said = self.predicted(model, later, tmp_path / "later.csv")
         assert said.count("warning:") == 1
-        for words in ("2 of 3 values are categories", "1 of 3 values are no numbers", "1 new column ignored"):
+        for words in (
+            "2 of 3 values are new categories",
+            "1 of 3 values are no numbers",
+            "1 new column ignored",
+        ):
             assert words in said
 
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
@@ -567,7 +571,7 @@ class TestLaterTables:
         model = tmp_path / "m.model"
         result = fit_forest(tmp_path / "d.csv", model, "--set", "class_weight={0: 1, 1: 5}", target="y")
         assert result.exit_code == 0, result.output
-        weights = load_model(model)[-1].class_weight  # text where scikit-learn takes text labels as they are
+        weights = load_model(model)[-1].class_weight  # text, unless scikit-learn refuses text
         assert {int(label): weight for label, weight in weights.items()} == {0: 1, 1: 5}
 
     def test_parameters_by_label_name_them_as_the_file_does(self):
@@ -576,7 +580,7 @@ class TestLaterTables:
                 self.aims = aims
 
         aiming = Aiming({0: 0.2, "1": 0.3, None: 0.4})
-        name_labels(aiming, np.array(["0", "1", "01"]))  # private: seen from outside only by long fits
+        name_labels(aiming, np.array(["0", "1", "01"]))  # a test by the command would need long fits
         assert aiming.aims == {"0": 0.2, "1": 0.3, None: 0.4}
 
     def test_formulas(self, zips, tmp_path):
@@ -622,7 +626,7 @@ class TestInterruptedWork:
             try:
                 os.kill(os.getpid(), signal.SIGINT)
                 signal.pause()
-            except KeyboardInterrupt:  # as a game does, which then settles for the rounds it has
+            except KeyboardInterrupt:  # as a fit does, which then keeps its finished rounds
                 went_on.append(1)
             return "tables"
 
@@ -687,7 +691,7 @@ class TestMessages:
         data = tmp_path / "people.parquet"
         table.to_parquet(data)
 
-        def damaged(*args, **kwargs):  # what a flipped bit in the schema's metadata was seen to raise
+        def damaged(*args, **kwargs):  # error of a flipped bit in the metadata of the schema
             raise KeyError("field_name")
 
         monkeypatch.setattr(pd, "read_parquet", damaged)
@@ -825,7 +829,7 @@ def test_runs_as_a_module_with_the_same_codes():
 
 
 def test_help_and_a_mistyped_command_load_nothing_heavy():
-    """They take a tenth of a second instead of two."""
+    """Both take a tenth of a second instead of two."""
     shown = (
         "import sys\nfrom tailboost.app.cli import main\n"
         "try:\n    main([{!r}])\nexcept SystemExit:\n    pass\n"

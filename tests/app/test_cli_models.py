@@ -1,4 +1,4 @@
-"""The commands about stored models, and the options of fit: columns aside, targets, alerts, progress."""
+"""Commands for stored models, and options of fit: columns, targets, alerts, progress."""
 
 import hashlib
 import json
@@ -86,7 +86,7 @@ def model(csv):
 
 
 def test_rows_of_one_id_stay_together(table, tmp_path):
-    """A mixture whose rows are all of one person cannot hold any out: the ids reached the fit."""
+    """Cross-fitting fails if all rows are of one person, so the clusters reach the fit."""
     table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
     table.assign(person=np.arange(len(table)) // 2).to_csv(tmp_path / "two.csv", index=False)
     options = ("--target", "outcome", "--cluster", "person", "--drop", "born")
@@ -103,7 +103,7 @@ def test_rows_of_one_id_stay_together(table, tmp_path):
 
 @pytest.fixture(scope="module")
 def fresh(table, csv):
-    """Rows that no model was fitted on."""
+    """Fresh rows."""
     path = csv.parent / "fresh.csv"
     table.assign(x=lambda t: t["x"] + 0.1234, noise=lambda t: -t["noise"]).to_csv(path, index=False)
     return path
@@ -118,7 +118,7 @@ class TestFitOptions:
         assert notes["rows"] == 200
         assert notes["data"] == "people.csv"
         result = done("predict", model, csv, "--out", csv.parent / "p.csv")
-        assert result.stderr == ""  # columns set aside are nothing to warn of
+        assert result.stderr == ""  # unused columns give no warning
 
     def test_weights_are_used(self, csv, table, tmp_path):
         common = ("--drop", "person", "--drop", "born", "--method", "forest")
@@ -133,7 +133,7 @@ class TestFitOptions:
         np.testing.assert_allclose(clf.max_error_, [0.4, 0.3])  # no, yes
 
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
-        """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
+        """The published game, with early stopping for weak learners, needs its own setting."""
         assert load_model(model)[-1].gamma_ is None
         game = tmp_path / "game.model"
         done(
@@ -305,7 +305,7 @@ class TestAlerts:
         assert "--keep name" in line
 
     def test_ids_are_set_aside(self, plain, tmp_path):
-        """In rows that are sorted by class a number of the row would tell the class."""
+        """In rows sorted by class, the row number predicts the class."""
         sorted_ = plain.sort_values("y").assign(id=range(300))
         (line,) = self.alerts(sorted_, tmp_path)
         assert "'id' looks like an id" in line
@@ -372,7 +372,7 @@ class TestEvaluate:
             n, k, unit = len(part), int(part.sum()), by_name[name]
             assert unit["rows"] == n
             assert unit["error"] == pytest.approx(k / n)
-            # Clopper and Pearson's interval by its definition through the beta distribution.
+            # The Clopper–Pearson interval, from quantiles of the beta distribution.
             assert unit["low"] == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
             assert unit["high"] == pytest.approx(beta.ppf(0.975, k + 1, n - k))
         assert (by_name["yes"]["target"], by_name["no"]["target"]) == (0.3, 0.4)
@@ -411,9 +411,9 @@ class TestEvaluate:
 
 class TestCalibrate:
     def test_writes_the_point_of_the_library(self, model, fresh, tmp_path):
-        """The certificate in the file is that of `tailboost.calibrate` on the same rows."""
+        """The file has the certificate of `tailboost.calibrate` on the same rows."""
         out = tmp_path / "c.model"
-        model = shutil.copy(model, tmp_path)  # attempts are recorded beside it
+        model = shutil.copy(model, tmp_path)  # the record of attempts is written to its folder
         said = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
         whole = load_model(model)
         table = datasets.read_raw(fresh)
@@ -448,7 +448,7 @@ class TestAttempts:
         assert failed.exit_code == 1
         assert f"Attempts recorded in {record}: 1. Call calibrate again with a file" in failed.stderr
         before = record.read_bytes()
-        again = call(*first)  # the same command says the same, and spends nothing
+        again = call(*first)  # the same call gives the same result and adds no attempt
         assert (again.exit_code, again.stderr, record.read_bytes()) == (1, failed.stderr, before)
         spent = call(*first[:-1], "80%")
         assert spent.exit_code == 2
@@ -620,7 +620,7 @@ def credit(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def credit_model(credit):
-    """The classifier of the file, the fresh rows as it takes them, their labels and groups."""
+    """The stored classifier, and features, labels and groups of the fresh rows."""
     pipeline, rows = load_model(credit / "m.model"), pd.read_csv(credit / "fresh.csv", dtype=str)
     X = pipeline[0].transform(rows.drop(columns=["default", "client"]))
     return pipeline[-1], X, rows["default"].to_numpy(), rows[["SEX"]]
@@ -634,11 +634,11 @@ def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
     )  # fmt: skip
     shown = done("inspect", tmp_path / "m.model").stdout
     assert re.search(r"error by cell +no / Oslo ", shown)
-    assert "('" not in shown.split("Guarantee")[1]
+    assert "('" not in shown.split("Summary")[1]
 
 
 class TestGroupsAtPrediction:
-    """The bundled credit data by SEX: every command reads the group from the file, as `fit` did."""
+    """Credit data by SEX: all commands read the groups from the file, as `fit` does."""
 
     def test_answers_and_errors(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
@@ -709,7 +709,7 @@ class TestGroupsAtPrediction:
             assert "'SEX'" in refused(command, credit / "m.model", tmp_path / "without.csv", *more)
 
     def test_groups_that_are_no_feature(self, credit, tmp_path):
-        """The group is read also where it is no feature, and its absence is named."""
+        """Groups are read if they are no feature, and a missing column is named."""
         model, out = tmp_path / "m.model", tmp_path / "p.csv"
         done(
             "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
@@ -747,7 +747,7 @@ class TestDecide:
         policy = tb.RandomizedDecision(fitted, SECRET.encode(), "tests")
         expected = policy.decide(pd.read_csv(csv, dtype=str), table["person"])
         written = pd.read_csv(tmp_path / "d.csv", dtype={"u": str})
-        written["u"] = written["u"].map(float)  # exactly: u is written with all its digits
+        written["u"] = written["u"].map(float)  # u is written with all digits
         assert list(written) == ["person", "prediction", "candidate", "u"]
         assert written["person"].tolist() == table["person"].tolist()
         assert written["prediction"].tolist() == expected.y.tolist()
@@ -899,7 +899,7 @@ class TestNotes:
         save_model(tree, path)
         assert read_notes(path)["notes"] == {}
         before = hashlib.sha256(path.read_bytes()).hexdigest()
-        with pytest.raises(TypeError, match="notes must be what JSON can hold"):
+        with pytest.raises(TypeError, match="notes must be JSON values"):
             save_model(tree, path, notes={"who": object()})
         assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 
@@ -916,7 +916,7 @@ class TestNotes:
 
 
 class TestWhatAFileMayHold:
-    """Names and values that a terminal, a spreadsheet or a reader of XML would obey."""
+    """Names and values that a terminal, a spreadsheet or an XML parser would execute."""
 
     def test_control_characters_are_shown_not_obeyed(self, tmp_path):
         rng = np.random.default_rng(0)

@@ -10,12 +10,12 @@ from tailboost.core.output import held
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A folder with a model, its certificate as JSON, and rows by month of which the last two went bad."""
+    """A folder with a model, its certificate, and six files of rows; the last two have random labels."""
     pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
     pytest.importorskip("jinja2")
     from tailboost.app import cli
 
-    folder = tmp_path_factory.mktemp("watch")
+    folder = tmp_path_factory.mktemp("monitor")
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=3600), "city": rng.choice(["Rome", "Oslo"], 3600)})
     table["outcome"] = np.where(table.a + 0.7 * rng.normal(size=3600) > 0, "good", "bad")
@@ -36,24 +36,24 @@ def stored(tmp_path_factory):
 
 def test_command(stored):
     folder, call = stored
-    state, page, model = folder / "watch.json", folder / "watch.html", folder / "m.model"
+    state, page, model = folder / "monitor.json", folder / "monitor.html", folder / "m.model"
 
-    def watch(month, *more):
+    def monitor(month, *more):
         return call("monitor", model, folder / f"{month}.csv", "--state", state, "--group", "city", *more)
 
-    first = watch("m1", "--certificate", folder / "cert.json", "--reference", folder / "test.csv")
+    first = monitor("m1", "--certificate", folder / "cert.json", "--reference", folder / "test.csv")
     assert (first.exit_code, "No alarm" in first.stdout) == (0, True)
     for known in (("--certificate", folder / "cert.json"), ("--max-error", ".3")):
-        assert watch("m2", *known).exit_code == 2
-    assert watch("m2", "--page", page).exit_code == 0
-    assert watch("m3").exit_code in (0, 3)
-    last = watch("m4", "--page", page, "--json")
+        assert monitor("m2", *known).exit_code == 2
+    assert monitor("m2", "--page", page).exit_code == 0
+    assert monitor("m3").exit_code in (0, 3)
+    last = monitor("m4", "--page", page, "--json")
     assert last.exit_code == 3
     assert json.loads(last.stdout)["alarm"]
     assert "contradicted" in page.read_text()
-    assert watch("m4").exit_code == 2  # nothing of it waits
+    assert monitor("m4").exit_code == 2  # no row of the batch waits for a label
     state.write_text("{}")
-    assert watch("m4").exit_code == 2
+    assert monitor("m4").exit_code == 2
 
 
 def test_command_with_targets_and_late_labels(stored):
@@ -63,13 +63,13 @@ def test_command_with_targets_and_late_labels(stored):
     table = pd.read_csv(folder / "m1.csv")
     table.drop(columns="outcome").to_csv(folder / "blind.csv", index=False)
 
-    def watch(data, *more):
+    def monitor(data, *more):
         return call("monitor", folder / "m.model", folder / data, "--state", state, "--batch", "one", *more)
 
-    assert watch("blind.csv").exit_code == 2  # nothing says what is to hold
+    assert monitor("blind.csv").exit_code == 2  # the model has no targets
     assert not state.exists()
-    assert "600 rows wait" in watch("blind.csv", "--max-error", ".9").stdout
-    known = watch("m1.csv", "--json")
+    assert "600 rows wait" in monitor("blind.csv", "--max-error", ".9").stdout
+    known = monitor("m1.csv", "--json")
     assert [batch["labelled"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
 
 
@@ -78,18 +78,18 @@ def test_command_with_limits_and_persons(stored):
     folder, call = stored
     state = folder / "limits.json"
 
-    def watch(data, *more):
+    def monitor(data, *more):
         return call("monitor", folder / "m.model", folder / data, "--state", state, "--group", "city", *more)
 
     limits = ("--limit", "gap(selected(good, by=city)) <= .2", "--limit", "miss(good) <= .6")
-    assert watch("m1.csv", *limits, "--max-error", ".3").exit_code == 2  # one or the other
-    assert watch("m1.csv", "--limit", "gap(selected(good, by=town)) <= .2").exit_code == 2
-    assert watch("m1.csv", *limits).exit_code == 0
+    assert monitor("m1.csv", *limits, "--max-error", ".3").exit_code == 2  # only one of both
+    assert monitor("m1.csv", "--limit", "gap(selected(good, by=town)) <= .2").exit_code == 2
+    assert monitor("m1.csv", *limits).exit_code == 0
     table = pd.read_csv(folder / "m2.csv")
     table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
-    kept = (table.a > 0) == (table.city == "Rome")  # now the model says "good" in Rome alone
+    kept = (table.a > 0) == (table.city == "Rome")  # now only rows of Rome are predicted "good"
     table[kept].to_csv(folder / "apart.csv", index=False)
-    found = watch("apart.csv", "--json")
+    found = monitor("apart.csv", "--json")
     assert found.exit_code == 3
     bounds = json.loads(found.stdout)["bounds"]
     assert [each["bound"]["subgroup"] for each in bounds] == ["gap", "gap", None]
@@ -129,21 +129,21 @@ def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
     state = folder / "later.json"
     table = pd.read_csv(folder / "m2.csv")
     table.loc[:199, "city"] = "Pisa"
-    table.loc[:199, "outcome"] = np.where(table.a[:200] > 0, "bad", "good")  # all wrong
+    table.loc[:199, "outcome"] = np.where(table.a[:200] > 0, "bad", "good")  # all predictions are wrong
     table.to_csv(folder / "pisa.csv", index=False)
 
-    def watch(data, *more):
+    def monitor(data, *more):
         return call("monitor", folder / "m.model", folder / data, "--state", state, *more)
 
-    assert watch("m1.csv", "--limit", "error(by=city) <= 45%", "--group", "city").exit_code == 0
+    assert monitor("m1.csv", "--limit", "error(by=city) <= 45%", "--group", "city").exit_code == 0
     before = state.read_bytes()
-    dead = folder / f"later.json.{2**22 + 1}-1.part"  # beyond the largest number of a process
+    dead = folder / f"later.json.{2**22 + 1}-1.part"  # no process has this number
     dead.write_text("unfinished")
     with held(state):
-        found = watch("pisa.csv")
+        found = monitor("pisa.csv")
     assert (found.exit_code, "in use by process" in found.stderr) == (2, True)
     assert state.read_bytes() == before
-    found = watch("pisa.csv")
+    found = monitor("pisa.csv")
     assert found.exit_code == 3
     assert "other groups" in found.stdout
     assert "Pisa (200 rows)" in found.stdout
@@ -151,7 +151,7 @@ def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
 
 
 def test_command_takes_the_columns_of_the_fit(tmp_path):
-    """A model that was fitted within limits by group is watched by the plain call."""
+    """A model with limits by group is monitored by the plain call."""
     pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
     from tailboost.app import cli
 

@@ -191,7 +191,7 @@ def test_the_trade_off_of_two_rates(files, model):
 
 
 def test_the_trade_off_after_a_limit_needs_no_words(files, model):
-    """The rate of the first limit against the mean error, with what predict does on the rows of a file."""
+    """By default the curve has the rate of the first limit and the overall error, also on new rows."""
     args = ["tradeoff", model, files / "fresh.csv"]
     found = json.loads(done(*args, "--json").stdout)
     assert found["objective"] == "error"

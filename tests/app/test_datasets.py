@@ -1,4 +1,4 @@
-"""Data sets: contents against published counts, and one clear error a bad file."""
+"""Data sets: contents against published counts, and an error message for each bad file."""
 
 import bz2
 import gzip
@@ -86,7 +86,7 @@ def test_wines_have_the_published_counts_and_grades():
     bunch = datasets.load_wine_quality()
     assert bunch.data.shape == (6_497, 12)
     assert list(bunch.data.columns) == bunch.feature_names
-    # As published by grade: 30, 216, 2,138, 2,836, 1,079, 193, 5; the ends count with their neighbours.
+    # Published counts by grade: 30, 216, 2,138, 2,836, 1,079, 193, 5; the extreme grades are joined.
     assert np.bincount(bunch.target).tolist() == [30 + 216, 2_138, 2_836, 1_079, 193 + 5]
     assert bunch.groups["colour"].value_counts().to_dict() == {"white": 4_898, "red": 1_599}
     assert ((bunch.data["red"] == 1) == (bunch.groups["colour"] == "red")).all()
@@ -339,7 +339,7 @@ def test_a_word_among_numbers_is_a_missing_value_and_said(tmp_path, word):
     np.testing.assert_array_equal(table.data["age"], want)
     assert table.schema.columns[0].kind == "number"
     said = [str(w.message) for w in caught]
-    if word in ("?", "n/a"):  # the words for what is missing
+    if word in ("?", "n/a"):  # words for missing values
         assert said == []
     else:
         (line,) = said
@@ -369,4 +369,4 @@ def test_words_among_few_numbers_or_codes_or_labels_stay_text(tmp_path):
     path.write_text("age,id,y\n" + "".join(f"1,{'x' if i == 9 else i},{i % 2}\n" for i in range(n)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        datasets.load_table(path, "y", drop="id")  # of what is no feature nothing is said
+        datasets.load_table(path, "y", drop="id")  # no warning about a dropped column

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_up_comparisons import BASELINE, BROKEN, made_up, marked_up_results, small_data, tradeoffs
 
-from tailboost.app.report import Chapter, ComparisonTable, compare, render, render_overview
+from tailboost.app.report import ComparisonTable, compare, render, render_overview
 from tailboost.app.report.charts import MOST_SHOWN, method_styles, tradeoff_chart
 
 
@@ -164,7 +164,7 @@ def test_nothing_finished():
     source = render(results)
     assert "No fit was finished." in source
     assert "cannot do &lt;this&gt;" in source
-    overview = render_overview("One table", [Chapter(results, "report.html")])
+    overview = render_overview("One table", [(results, "report.html", "")])
     assert "No fit was finished." in overview
     assert 'href="report.html"' in overview
 
@@ -182,7 +182,7 @@ def test_an_overview_has_both_sentences_and_runs_nothing():
     results = marked_up_results()
     other = copy.deepcopy(results.document)
     other["data"]["name"] = "<b>other</b>"
-    chapters = [Chapter(results, "one/report.html", "From <here>."), Chapter(other, "two/report.html")]
+    chapters = [(results, "one/report.html", "From <here>."), (other, "two/report.html", "")]
     page = Page(render_overview("Two tables", chapters))
     assert page.text.count(ComparisonTable(results).sentence) == 2
     assert "From <here>." in page.text

@@ -130,8 +130,8 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] + 0.8 * rng.normal(size=300) > 0).astype(int)
     clf = make("adalpboost", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
-    assert clf.summary_.is_coin_flip
-    assert "coin flip" in clf.summary_.verdict
+    assert clf.summary_.is_random_guess
+    assert "no better than" in clf.summary_.comparison
     np.testing.assert_allclose(clf.predict_distribution(X), 0.5, atol=1e-9)
     best = clf.estimators_[clf.combiner_.pool.ledger.by_mean_loss()[0]]
     np.testing.assert_array_equal(clf.predict(X), best.predict(X))
@@ -551,7 +551,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path):
         make("adalpboost", TREE, **params).fit(X, y)
     plain = tmp_path / "file"
     plain.write_text("")
-    with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be made"):
+    with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be created"):
         make("adalpboost", TREE, **(params | {"checkpoint_dir": plain})).fit(X, y)
 
 
@@ -622,7 +622,7 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
     ours = cvar_zero_one_loss(y_val, clf.predict_distribution(X_val), 0.4, sample_weight=weight)
     assert ours == pytest.approx(best.value, abs=1e-8)
     assert clf.summary_.achieved == pytest.approx(best.value, abs=1e-8)
-    assert "50 rows of X_val" in clf.summary_.judged_on
+    assert "50 rows of X_val" in clf.summary_.measured_on
 
 
 def doubted(errors, sizes):
@@ -703,7 +703,7 @@ def test_reweight_on_given_rows(name):
     np.testing.assert_array_equal(fair.groups_, np.unique(groups))
     np.testing.assert_array_equal(clf.predict_distribution(X), P)
     again = fair.reweight(objective="worst_class")  # on the rows given last
-    assert "90 rows given to reweight" in again.summary_.judged_on
+    assert "90 rows given to reweight" in again.summary_.measured_on
 
 
 def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
@@ -711,9 +711,9 @@ def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
     clf = make(
         "adalpboost", TREE, n_estimators=5, n_iter_no_change=None, validation="train", random_state=0
     ).fit(X, y)
-    at = clf.summary_.beats_coin_flip_from
+    at = clf.summary_.beats_random_guess_from
     assert clf.reweight(alpha=at).summary_.achieved < 0.5
-    assert clf.reweight(alpha=at / 1.02).summary_.is_coin_flip
+    assert clf.reweight(alpha=at / 1.02).summary_.is_random_guess
     assert at <= 2 * clf.trace_.weighted_loss[0] + 1e-2
 
 
@@ -810,5 +810,5 @@ def test_verdict_names_a_loaded_coin():
         for b in np.linspace(0, 1 - a, 201)
     ]
     assert found.constants_value == pytest.approx(min(at_once), abs=2e-3)
-    assert found.constants_value < found.coin_flip_value - 0.01
-    assert "loaded coin" in found.verdict
+    assert found.constants_value < found.random_guess_value - 0.01
+    assert "no better than" in found.comparison

@@ -140,7 +140,7 @@ def test_many_new_categories_are_told_and_few_are_not(made):
 def test_an_array_is_not_taken_for_codes(made):
     model = made().fit(CODES[["k", "b"]], LABELS)
     codes = CODES[["k", "b"]].astype(float).to_numpy()
-    with pytest.raises(ValueError, match=r"X is an array, but column 0 .* held categories"):
+    with pytest.raises(ValueError, match=r"X is an array, but column 0 .* contained categories"):
         model.predict(codes)
 
 

@@ -225,7 +225,7 @@ def test_the_picture_has_a_line_for_each_share():
     mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
     display = DeferralDisplay.from_estimator(
         mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
-        passed_on=(0, 0.05), n_points=2,
+        deferred=(0, 0.05), n_points=2,
     )  # fmt: skip
     assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
     assert display.ax_.get_xlabel() == "error among answered rows"

@@ -176,8 +176,8 @@ def test_class_weights_are_weights_of_rows_in_the_fits():
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
-    save_model(mix, tmp_path / "model.skops")
-    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
+    save_model(mix, tmp_path / "mixture.model")
+    np.testing.assert_array_equal(load_model(tmp_path / "mixture.model").predict(X), mix.predict(X))
     assert len(mix._outputs.rows.y) == 75
     alone = default_estimators()[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.

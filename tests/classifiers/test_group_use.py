@@ -78,19 +78,18 @@ def test_the_guarantee_says_it_of_groups_given_as_an_array(table):
     clf = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y, groups=X["sex"].to_numpy())
     (use,) = clf.summary_.groups
     assert use.features == ("sex",)
-    assert use.may_depend
     assert str(use) in clf.summary_.details
-    assert "by feature" in clf.summary_._repr_html_()
+    assert "through feature" in clf.summary_._repr_html_()
     alone = clf.fit(X.drop(columns="sex"), y, groups=X[["sex"]])
     (use,) = alone.summary_.groups
-    assert use.may_depend is False
-    assert "answers do not look at it" in alone.summary_.details
+    assert use.features == ()
+    assert "the rule does not read it" in alone.summary_.details
     # Of the same column on other rows it stays known, of an array it is not.
     with pytest.warns(tb.ResubstitutionWarning):
         kept = alone.reweight(X.drop(columns="sex"), y, groups=X[["sex"]]).summary_.groups
     assert kept == alone.summary_.groups
     other = alone.reweight(objective="worst_group", groups=(X["age"] > 40).to_numpy()).summary_.groups
-    assert other[0].may_depend is None
+    assert other[0].features is None
     assert clf.fit(X, y).summary_.groups == ()
 
 
@@ -103,8 +102,8 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
         random_state=0,
     ).fit(X[["score"]], y, groups=X[["sex"]])
     (use,) = mix.summary_.groups
-    assert (use.told, use.features, use.may_depend) == (True, (), True)
-    assert "are told it" in mix.summary_.details
+    assert (use.by_group, use.features) == (True, ())
+    assert "the rule reads it" in mix.summary_.details
 
 
 def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
@@ -120,7 +119,7 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     assert "'gender'" in said
     CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender"])
     said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
-    assert "answers do not look at it" in said
+    assert "the rule does not read it" in said
 
 
 def test_the_page_says_it(table):
@@ -138,6 +137,8 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
     )
     (use,) = mix.summary_.groups
     used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
-    # Where groups are inferred the prices of its groups differ, else they are one of a class.
-    assert use.weighed == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
-    assert ("weigh what the features say of it" in mix.summary_.details) == use.weighed
+    # With inferred groups, the action costs differ between groups, else only between classes.
+    assert (
+        use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
+    )
+    assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred

@@ -421,12 +421,12 @@ def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
     X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
     trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"random_state": 0}
     mix = RobustMixtureClassifier(trees, limits=[PARITY], **more)
-    assert "by feature 'sex'" in str(mix.fit(X, Y, groups={"sex": SEX}).rates_)
+    assert "through feature 'sex'" in str(mix.fit(X, Y, groups={"sex": SEX}).rates_)
     said = str(mix.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
-    assert "weigh what the features say of it" in said
+    assert "uses an estimate p(group | x, y)" in said
     told = RobustMixtureClassifier(trees, limits=[PARITY], by_group=True, **more)
     said = str(told.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
-    assert "are told it" in said
+    assert "the rule reads it" in said
     assert "weigh what" not in said
     plain = RobustMixtureClassifier(trees, limits=[rates.miss("yes") <= 0.5], **more).fit(X, Y)
     assert "Group" not in str(plain.rates_)

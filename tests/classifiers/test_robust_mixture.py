@@ -420,13 +420,13 @@ def test_rows_that_were_fitted_on_are_noticed():
         mix.reweight(X[TRAIN], Y[TRAIN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.judged_on
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).summary_.measured_on
 
 
 def test_a_held_out_fraction():
     mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
-    assert "held-out" in mix.summary_.judged_on
+    assert "held-out" in mix.summary_.measured_on
 
 
 def test_one_row_is_as_in_a_batch():
@@ -753,7 +753,7 @@ def test_by_group_refuses():
             groups_val=GROUPS[smooth],
         )
     blind = make(P, y, objective="worst_group", groups=group)
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         blind.predict(P, groups=group)
     fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
@@ -774,7 +774,7 @@ def test_by_group_refuses():
         fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
     unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
-    with pytest.raises(ValueError, match="groups have no part in the answers"):
+    with pytest.raises(ValueError, match="groups are not used by the rule"):
         policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
 
 
@@ -860,7 +860,7 @@ def test_a_table_of_by_group_may_have_other_columns(library):
 
 def test_groups_of_kinds_without_an_order_are_refused_by_name():
     mix, table, y, _ = group_mix()
-    with pytest.raises(ValueError, match=r"^groups: values of kinds that have no order"):
+    with pytest.raises(ValueError, match=r"^groups: values of types that cannot be ordered"):
         mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
 
 

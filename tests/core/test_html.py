@@ -1,4 +1,4 @@
-"""Tables as text: one function for all that print one."""
+"""Tables as text and as HTML."""
 
 from tailboost.core.html import html_table, text_table
 from tailboost.selection.rate_table import RateLine, RateTable
@@ -8,7 +8,7 @@ LINES = [("<b>", 0.5, 2.0), ("y", 0.25, 1.0)]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
 
 
-def test_words_stand_left_and_numbers_right():
+def test_alignment():
     assert text_table(HEADS, ROWS, left=(0, 2)).splitlines() == [
         "name     rows  by",
         "a       1,000  this",

@@ -1,4 +1,4 @@
-"""A later table is read like the first one, and each row independently of the others."""
+"""Later tables are read like the first table, and each row independently of the others."""
 
 import pickle
 import re
@@ -28,7 +28,7 @@ def write(path, table, names=("a", "b", "c")):
 
 
 def values(frame):
-    """Every value with its column, missing ones as None, so that they can be compared."""
+    """Return the values by row, with None for missing ones."""
     return [[None if pd.isna(v) else v for v in row] for row in frame.astype(object).itertuples(index=False)]
 
 
@@ -59,11 +59,9 @@ def test_the_first_file_reads_as_it_was_loaded(folder, first):
     file = write(folder / "first.csv", labelled, ("a", "b", "c", "y"))
     loaded = load_table(file, "y")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is new, unseen or of another kind
+        warnings.simplefilter("error")  # no new column, category or kind
         read = loaded.schema.read_file(file)
-    numbers = [
-        c.name for c in loaded.schema.columns if c.kind == "number"
-    ]  # read as what models compute with
+    numbers = [c.name for c in loaded.schema.columns if c.kind == "number"]  # numbers are read as float64
     assert values(read) == values(loaded.data.astype(dict.fromkeys(numbers, "float64")))
 
 
@@ -109,7 +107,7 @@ class TestReading:
         assert len(caught) == 1
         said = str(caught[0].message)
         for words in (
-            "1 new column ignored ('new')",  # the target's name is not new
+            "1 new column ignored ('new')",  # the target is no new column
             "column 'zip': 2 of 3 values are new categories (such as '99')",
             "column 'age': 2 of 3 values are no numbers and count as missing (row 0 holds 'x')",
             "column 'member': 1 of 3 values are neither true nor false",

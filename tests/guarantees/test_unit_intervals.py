@@ -118,15 +118,15 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
 def test_intervals_are_what_the_table_shows(fitted):
     for who, name in (("", "predict"), ("expected_", "randomised")):
         errors, ends = getattr(fitted, f"{who}unit_errors_"), getattr(fitted, f"{who}unit_intervals_")
-        lines = fitted.summary_.units.of_rule(name)
+        lines = fitted.summary_.errors.of_rule(name)
         for line, value, (low, high) in zip(lines, errors, ends, strict=True):
             np.testing.assert_array_equal((line.value, line.low, line.high), (value, low, high))
             if not np.isnan(low):
                 assert re.search(rf"{value:.3f} +{low:.2f} to {high:.2f}", fitted.summary_.details)
-    said = str(fitted.summary_.units)
+    said = str(fitted.summary_.errors)
     assert "selected on these rows" in said
     assert "refit" in said
-    assert "refit" in fitted.summary_.units._repr_html_()
+    assert "refit" in fitted.summary_.errors._repr_html_()
 
 
 def test_rows_that_the_answering_members_were_judged_on_need_no_longer_arms(data):
@@ -135,7 +135,7 @@ def test_rows_that_the_answering_members_were_judged_on_need_no_longer_arms(data
     counts = [np.count_nonzero(y == name) for name in "abc"]
     for error, n, ends in zip(clf.unit_errors_, counts, clf.unit_intervals_, strict=True):
         assert tuple(ends) == pytest.approx(widened(error, n, 0.0), abs=LOTS)
-    assert "refit" not in str(clf.summary_.units)
+    assert "refit" not in str(clf.summary_.errors)
 
 
 def test_intervals_survive_storing(fitted):
@@ -158,7 +158,7 @@ def test_groups_that_overlap(data):
     table = {"side": groups, "half": X[:, 1] > 0}
     for clf in (tree_game(), tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)):
         clf.fit(X, y, groups=table)
-        errors, ends = clf.summary_.units.column("value", "randomised"), clf.expected_unit_intervals_
+        errors, ends = clf.summary_.errors.column("value", "randomised"), clf.expected_unit_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
         columns = [table[name] for name in sorted(table)]  # the order of units_
@@ -173,7 +173,7 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
     assert np.isnan(clf.unit_intervals_).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(clf.unit_errors_).tolist() == [False, False, True]
-    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.summary_.units)
+    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.summary_.errors)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):
@@ -181,7 +181,7 @@ def test_no_interval_for_rows_that_members_were_fitted_on(data):
     clf = tree_game(validation="train").fit(X, y)
     assert clf.unit_intervals_ is None
     assert clf.summary_.upper is None
-    assert "No intervals: members were fitted on these rows" in str(clf.summary_.units)
+    assert "No intervals: members were fitted on these rows" in str(clf.summary_.errors)
     clf = tree_game().fit(X, y)
     assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_.shape == (3, 2)
     assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_.shape == (2, 2)
@@ -193,7 +193,7 @@ def test_a_mixture_of_any_models(data):
     models = [("linear", LogisticRegression()), ("bayes", GaussianNB())]
     mix = tb.RobustMixtureClassifier(models, objective="worst_group", random_state=0)
     mix.fit(X, y, groups=groups)
-    lines = mix.summary_.units.lines  # one member answers: the randomised rule is `predict`
+    lines = mix.summary_.errors.lines  # one member answers: the randomised rule is `predict`
     assert [line.unit for line in lines] == ["u", "v"]
     np.testing.assert_array_equal([line.value for line in lines], mix.unit_errors_)
     assert max(line.value for line in lines) == pytest.approx(mix.summary_.achieved, abs=1e-9)

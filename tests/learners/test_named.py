@@ -83,7 +83,7 @@ def test_names_in_a_mixture_of_models():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("xgbost", r"estimator='xgbost' is no learner; did you mean 'xgboost'\?"),
+        ("xgbost", r"estimator='xgbost' is not the name of a learner; did you mean 'xgboost'\?"),
         ("Forest", r"did you mean 'forest'"),
         (
             "worstclassboost",

@@ -145,7 +145,7 @@ def forge(path, model, change=lambda structure: None):
     writer = Attacker()
     structure = writer.finished(writer.value(model))
     change(structure)
-    record = {"versions": {}, "answers": {"labels": [0] * 32, "shares": None}}
+    record = {"versions": {}, "answers": {"labels": [0] * 32, "probabilities": None}}
     members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
     path.write_bytes(packed(members, record))
 

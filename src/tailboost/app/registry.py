@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from tailboost import classifiers
 from tailboost.app.baselines import (
-    RandomGuess,
     balanced_forest,
+    random_guess,
     tuned_average,
     tuned_forest,
     tuned_xgboost,
@@ -50,16 +50,11 @@ METHODS: dict[str, Method] = {
         Method(
             "xgboost-tuned", "Tuned XGBoost",
             "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
-            tuned_xgboost, by_classes=True,
+            tuned_xgboost,
         ),
         Method(
             "xgboost-cells", "Cell-weighted XGBoost", "XGBoost with balanced weights of class × group cells",
             weighted_xgboost, takes_groups=True,
-        ),
-        Method(
-            "xgboost-groups", "XGBoost tuned per group",
-            "XGBoost, class weights tuned for each group; predict needs the group",
-            tuned_xgboost, takes_groups=True, by_group=True,
         ),
         Method(
             "average-tuned", "Tuned XGBoost + forest",
@@ -68,7 +63,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
-            RandomGuess, randomized=True,
+            random_guess, randomized=True,
         ),
     )
 }  # fmt: skip

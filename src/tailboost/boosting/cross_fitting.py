@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import Response
 from tailboost.boosting.training_set import Problem, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.fingerprints import distinct, draw_lots
+from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
@@ -57,7 +57,7 @@ class Scheme(Protocol):
     """Oracle of the game that also names the player's rows and the selection data."""
 
     @property
-    def judged(self) -> Rows:
+    def selection_rows(self) -> Rows:
         """Selection data, on which base models are compared."""
 
     @property
@@ -129,7 +129,7 @@ class AllRows:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     predict: Callable[[Any], Ints] | None = None
 
     player_rows = None
@@ -158,7 +158,7 @@ class HeldOut:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     held: Mask
     refit: bool
 
@@ -231,7 +231,7 @@ class CrossFitted:
 
     session: Session
     train: Rows
-    judged: Rows
+    selection_rows: Rows
     fold: Ints
     n_jobs: int | None
     together: bool = False
@@ -318,12 +318,12 @@ def joined(folds: list[Fold]) -> NDArray[Any]:
 
 
 def folds(places: Ints, k: int) -> Ints:
-    """Return the fold of each place, see `draw_lots`."""
+    """Return the fold of each place, see `stratified_places`."""
     return places % k
 
 
 def held_out(places: Ints, fraction: float) -> Mask:
-    """Return which places are held out: every (1/fraction)-th, see `draw_lots`."""
+    """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
     held: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
     return held
 
@@ -370,8 +370,8 @@ class Split:
             If no rows are left for the fit or for the selection data.
         """
         train, given = problem.rows, validation
-        hashes = problem.lot_hashes(seed)
-        places = draw_lots(hashes, strata_of(train.y, train.groups), train.weight)
+        hashes = problem.split_hashes(seed)
+        places = stratified_places(hashes, strata_of(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
             smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
@@ -399,7 +399,7 @@ class Split:
         """Masks of the rows that are held out together, one per fold."""
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
-    def judged(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
+    def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
         """Return the selection data: the held-out rows, described as out-of-fold ``what``.
 
         ``refit``: models fitted without a held-out fraction are fitted again on all rows.
@@ -458,7 +458,7 @@ def choose_scheme(
     if validation == "train":
         return AllRows(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
-    judged = split.judged(train, "losses", refit=refit)
+    judged = split.selection_rows(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, problem)
     if isinstance(session, Partitioned):

@@ -291,7 +291,7 @@ class BaseBoostClassifier(
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
                 # By these, rows that were fitted on or judged on are known.
-                seen = replace(problem.sketch, complete=not holds_unknown(self._learner()))
+                seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()
                 if problem.validation is not None:
                     X_val, judged = problem.validation
@@ -302,7 +302,7 @@ class BaseBoostClassifier(
                 checkpoints = resources.enter_context(
                     Checkpoints.open(
                         self.checkpoint_dir,
-                        lambda: self._identity(problem.fingerprint(self.classes_), entropy),
+                        lambda: self._identity(problem.digest(self.classes_), entropy),
                         interrupted,
                     )
                 )
@@ -332,7 +332,7 @@ class BaseBoostClassifier(
         def extras() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
-        plan.combiner.open(scheme.judged, extras)
+        plan.combiner.open(scheme.selection_rows, extras)
         return Run(plan, Game.new(plan.rule, plan.units))
 
     def _play(

@@ -29,7 +29,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
 from tailboost.core.torch_data import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, Summary, guarantee
+from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.combiners import combiner_of
@@ -469,7 +469,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = guarantee(
+            found = mixture_summary(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -477,7 +477,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
-            self._guarantee = replace(found, units=self._unit_table(), groups=group_uses(self))
+            self._guarantee = replace(found, errors=self._unit_table(), groups=group_uses(self))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -18,7 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import n_rows_of, refuse_missing
-from tailboost.core.subgroups import GROUPS_UNUSED, answers_by_group, can_defer, said_of, told
+from tailboost.core.subgroups import (
+    GROUPS_UNUSED,
+    answers_by_group,
+    answers_or_person,
+    can_defer,
+    group_arguments,
+)
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 
@@ -55,7 +61,7 @@ class Decisions:
     @property
     def answers(self) -> NDArray[Any]:
         """Label of each row, or "person" if the row is deferred, shape (n,)."""
-        return said_of(self.y, self.deferred)
+        return answers_or_person(self.y, self.deferred)
 
 
 class RandomizedDecision:
@@ -164,7 +170,7 @@ class RandomizedDecision:
             raise ValueError(f"ids has {len(codes):,} entries, X has {n:,} rows: each row needs one id")
         u = _draws(self._hasher, codes)
         candidate = drawn_candidates(mixture.estimator_weights_, u)
-        rows, given = X if before is None else before.transform(X), told(mixture, groups)
+        rows, given = X if before is None else before.transform(X), group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if can_defer(mixture):
             deferred = mixture.defers_with(rows, candidate, **given)

@@ -144,7 +144,7 @@ unit_intervals_ : ndarray of shape (m, 2)
     `tailboost.certify` gives a guarantee.
 
 expected_unit_intervals_ : ndarray of shape (m, 2)
-    The same about the expected errors of the randomised classifier, as ``summary_.units`` shows them.
+    The same about the expected errors of the randomised classifier, as ``summary_.errors`` shows them.
 
 n_features_in_, feature_names_in_
     The number of columns in `fit`, and their names where all are text.

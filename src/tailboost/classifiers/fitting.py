@@ -117,7 +117,7 @@ def fit_models(
             logs.append(out_of_fold[judged_rows])
     judged = ModelOutputs.of(models, logs, parts.rows)
     if problem.clusters is not None and problem.validation is None:  # rows that stay together draw together
-        judged = replace(judged, rows=replace(judged.rows, lots=parts.rows.lots))
+        judged = replace(judged, rows=replace(judged.rows, row_hashes=parts.rows.row_hashes))
     return judged, parts.chosen
 
 
@@ -216,7 +216,10 @@ class Parts:
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")
             held = split.parts
             return cls(
-                held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation
+                held,
+                [~part for part in held],
+                split.selection_rows(problem.rows, "probabilities"),
+                split.validation,
             )
         return cls._given(problem, cv)
 

@@ -110,7 +110,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         return problem
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        judged, pools = scheme.judged, self._pools
+        judged, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
         assert judged.groups is not None
         present = judged.sizes(judged.groups, len(self.groups_)) > 0

@@ -15,7 +15,7 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows, lots, take
+from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows, short_hashes, take
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
@@ -124,8 +124,8 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         if reset:
             schema, X = learn_columns(X)
             return X, checked[1], schema
-        schema = getattr(classifier, "_table_schema", None)
-        return X if schema is None else read_columns(X, schema)
+        fitted = getattr(classifier, "_table_schema", None)
+        return X if fitted is None else read_columns(X, fitted)
     tags = input_tags(learner)
     checked = validate_data(
         classifier,
@@ -197,7 +197,7 @@ def judged_rows(
         numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
-    return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:

@@ -89,7 +89,7 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
     """Fit for a density of the rows; in games over groups the player's losses come from the judged rows."""
     if not units.grouped:
         return scheme(u, seed, goal)
-    judged = scheme.judged
+    judged = scheme.selection_rows
     by_answers = None if goal is None else (lambda losses, answers: goal(judged.wrong(answers), answers))
     response = scheme(u, seed, by_answers)
     return replace(response, losses=judged.wrong(response.answers))

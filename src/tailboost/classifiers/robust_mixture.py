@@ -401,7 +401,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
             X_val, rows_val = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
-                rows_val = noting_seen(problem.sketch, X_val, rows_val)
+                rows_val = noting_seen(problem.fingerprints, X_val, rows_val)
             problem.validation = X_val, rows_val
         problem_of_rates, names = self._problem, getattr(self, "_group_names", None)
         judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
@@ -446,9 +446,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
-        fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
+        fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.fingerprints
         self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
-        chosen_on = problem.sketch if frozen else None
+        chosen_on = problem.fingerprints if frozen else None
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)

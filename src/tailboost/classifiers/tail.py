@@ -15,7 +15,7 @@ from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.classifiers.rated import SelectionEngine
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fit_summary import NO_SHARE, Summary, guarantee
+from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import CVaR
@@ -153,7 +153,7 @@ class SelectedMixture:
         """Return what was achieved, against the best candidate alone and against constants."""
         names = [member.words(classes) for member in self.ensemble.members]
         weights, nothing = self.ensemble.weights, ((), ())
-        return guarantee(None, self.combiner, weights, self.gap, nothing, classes, names)
+        return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
 
     def warn(self, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""

@@ -32,7 +32,7 @@ def target_units(
     problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
-    judged = scheme.judged
+    judged = scheme.selection_rows
     assert problem.groups is not None
     assert judged.groups is not None
     index = pools.index(judged.groups)
@@ -56,7 +56,7 @@ def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand
     curve = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(scheme.judged.wrong(answers))))
+        curve.append(np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)

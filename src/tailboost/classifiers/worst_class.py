@@ -165,7 +165,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         In the indicator game an error of ``max_error`` does not meet it, as its loss is 1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
-        ``summary_.verdict``).
+        ``summary_``).
     {{unit_intervals_}}
     expected_unit_intervals_ : ndarray
         The same of the randomised classifier.
@@ -292,7 +292,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
             self._grouping,
             problem.n_classes,
-            self._limits(scheme.judged),
+            self._limits(scheme.selection_rows),
             self.error_budget,
             self.randomized,
             even=self._votes,

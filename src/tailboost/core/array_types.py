@@ -1,4 +1,4 @@
-"""Names for the arrays that travel between modules; annotations only."""
+"""Names of array types for annotations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Class numbers, row numbers: anything that indexes.
+#: Indices: class numbers, row numbers.
 Ints = NDArray[np.intp]
-#: Which rows, units or members are meant.
+#: Masks of rows, subgroups or candidates.
 Mask = NDArray[np.bool_]
-#: Zero-one losses, True where a hypothesis is wrong.
+#: Zero-one losses, True for a wrong answer.
 Bits = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
-#: Labels or groups as the user gives them: numbers or text.
+#: Labels or groups of users: numbers or text.
 Labels = NDArray[Any]

@@ -1,7 +1,7 @@
 """One thread for linear algebra in short calls.
 
 OpenBLAS starts a thread per core for sums of 10,000 numbers, and these threads wait for each other by
-spinning. Beside other busy processes a mixture program on 50,000 × 100 losses took 2.7 s with two threads and
+spinning. With other busy processes, a mixture program on 50,000 × 100 losses took 2.7 s with two threads and
 0.14 s with one.
 """
 
@@ -17,16 +17,16 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> Any:
-    """Return the controller of BLAS; it is found once, because that is slow."""
+    """Return the controller of BLAS; the search for BLAS is slow, so the result is cached."""
     return ThreadpoolController().select(user_api="blas")
 
 
 class OneThread(ContextDecorator):
-    """A block, or a function, in which BLAS has one thread.
+    """Context manager and decorator in which BLAS has one thread.
 
-    The number is one for the whole process, and newer versions of threadpoolctl let one Python thread alone
-    change it. So one Python thread at a time sets the number, and brings the earlier one back at the end of
-    its block; blocks of others meanwhile leave it alone. None can save a number that another has set.
+    The number of threads is a setting of the whole process, and newer versions of threadpoolctl let only one
+    Python thread change it. Therefore one Python thread at a time changes the number and restores it at the
+    end of its block. Blocks of other threads leave it unchanged, so that no thread stores a changed number.
     """
 
     def __init__(self) -> None:
@@ -51,5 +51,5 @@ class OneThread(ContextDecorator):
                     self._owner = None
 
 
-#: The one instance, which knows whose turn it is.
+#: The single instance, which stores the owner of the setting.
 one_blas_thread = OneThread()

@@ -1,6 +1,6 @@
-"""Input checks, each in one place with one wording: labels, groups, weights, tables.
+"""Checks of labels, groups, weights and tables, each with one message.
 
-A message begins with the name of the argument, says what is expected and what was found.
+A message begins with the name of the argument. It gives the expected value and the actual one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tailboost.core.spelling import did_you_mean
 
 
 def as_pandas(table: Any) -> Any:
-    """Return a table of polars or pyarrow as a data frame of pandas; others as they are."""
+    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 
@@ -42,7 +42,7 @@ def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError
-        If it has another shape, or holds anything but True, False, 1 and 0.
+        If ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
     given = np.asarray(value)
     if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
@@ -54,19 +54,19 @@ def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
 
 
 def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
-    """Raise if there is not one entry for each of the n rows of ``of``."""
+    """Raise unless there is one entry for each of the n rows of ``of``."""
     if n_rows_of(values) != n:
         raise ValueError(f"{name} has {n_rows_of(values)} rows, {of} has {n}")
 
 
 def refuse_missing(values: Any, name: str) -> None:
-    """Raise if a column of labels or groups has missing entries, or is a list of text and other values."""
-    # A list of text and NaN would become text, "nan" included.
+    """Raise if a column of labels or groups has missing entries, or a list mixes text with other values."""
+    # Without an object dtype, a list of text and NaN would become text with "nan".
     column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
     entries = column.ravel().tolist()
-    # Text first: most objects are, and the other questions take thirty times as long.
+    # The test for text comes first, because the other tests take thirty times as long.
     missing = sum(
         not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v)) for v in entries
     )
@@ -79,17 +79,17 @@ def refuse_missing(values: Any, name: str) -> None:
         return
     text = next((v for v in entries if isinstance(v, str)), None)
     other = next((v for v in entries if not isinstance(v, str)), None)
-    if text is not None and other is not None:  # NumPy would make one of 1 and "1"
-        raise ValueError(f"{name} mixes values that are text, such as {text!r}, with others, as {other!r}")
+    if text is not None and other is not None:  # NumPy would turn 1 into "1"
+        raise ValueError(f"{name} mixes text, such as {text!r}, with other values, such as {other!r}")
 
 
 def numbered(values: Any, name: str, n: int) -> Ints:
-    """Return a number for each of n values, the same for equal ones.
+    """Return a number for each of n values, equal for equal values.
 
     Raises
     ------
     ValueError
-        If there are not n of them in one column, or some are missing.
+        If there are not n values in one column, or some are missing.
     """
     refuse_missing(values, name)
     check_length(values, name, n)
@@ -98,7 +98,7 @@ def numbered(values: Any, name: str, n: int) -> Ints:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise if a data frame, which no other check looks at, is one row alone, empty, or has a name twice."""
+    """Raise if a data frame is a single row or column, is empty, or repeats a column name."""
     if frame.ndim != 2:
         raise ValueError(
             f"X is a Series of {len(frame)} values, where a table is needed: for one row of a data frame "
@@ -113,7 +113,7 @@ def refuse_frame(frame: Any) -> None:
 
 
 def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
-    """Store the shape of an image array's rows in ``fit``; later raise if the shape differs."""
+    """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
     if reset:
         estimator._row_shape = shape if len(shape) > 1 else None
@@ -123,12 +123,12 @@ def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
 
 
 def positions(values: Any, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
-    """Return the place of each label or group among the known ones, different and in any order.
+    """Return the position of each label or group among the known ones, which are distinct and in any order.
 
     Raises
     ------
     ValueError
-        If a value is none of the known ones: "{name} holds {what}: [...]".
+        If a value is unknown: "{name} holds {what}: [...]".
     """
     values, known = np.asarray(values), np.asarray(known)
     order = np.argsort(known)
@@ -150,7 +150,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     Raises
     ------
     ValueError
-        If the column is empty, has another shape than (n,), missing entries, or anything else.
+        If the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
     array = np.asarray(values)
     check_vector(array, name)
@@ -162,22 +162,23 @@ def label_column(values: ArrayLike, name: str) -> Labels:
         elif all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
             array = np.array(array.tolist())
         else:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} must hold numbers or text; found values of type {found}")
+            types = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{name} must hold numbers or text; found values of type {types}")
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
     return array
 
 
 def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
-    """Return the columns of a groups argument by name: None for the only one of an array, else its number.
+    """Return the columns of a groups argument by name; the key of a single unnamed column is None.
 
-    Named columns are sorted by name, so that their order in the argument changes no answer.
+    Named columns are sorted, so that their order in the argument has no effect. Columns of an array are
+    numbered.
 
     Raises
     ------
     ValueError
-        If a table has no columns or two of one name, or an array has another shape or missing entries.
+        If a table has no columns or repeats a name, or an array has another shape or missing entries.
     """
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
@@ -195,7 +196,7 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
 
 
 def column_name(groups: Any) -> Any:
-    """Return the name of a column, as of a Series of pandas; None for anything else."""
+    """Return the name of a column such as a Series of pandas; None for other objects."""
     name = getattr(groups, "name", None)
     return name if isinstance(name, (str, int)) else None
 
@@ -208,12 +209,12 @@ def _sorted(names: list[Any]) -> list[Any]:
 
 
 def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
-    """Return a list of labels, each once, as an array of numbers or of text.
+    """Return distinct labels as an array of numbers or of text.
 
     Raises
     ------
     ValueError
-        As `label_column`, or if a label stands twice.
+        As `label_column`, or if a label is repeated.
     """
     names = label_column(labels, name)
     if len(np.unique(names)) < len(names):
@@ -222,7 +223,7 @@ def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
 
 
 def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
-    """Refuse to compare text with numbers: every answer would be wrong, and silently."""
+    """Raise if text would be compared with numbers, for which all answers would be wrong."""
     if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
         kind = {True: "text", False: "numbers"}
         raise ValueError(
@@ -233,28 +234,28 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
 def check_probabilities(
     y_proba: ArrayLike, n: int, name: str = "y_proba", of: str = "y_true", tolerance: float | None = None
 ) -> Floats:
-    """Return rows of probabilities, shape (n, K); for two classes those of the first may have been left out.
+    """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
-    Without a ``tolerance`` they must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
+    Without a ``tolerance``, rows must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
 
     Raises
     ------
     ValueError
-        If they are no numbers, not in [0, 1], do not sum to 1, or are not n.
+        If the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
     """
     given = np.asarray(y_proba)
     if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
         )
-    # Some learners compute in float32, so their rows sum to 1 to that precision only.
+    # Some learners compute in float32.
     eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
     tolerance = max(1e-6, float(np.sqrt(eps))) if tolerance is None else tolerance
     shares = given.astype(np.float64)
     if shares.ndim == 1:
         shares = np.column_stack([1.0 - shares, shares])
     check_length(shares, name, n, of)
-    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # NaN is bad too
+    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # also for NaN
     bad |= ~(np.abs(shares.sum(axis=1) - 1.0) <= tolerance)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -266,14 +267,14 @@ def check_probabilities(
 
 
 def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels, Ints, Floats]:
-    """Check what a learner's ``fit`` is given: the table, the classes, class numbers and weights of the rows.
+    """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
 
-    The table is checked by the learner's own ``_checked``.
+    The learner's ``_checked`` checks the table.
 
     Raises
     ------
     ValueError
-        If labels or weights do not fit the table, or fewer than two classes have a row that weighs something.
+        If labels or weights do not fit the table, or fewer than two classes have rows of positive weight.
     """
     if y is None:
         raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
@@ -288,32 +289,32 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
     present = np.unique(index[weight > 0])
     if len(present) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows that weigh something; "
+            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows of positive weight; "
             "at least two are needed"
         )
     return X, classes, index.astype(np.intp), weight
 
 
 def in_class_order(table: Any, name: str, classes: Labels) -> Any:
-    """Return a table with a column for each class, its columns in the order of the classes.
+    """Return a table with one column for each class, in the order of the classes.
 
-    The columns of a data frame are found by name: a column has the name of its label. If the labels are
-    numbers, text that spells the number is its name too. An array, and a data frame whose names are the
-    default 0, 1, …, has its columns in the order of the classes.
+    Columns of a data frame are matched by name to the labels. If the labels are numbers, a name may also be
+    the number as text. An array, and a data frame with the default names 0, 1, …, must be in the order of the
+    classes.
 
     Parameters
     ----------
     table : array-like of shape (n, K), or (n,) for the probability of the second of two classes
         The table.
     name : str
-        What messages call it.
+        Name for messages.
     classes : ndarray of shape (K,)
         The labels.
 
     Raises
     ------
     ValueError
-        If a name is unknown, missing or found twice, or the names could also be numbers of columns.
+        If a name is unknown, missing, repeated or ambiguous.
     """
     table, labels = as_pandas(table), classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
@@ -322,8 +323,8 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
         only = getattr(table, "name", None)
         if only is not None and len(labels) == 2 and _spelling(only, numeric) == wanted[0]:
             raise ValueError(
-                f"{name}: the column is named {only!r}, which is the first class; of two classes the "
-                f"probabilities of the second, {labels[1]!r}, are taken where one column is given"
+                f"{name}: the column is named {only!r}, the first class; a single column must have the "
+                f"probabilities of the second class, {labels[1]!r}"
             )
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
@@ -341,7 +342,7 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
             near = did_you_mean(str(column), map(str, labels))
             raise ValueError(
                 f"{name} has a column {column!r}, which is no class: {near}the classes are {labels[:20]}; "
-                "if its columns are in this order, give an array"
+                "if the columns are in this order, give an array"
             )
         if found.count(spelling) > 1:
             same = [other for other, spelt in zip(columns, found, strict=True) if spelt == spelling]
@@ -352,12 +353,12 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
 
 
 def _is_default(columns: Any) -> bool:
-    """Whether the names of columns are those that pandas gives to columns without names."""
+    """Return whether column names are the defaults of pandas."""
     return hasattr(columns, "step") and (columns.start, columns.step) == (0, 1)
 
 
 def _spelling(value: Any, numeric: bool) -> Any:
-    """Return the name of a column or a label such that both agree: 1, 1.0 and "1" if labels are numbers."""
+    """Return a name or label in a form in which 1, 1.0 and "1" are equal if labels are numbers."""
     if not numeric:
         return str(value)
     try:
@@ -369,38 +370,38 @@ def _spelling(value: Any, numeric: bool) -> Any:
 def check_costs(
     costs: Any, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
 ) -> Floats | None:
-    """Return the cost of each answer in each row, in the order of the classes; None of None.
+    """Return the cost of each answer for each row, in the order of the classes; None for None.
 
     Parameters
     ----------
     costs : array-like or data frame of shape (n, K), optional
-        Costs; the columns of a data frame are found by name (`in_class_order`).
+        Costs; the columns of a data frame are matched by name (`in_class_order`).
     n : int
-        Rows that there are.
+        Number of rows.
     classes : ndarray of shape (K,)
         The labels.
     used : ndarray of int, optional
-        Numbers of the rows that are kept; by default all.
+        Numbers of the rows to return; by default all.
     name : str
-        What messages call them.
+        Name for messages.
 
     Raises
     ------
     ValueError
-        If they are not K finite numbers for each row, or the names are no classes.
+        If the costs are not K finite numbers for each row, or names are no classes.
     """
     if costs is None:
         return None
     try:
-        found = np.asarray(in_class_order(costs, name, classes), dtype=np.float64)
+        checked = np.asarray(in_class_order(costs, name, classes), dtype=np.float64)
     except TypeError as failure:
         raise ValueError(f"{name} must be numbers: {failure}") from None
-    if found.shape != (n, len(classes)):
+    if checked.shape != (n, len(classes)):
         raise ValueError(
-            f"{name} must have the shape {(n, len(classes))}, the cost of each answer in each row, got "
-            f"{found.shape}"
+            f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each row, got "
+            f"{checked.shape}"
         )
-    found = found if used is None else found[used]
-    if not np.isfinite(found).all():
+    checked = checked if used is None else checked[used]
+    if not np.isfinite(checked).all():
         raise ValueError(f"{name} must be finite numbers")
-    return found
+    return checked

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, contents sealed under their name, and locks on folders."""
+"""Files that are complete or absent: atomic writes, digests of contents, and locks on folders."""
 
 from __future__ import annotations
 
@@ -18,39 +18,45 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-_SEAL = 16  # bytes of digest in front of a sealed content
+_SEAL = 16  # bytes of the digest before a sealed content
 _KIND = b"tailboost sealed file "
 _MARK = _KIND + b"1\n"
-# What a file is called while it is written: its own name, the process and the thread.
+# Name of an unfinished file: name of the file, process and thread.
 _PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 
 
 def digest(content: bytes) -> str:
-    """Return the digest by which a content is recognised, 32 hexadecimal digits."""
+    """Return the digest of a content, 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=_SEAL).hexdigest()
 
 
-def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> None:
-    """Write a file so that it is whole or absent, whenever the process or the machine stops.
+def write(path: Path, content: bytes, what: str) -> None:
+    """Write a file so that it is complete or absent whenever the process or the machine stops.
 
-    What was there is replaced. If the file is not ``durable``, the call does not wait for the disk: it
-    survives the end of the process, but after a power cut it may be empty or damaged.
+    An existing file is replaced.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : bytes
+        New content.
+    what : str
+        Description of the file for messages.
 
     Raises
     ------
     OSError
-        Names ``what`` and the reason (such as no space left); what was there before is still there.
+        If the file cannot be written; an existing file is unchanged.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with part.open("wb") as out:
             out.write(content)
-            if durable:
-                out.flush()
-                os.fsync(out.fileno())
+            out.flush()
+            os.fsync(out.fileno())
         part.replace(path)
-        if durable:
-            _sync_folder(path.parent)
+        _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
             part.unlink()
@@ -60,7 +66,7 @@ def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> Non
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last, on systems where a folder can be opened and synchronised."""
+    """Make a rename durable, on systems with folders that can be synchronised."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -70,10 +76,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path, *names: str) -> None:
-    """Remove unfinished files of dead processes; their names begin with one of ``names``.
-
-    Other files and those of living processes stay.
-    """
+    """Remove unfinished files of dead processes whose names begin with one of ``names``."""
     for path in folder.glob("*.part"):
         part = _PART.fullmatch(path.name)
         if part and part["name"].startswith(names) and not _is_alive(int(part["process"])):
@@ -81,7 +84,7 @@ def remove_parts(folder: Path, *names: str) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    if sys.platform == "win32":  # there os.kill(process, 0) would end the process
+    if sys.platform == "win32":  # os.kill(process, 0) would end the process on Windows
         return True
     try:
         os.kill(process, 0)
@@ -96,21 +99,20 @@ def _sealed(name: str, content: bytes) -> bytes:
     return bytes.fromhex(digest(name.encode("utf-8", "surrogateescape") + b"\0" + content))
 
 
-def write_sealed(path: Path, content: bytes, what: str, *, durable: bool = True) -> None:
-    """`write` a content behind a digest of it and its name, so that `read_sealed` notices any damage."""
-    write(path, _MARK + _sealed(path.name, content) + content, what, durable=durable)
+def write_sealed(path: Path, content: bytes, what: str) -> None:
+    """Write a content after a digest of content and name, by which `read_sealed` detects damage."""
+    write(path, _MARK + _sealed(path.name, content) + content, what)
 
 
 def read_sealed(path: Path) -> bytes:
-    """Return a content written by `write_sealed`.
+    """Return the content of a file that `write_sealed` wrote.
 
     Raises
     ------
     ValueError
-        If a byte of the file is not what was written, the end is missing, it was written under another name
-        (so it belongs to something else), or in a format of another version.
+        If the file is damaged or incomplete, was written under another name, or has another format.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     whole = path.read_bytes()
     if whole.startswith(_KIND) and not whole.startswith(_MARK):
@@ -118,41 +120,41 @@ def read_sealed(path: Path) -> bytes:
     rest = whole[len(_MARK) :] if whole.startswith(_MARK) else b""
     seal, content = rest[:_SEAL], rest[_SEAL:]
     if len(seal) < _SEAL or seal != _sealed(path.name, content):
-        raise ValueError(f"its {len(whole):,} bytes are not those that were written under this name")
+        raise ValueError(f"its {len(whole):,} bytes were not written under this name")
     return content
 
 
 def make_folder(folder: Any, name: str) -> Path:
-    """Return a folder given as parameter ``name``, made where it does not exist.
+    """Return the folder given as parameter ``name``, which is created if it does not exist.
 
     Raises
     ------
     ValueError
-        If it cannot be made.
+        If the folder cannot be created.
     """
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"{name}={str(path)!r} cannot be made: {error}") from None
+        raise ValueError(f"{name}={str(path)!r} cannot be created: {error}") from None
     return path
 
 
 class Lock:
-    """A lock file with one holder at a time; the system releases it when the holder's process dies.
+    """Lock file with one holder at a time, also among threads; the end of a process releases its locks.
 
-    Its text names the holder. Two holders in one process exclude each other as well.
+    The text of the file names the holder.
     """
 
     def __init__(self, path: Path) -> None:
-        """Take the lock.
+        """Acquire the lock.
 
         Raises
         ------
         BlockingIOError
-            If another holder has it; the message names the holder.
+            If another holder has the lock; the message names the holder.
         OSError
-            If the file cannot be made.
+            If the file cannot be created.
         """
         self._path = path
         while True:
@@ -165,7 +167,7 @@ class Lock:
                 with suppress(OSError):
                     holder = path.read_text(errors="replace")
                 raise BlockingIOError(holder or "another process") from None
-            # The last holder may have removed the file between our opening and locking it.
+            # The last holder may have removed the file after we opened it and before we locked it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
                     break
@@ -174,18 +176,18 @@ class Lock:
         self._file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
 
     def release(self) -> None:
-        """Give the lock back and remove its file."""
-        with suppress(OSError):  # the folder may have been deleted, and Windows does not remove open files
+        """Release the lock and remove its file."""
+        with suppress(OSError):  # the folder may be deleted, and Windows cannot remove open files
             self._path.unlink()
         _unlock(self._file.fileno())
         self._file.close()
 
 
-# Errors of file systems without locks; users must then start one fit at a time themselves.
+# Errors of file systems without locks, which are ignored.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 if sys.platform == "win32":
-    _LOCKED_BYTE = 2**30  # beyond the text, which others may read
+    _LOCKED_BYTE = 2**30  # after the text, which others may read
 
     def _lock(handle: int) -> None:
         os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
@@ -209,5 +211,5 @@ else:
                 raise
 
     def _unlock(handle: int) -> None:
-        with suppress(OSError):  # closing alone would keep the lock for processes forked meanwhile
+        with suppress(OSError):  # after closing alone, forked processes would still hold the lock
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Rows by content: fingerprints, and draws that depend on a row's values, never on its position."""
+"""Row hashes, fingerprints of tables, and random draws that depend on the values of rows alone."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from tailboost.core.array_types import Floats, Hashes, Ints
 from tailboost.core.sparse import summed
 
-# Fingerprints kept with a model, of four bytes each.
-MOST_KEPT = 50_000
-# Among fresh rows no larger share equals known ones by chance, give or take the error of a sample.
+# Largest number of row hashes in a fingerprint, of four bytes each.
+MOST_HASHES = 50_000
+# Fraction of fresh rows that may equal known rows by chance, and the allowed standard errors above it.
 CHANCE, STANDARD_ERRORS = 0.05, 3.0
-# Of tables whose rows repeat by nature, 1 in 100 at most has a share known by so many standard errors above
-# what its own repeats tell; the share of those refused by their labels is at most that by chance.
+# For tables with natural repeats: allowed standard errors above the fraction that the table's own repeats
+# explain, and level of the permutation test of the labels.
 NATURAL_ERRORS, LABELS_LEVEL = 4.0, 0.001
-# Contents by which labels are compared: more would only take time.
+# Largest number of distinct contents whose labels are compared.
 MOST_COMPARED = 2000
-# Bits of the mantissa by which numbers are known again, from so many broken numbers in a row on: the more
-# there are, the coarser each may be, and the more of them would be changed by a file with fewer digits.
-BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
-# Where in a step of this rounding a step begins: what people write (tenths, halves) is then on no border.
-OFFSET = 0.381966
-# A number is nothing beside the row's others, or beside what numbers usually are, below these.
-NOTHING, NOTHING_BESIDE = 1e-10, 1e-6
+# Bits of the mantissa that are hashed, by the number of fractional numbers in a row. The more fractional
+# numbers a row has, the coarser each may be, and the more of them a file with fewer digits would change.
+MANTISSA_BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
+# Offset of the rounding grid relative to its step. With it, common decimals (tenths, halves) are on no
+# border.
+GRID_OFFSET = 0.381966
+# A number is a rounding error if it is below the first value and below the second times the row's largest.
+ABSOLUTE_ZERO, RELATIVE_ZERO = 1e-10, 1e-6
 
-# Rows hashed at a time: a processor's cache holds what they take, and memory allocators keep it. On Dask's
-# workers arrays from 128 kB on go back to the system at once: hashing whole columns took five times as long.
+# Number of rows hashed at a time, which fit the processor's cache. On Dask's workers, arrays from 128 kB on
+# return to the system at once, and hashing whole columns took five times as long.
 ROWS_AT_ONCE = 8192
 
-# The seed of `random_numbers`. Any number would do; it is fixed, so that nobody can choose among draws.
+# Seed of `random_numbers`. It is fixed, so that nobody can select among draws.
 DRAWS_SEED = 20_260_704
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -45,14 +46,14 @@ _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def _mix(x: Hashes) -> Hashes:
-    """Scramble 64-bit words (the finaliser of SplitMix64)."""
+    """Return scrambled 64-bit words (the finaliser of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))
 
 
 def _words(values: NDArray[Any]) -> Hashes:
-    """Return numbers as 64-bit words in which equal numbers are equal words (−0 = 0, one NaN)."""
+    """Return numbers as 64-bit words; equal numbers have equal words (−0 = 0, one NaN)."""
     x = np.array(values, dtype=np.float64)
     x += 0.0
     x[np.isnan(x)] = np.nan
@@ -60,7 +61,7 @@ def _words(values: NDArray[Any]) -> Hashes:
 
 
 def _packed(X: NDArray[Any]) -> NDArray[Any]:
-    """Return images as a table with few columns: eight pixels of uint8 to a word, else each number."""
+    """Return images as a table with few columns: eight pixels of uint8 form one word."""
     flat = X.reshape(len(X), -1)
     if X.dtype != np.uint8:
         return flat
@@ -75,12 +76,12 @@ def _multipliers(n_columns: int) -> Hashes:
 
 
 def _word(value: Any) -> int:
-    """Return anything as a 64-bit word: of 32 bits, two of 100,000 different values would be equal."""
+    """Return any object as a 64-bit word. With 32 bits, collisions would be likely among 100,000 values."""
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
 
 
 def _columns(X: Any) -> Iterator[Hashes]:
-    """Yield the columns of a table as words: the same for an array and for a frame of the same numbers."""
+    """Yield the columns of a table as words, equal for an array and a data frame with the same numbers."""
     frame = hasattr(X, "iloc")
     for j in range(X.shape[1]):
         column = X.iloc[:, j] if frame else X[:, j]
@@ -128,16 +129,16 @@ def _by_columns(X: Any) -> Hashes:
     return h
 
 
-# -- rows known again after what files and tools do to numbers ---------------------------------------------
+# -- hashes that files and tools do not change --------------------------------------------------------------
 
 
 def hash_rounded_rows(X: Any) -> Hashes:
-    """Hash rows such that a table and its copy in a file, in float32 or as objects have equal hashes.
+    """Hash rows, with equal hashes for a table and its copy in a file, in float32 or as objects.
 
-    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them a
-    row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
-    numbers written as text are numbers, truth values 0 and 1, −0 is 0, all kinds of missing are one. Other
-    text is taken as it is. Rows with a number on a border of the rounding may differ all the same.
+    Numbers become float32. Fractional numbers are rounded, more coarsely if a row has many (`MANTISSA_BITS`:
+    from 6 decimal digits for one to 2 for 200 and more). Numbers among objects or as text are numbers, truth
+    values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is unchanged. Rows with
+    a number on a border of the rounding may still differ.
     """
     if sp.issparse(X):
         return _mix(_sparse_words(sp.csr_matrix(summed(X))))
@@ -154,23 +155,23 @@ def hash_rounded_rows(X: Any) -> Hashes:
 
 
 def _sparse_words(rows: Any) -> Hashes:
-    """Return for each row of a csr matrix the sum that a dense table gives."""
+    """Return for each row of a csr matrix the same sum as for a dense table."""
     values = _single(rows.data)
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     largest = np.zeros(rows.shape[0], dtype=np.float32)
     np.maximum.at(largest, row, np.nan_to_num(np.abs(values), nan=0.0, posinf=np.inf))
-    _drop_nothing(values, largest[row])
-    shift = _shifts(np.bincount(row[_broken(values)], minlength=rows.shape[0]))[row]
+    _drop_zeros(values, largest[row])
+    shift = _shifts(np.bincount(row[_fractional(values)], minlength=rows.shape[0]))[row]
     terms = _mix(_cut(values, shift)) * _multipliers(rows.shape[1])[rows.indices]
     sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
     return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
 
 
 def _rounded(values: NDArray[np.float32]) -> Hashes:
-    """Return numbers of shape (n, d) as words, rounded by how many in their row are no integers."""
+    """Return numbers of shape (n, d) as words, rounded by the number of fractional ones in their row."""
     largest = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)[:, None]
-    _drop_nothing(values, largest)
-    return _cut(values, _shifts(_broken(values).sum(axis=1))[:, None])
+    _drop_zeros(values, largest)
+    return _cut(values, _shifts(_fractional(values).sum(axis=1))[:, None])
 
 
 def _single(values: Any) -> NDArray[np.float32]:
@@ -178,34 +179,36 @@ def _single(values: Any) -> NDArray[np.float32]:
         return np.array(values, dtype=np.float32)
 
 
-def _broken(values: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Mark numbers that are no integers; missing ones are none either way."""
+def _fractional(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return a mask of the numbers that are not integers; missing values are excluded."""
     return np.asarray((np.rint(values) != values) & (values == values))
 
 
-def _drop_nothing(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
-    """Set numbers that are rounding errors, such as 1e-12 beside 1, to 0."""
-    values[np.abs(values) < np.minimum(np.float32(NOTHING), largest * np.float32(NOTHING_BESIDE))] = 0.0
+def _drop_zeros(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
+    """Set rounding errors, such as 1e-12 in a row with 1, to 0."""
+    values[np.abs(values) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))] = 0.0
 
 
-def _shifts(n_broken: Ints) -> NDArray[np.uint32]:
-    """Return how many bits of the mantissa's 23 are cut in rows with so many broken numbers."""
-    least, bits = np.array(BITS).T
-    kept = bits[np.searchsorted(least, n_broken, side="right").clip(min=1) - 1]
+def _shifts(n_fractional: Ints) -> NDArray[np.uint32]:
+    """Return how many of the mantissa's 23 bits are cut in rows with this many fractional numbers."""
+    least, bits = np.array(MANTISSA_BITS).T
+    kept = bits[np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1]
     return (23 - kept).astype(np.uint32)
 
 
 def _cut(values: NDArray[np.float32], shift: NDArray[np.uint32]) -> Hashes:
-    """Return float32 numbers as words, broken ones rounded to a grid that is as fine as they are small."""
+    """Return float32 numbers as words, with fractional ones rounded to a relative grid."""
     values += np.float32(0.0)  # −0 is 0
     values[np.isnan(values)] = np.nan
     bits = values.view(np.uint32)
-    carried = bits + np.ldexp(OFFSET, shift.astype(np.int32)).astype(np.uint32)  # may carry to the exponent
-    return np.where(_broken(values), (carried >> shift) << shift, bits).astype(np.uint64)
+    carried = bits + np.ldexp(GRID_OFFSET, shift.astype(np.int32)).astype(
+        np.uint32
+    )  # may carry to the exponent
+    return np.where(_fractional(values), (carried >> shift) << shift, bits).astype(np.uint64)
 
 
 def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32], Hashes]:
-    """Return the numbers of some rows, 0 where there are none, and the sum of the words of the rest."""
+    """Return the numbers of some rows (0 for other values), and the sum of the other values' words."""
     if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
         return _single(X), np.zeros(len(X), dtype=np.uint64)
     numbers = np.zeros(X.shape, dtype=np.float32)
@@ -224,19 +227,19 @@ def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32]
 
 
 def _different(column: Any) -> tuple[list[Any], Ints]:
-    """Return the different values of a column of objects or text, and which of them each row has."""
+    """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
         from pandas import factorize  # X is a data frame, so pandas is installed
 
         place, values = factorize(column)
-        return [*values, None], np.asarray(place)  # what is missing has the place −1, the last
+        return [*values, None], np.asarray(place)  # missing values have the place −1, the last
     places: dict[Any, int] = {}
     place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
     return list(places), np.array(place, dtype=np.intp)
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or pandas' NA."""
+    """Return whether a value is None, NaN or pandas' NA."""
     return value is None or is_scalar_nan(value) or is_pandas_na(value)
 
 
@@ -250,16 +253,16 @@ def _number_or_word(value: Any) -> tuple[float, int]:
         return 0.0, _word(value)
 
 
-# -- draws and sketches ------------------------------------------------------------------------------------
+# -- draws and fingerprints ---------------------------------------------------------------------------------
 
 
 def random_numbers(*parts: NDArray[Any]) -> Floats:
-    """Return an independent uniform random number for each row, whatever the rows are.
+    """Return an independent uniform random number for each row.
 
     The rows are sorted by ``parts``, arrays of n integers: the content, the class, the cluster. The k-th row
-    gets the k-th number of a generator, whose seed is `DRAWS_SEED` and the sum of all rows. No content is
-    preferred, and the order of the table has no effect: only rows that are equal in all parts exchange
-    their numbers with it. A proof may treat the numbers as drawn after the rows.
+    gets the k-th number of a generator, seeded by `DRAWS_SEED` and the sum of all rows. The order of the
+    table has no effect, except that rows equal in all parts may exchange their numbers. A proof may treat the
+    numbers as drawn after the rows.
 
     Examples
     --------
@@ -275,76 +278,75 @@ def random_numbers(*parts: NDArray[Any]) -> Floats:
     for part in parts:
         word = _mix(word * _ODD + part.astype(np.uint64) + _ODD)
     numbers = np.empty(len(word))
-    # With the sum in the seed, tables that differ in a row have unrelated numbers, also tables of few rows.
+    # With the sum in the seed, tables that differ in one row have unrelated numbers.
     generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
     numbers[np.argsort(word, kind="stable")] = generator.random(len(word))
     return numbers
 
 
 def _parts(X: NDArray[Any]) -> Iterator[slice]:
-    """Yield slices of the rows of some 2¹⁸ values each, which stay in a processor's cache."""
+    """Yield slices of about 2¹⁸ values each, which fit the processor's cache."""
     size = max(1, 2**18 // max(1, int(np.prod(X.shape[1:]))))
     return (slice(a, a + size) for a in range(0, len(X), size))
 
 
 def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return (first row of each distinct content, content number of each row), ordered by hash."""
+    """Return the first row of each distinct content and the content number of each row, ordered by hash."""
     _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
     return first, index
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one."""
+    """Row hashes of a table, to recognise its rows: all of a small table, a sample of a large one."""
 
-    kept: NDArray[np.uint32]  # ndarray of uint32: the smallest hashes, sorted; equal rows are there once
-    # Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
+    kept: NDArray[np.uint32]  # the smallest distinct hashes, sorted
+    # All rows with a hash of at most this are in ``kept``.
     limit: int
-    # Share of the rows that have an equal one among the others, be it that features take few values or that
-    # somebody copied them.
+    # Fraction of the rows that equal another row of the table.
     repeated: float
-    # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
+    # Whether all training rows are included; rows of a frozen estimator may be missing.
     complete: bool = True
 
-    #: The limit of a sketch of all rows.
+    #: The limit of a fingerprint of all rows.
     COMPLETE: ClassVar[int] = 2**32 - 1
 
     @classmethod
-    def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
-        """Return the sketch of rows by their hashes (see `hash_rounded_rows`); at most so many are kept."""
+    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
+        """Return the fingerprint of rows from their `hash_rounded_rows`, with at most ``most`` hashes."""
         return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
 
     @classmethod
     def of_rows(cls, X: Any) -> Self:
-        """Return the sketch of the rows of a table."""
+        """Return the fingerprint of the rows of a table."""
         return cls.of(hash_rounded_rows(X))
 
     @classmethod
     def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> Self:
-        """Return the sketch of all rows from what `shortest` gives of parts.
+        """Return the fingerprint of all rows from the results of `shortest` for parts of the rows.
 
-        Of large ones these are the smallest fingerprints, by which is estimated how many rows repeat others.
+        For large parts, the fraction of repeated rows is estimated from the smallest hashes.
         """
         short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
         counts = np.bincount(place, weights=np.concatenate([count for _, count in parts])).astype(np.intp)
-        return cls.counted(short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1])
+        return cls.counted(short[: MOST_HASHES + 1], counts[: MOST_HASHES + 1])
 
     @classmethod
-    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
-        """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
+    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_HASHES) -> Self:
+        """Return the fingerprint of rows from sorted distinct `short_hashes` and their counts."""
         kept = short[:most]
         limit = cls.COMPLETE if len(kept) == len(short) else int(kept[-1])
-        limit = limit if len(short) else -1  # without rows it has nothing to say of any
+        limit = limit if len(short) else -1  # no rows
         return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
 
     @classmethod
     def union(cls, sketches: Sequence[Fingerprint]) -> Self:
-        """Return the sketch of the rows of several tables together, as sparse as their sparsest.
+        """Return the fingerprint of the rows of several tables, as sparse as the sparsest.
 
-        Its ``repeated`` is the largest share of fresh rows that equal one of them by nature: contents that
-        are rare in one table are rare in the others.
+        Its ``repeated`` is the largest natural fraction of fresh rows that equal one of them: contents rare
+        in one table are assumed rare in the others.
         """
-        used = [sketch for sketch in sketches if sketch.limit >= 0]  # the others are of no rows
+        used = [sketch for sketch in sketches if sketch.limit >= 0]
         limit = min((sketch.limit for sketch in used), default=cls.COMPLETE)
         kept = [sketch.kept[sketch.kept <= limit] for sketch in used]
         short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
@@ -352,25 +354,25 @@ class Fingerprint:
         return cls(short, limit, 1.0 - fresh, all(sketch.complete for sketch in sketches))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Mark the known ones among those rows that a sketch of this limit samples."""
+        """Return a mask of known rows, among the rows that a fingerprint of this limit samples."""
         short = short_hashes(hashes)
         return np.isin(short[short <= self.limit], self.kept)
 
     def share(self, hashes: Hashes) -> float:
-        """Return the share of rows that are known; NaN where none is in the sample."""
+        """Return the fraction of known rows; NaN if the sample is empty."""
         known = self.knows(hashes)
         return float(known.mean()) if len(known) else float("nan")
 
     def beyond_chance(self, hashes: Hashes) -> bool:
-        """Whether more rows are known than `too_many` allows."""
+        """Return whether more rows are known than `too_many` allows."""
         known = self.knows(hashes)
         return too_many(int(known.sum()), len(known))
 
     def unnatural(self, known: int, sampled: int) -> bool:
-        """Whether more rows are known than repeats in the data themselves explain.
+        """Return whether more rows are known than natural repeats in the data explain.
 
-        A row that is drawn anew equals one of n with the chance that one of these equals another: what is 1
-        less the share of those that occur once (Good and Turing).
+        A new row equals one of n rows with the probability that one of these equals another: 1 minus the
+        fraction of those that occur once (Good and Turing).
         """
         share = max(CHANCE, self.repeated)
         spread = max(share * (1 - share), CHANCE * (1 - CHANCE)) * (
@@ -379,26 +381,25 @@ class Fingerprint:
         return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
+        """Return plain types for JSON."""
         kept = base64.b64encode(self.kept.astype("<u4").tobytes()).decode()
         return {"kept": kept, "limit": self.limit, "repeated": self.repeated, "complete": self.complete}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Return the sketch that `to_dict` wrote."""
+        """Return the fingerprint written by `to_dict`."""
         kept = np.frombuffer(base64.b64decode(state["kept"], validate=True), dtype="<u4").astype(np.uint32)
         return cls(kept, int(state["limit"]), float(state["repeated"]), bool(state["complete"]))
 
     def overlaps(self, other: Fingerprint) -> bool:
-        """Whether more rows of another sketch are known than `too_many` allows."""
+        """Return whether more rows of another fingerprint are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
 
 
 def too_many(known: int, sampled: int) -> bool:
-    """Whether the share of known rows exceeds one in twenty by three standard errors.
+    """Return whether the fraction of known rows exceeds 5 % by three standard errors.
 
-    How many rows of the known table equal another says nothing of how many fresh ones do: copies that
-    somebody made (oversampling, a bootstrap sample) are no natural ones.
+    Repeats within the known table are no excuse: copies by oversampling or bootstrapping are not natural.
     """
     if not sampled:
         return False
@@ -406,13 +407,12 @@ def too_many(known: int, sampled: int) -> bool:
 
 
 def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
-    """Whether the labels of two tables agree, content by content, more than independent draws of them do.
+    """Return whether the labels of two tables agree, content by content, more than independent draws.
 
-    ``contents`` and ``labels`` have the numbers of each row of either table. Where rows are equal by nature,
-    any split of the labels of one content among the two tables is as likely as any other. Copies have the
-    same labels in both. The sum of squared differences of the counts, each by the number of its rows, is held
-    against 999 splits at random: at most one in a thousand tables of independent rows is said to be copied,
-    at any number of rows.
+    ``contents`` and ``labels`` have the numbers of each row of either table. For natural repeats, any split
+    of the labels of one content among the two tables is equally likely. Copies have the same labels in both.
+    The sum of squared differences of the counts is compared with 999 random splits, so that at most one in a
+    thousand pairs of independent tables is judged copied.
     """
     common = np.intersect1d(*contents)[:MOST_COMPARED]
     counts = []
@@ -425,7 +425,7 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
     n, m = here.sum(axis=1), there.sum(axis=1)
 
     def differences(drawn: Ints) -> Floats:
-        # Of one content: a split of its labels has the differences of its counts from the shares of all.
+        # For each content: differences of the counts from their expectation under a random split.
         return np.asarray(
             (((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1)
         )
@@ -434,9 +434,9 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
     rest = np.repeat((n + m)[None], draws, axis=0)
     needed, drawn = np.repeat(to_draw, draws, axis=0), []
     for k in range(n_classes):
-        own = np.repeat(left[:, :, k], draws, axis=0)
-        rest = rest - own
-        drawn.append(rng.hypergeometric(own, rest, needed))
+        of_class = np.repeat(left[:, :, k], draws, axis=0)
+        rest = rest - of_class
+        drawn.append(rng.hypergeometric(of_class, rest, needed))
         needed = needed - drawn[-1]
     return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
 
@@ -444,24 +444,24 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
 def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
     """Return the smallest row hashes of a part of the rows and their counts, for `Fingerprint.merged`."""
     short, counts = np.unique(short_hashes(hashes), return_counts=True)
-    return short[: MOST_KEPT + 1], counts[: MOST_KEPT + 1]
+    return short[: MOST_HASHES + 1], counts[: MOST_HASHES + 1]
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
-    """Return the first half of each hash, by which a sketch knows rows."""
+    """Return the upper half of each hash, which fingerprints store."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
 
 
-def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
-    """Order the distinct rows by stratum, and at random within a stratum, by content alone.
+def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
+    """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
 
     Every k-th place, or any even thinning of the places, is then a stratified draw. The hashes, under the
-    fit's own seed, decide the random order. Strata are classes (or class × group); equal rows of different
-    ones count for the heavier one. Returned is the place of each row, shape (n,), from 0 to the number of
-    distinct rows − 1; equal rows share their place.
+    fit's seed, decide the random order. Strata are classes (or class × group); equal rows of different strata
+    count for the heavier one. The result is the place of each row, shape (n,), from 0 to the number of
+    distinct rows − 1. Equal rows have the same place.
     """
     first, block = distinct(hashes)
-    # The pairs that occur: a table of all would be large where groups of many columns cross.
+    # Only pairs with rows: a table of all pairs would be large for crossed groups.
     pairs, pair = np.unique(block * (int(strata.max()) + 1) + strata, return_inverse=True)
     mass = np.bincount(pair, weights=weight)
     content, stratum = np.divmod(pairs, int(strata.max()) + 1)
@@ -472,9 +472,9 @@ def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     return place[block]
 
 
-def fingerprint(*parts: NDArray[Any]) -> str:
+def digest(*parts: NDArray[Any]) -> str:
     """Return a short digest of arrays, to recognise the data when a fit is continued."""
-    digest = hashlib.blake2b(digest_size=16)
+    hashed = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()
+        hashed.update(np.ascontiguousarray(part).tobytes())
+    return hashed.hexdigest()

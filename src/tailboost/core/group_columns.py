@@ -1,4 +1,4 @@
-"""Groups from the columns of a table: numbers cut into quantiles, missing values as a group of their own."""
+"""Groups from the columns of a table: quantile bands of numbers, and a group for missing values."""
 
 from __future__ import annotations
 
@@ -15,32 +15,30 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import as_pandas
 
-#: What the group of missing values is called.
+#: Name of the group of missing values.
 UNKNOWN = "unknown"
 
 
 class GroupColumns(TransformerMixin, BaseEstimator):
-    """Make groups of the columns of a data frame, by the same cuts for every table.
+    """Groups from the columns of a data frame, with the same cuts for every table.
 
-    `fit` finds the cuts, `transform` gives a data frame for ``groups=`` of any classifier, metric or
-    certificate of tailboost. It is an object and not a function, because new rows must be cut where the old
-    ones were.
+    `fit` finds the cuts, and `transform` returns a data frame for the ``groups=`` of classifiers, metrics and
+    certificates.
 
     Parameters
     ----------
     quantiles : int or dict, optional
-        Columns of numbers are cut into so many groups of about as many rows; a column of no more different
-        numbers is left as it is. A dict names the columns to cut, with a number of groups or a list of cuts
-        each. None cuts none. A value equal to a cut lies below it.
+        Number of groups of about equal size for each column of numbers. A column with at most this many
+        distinct numbers is unchanged. A dict maps names of columns to a number of groups or a list of cuts.
+        None cuts no column. A value equal to a cut lies below the cut.
     missing : {"error", "own"}, default="error"
-        What a missing value is: an error, or a group "unknown" of its own, as where a group is known for a
-        part of the rows only. Those rows then count as any group does: they train, and are promised an error
-        of their own, which says nothing of the group that they are really in.
+        Treatment of missing values: raise an error, or make a group "unknown". This group is trained and
+        reported as any other; its error says nothing about the true groups of its rows.
 
     Attributes
     ----------
     cuts_ : dict of str to ndarray
-        The cuts of each column that is cut, ascending.
+        Ascending cuts of each cut column.
     columns_ : list
         Names of the columns.
 
@@ -77,7 +75,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of shape (n, c)
-            A column for each kind of group.
+            One column for each kind of group.
         y : None
             Not used.
 
@@ -88,25 +86,25 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X is no data frame, a column that is named cannot be cut, or with ``missing="own"`` a column
-            has the value "unknown".
+            If X is not a data frame, a named column cannot be cut, or with ``missing="own"`` a column has the
+            value "unknown".
         """
         frame = _frame(X)
         self.columns_ = list(frame.columns)
-        stated = self.quantiles if isinstance(self.quantiles, Mapping) else {}
-        if unknown := [name for name in stated if name not in self.columns_]:
+        by_name = self.quantiles if isinstance(self.quantiles, Mapping) else {}
+        if unknown := [name for name in by_name if name not in self.columns_]:
             raise ValueError(f"quantiles names {unknown}, but the columns are {self.columns_}")
         self.cuts_: dict[Any, Floats] = {}
         for name in self.columns_:
             self._refuse_unknown(frame[name], name)
-            wanted = stated.get(name) if isinstance(self.quantiles, Mapping) else self.quantiles
+            wanted = by_name.get(name) if isinstance(self.quantiles, Mapping) else self.quantiles
             if wanted is None:
                 continue
             if _is_number(frame[name]):
                 cuts = _cuts(frame[name], wanted, name)
                 if cuts is not None:
                     self.cuts_[name] = cuts
-            elif name in stated:
+            elif name in by_name:
                 raise ValueError(f"quantiles names {name!r}, which is no column of numbers")
         return self
 
@@ -116,17 +114,17 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            With the columns of `fit`, in any order; others are left out.
+            With the columns of `fit`, in any order; other columns are ignored.
 
         Returns
         -------
         data frame of shape (n, c)
-            Cut columns say the range; others are as they were, as text where a value is missing.
+            Ranges for cut columns; other columns are unchanged, or text if values are missing.
 
         Raises
         ------
         ValueError, TypeError
-            If a column is not there, or holds missing values with ``missing="error"``.
+            If a column is not there, or has missing values with ``missing="error"``.
         """
         check_is_fitted(self, "columns_")
         frame = _frame(X)
@@ -144,12 +142,12 @@ class GroupColumns(TransformerMixin, BaseEstimator):
             if name in self.cuts_:
                 cuts = self.cuts_[name]
                 place = np.searchsorted(cuts, column.to_numpy(np.float64, na_value=np.nan), side="left")
-                said = [f"{cut:.15g}" for cut in cuts]
-                between = [f"{low} to {high}" for low, high in pairwise(said)]
-                called = np.array([f"<= {said[0]}", *between, f"> {said[-1]}"], dtype=object)
-                values = called[place.clip(max=len(cuts))]
+                ends = [f"{cut:.15g}" for cut in cuts]
+                between = [f"{low} to {high}" for low, high in pairwise(ends)]
+                names = np.array([f"<= {ends[0]}", *between, f"> {ends[-1]}"], dtype=object)
+                values = names[place.clip(max=len(cuts))]
             elif missing.any() or self.missing == "own":
-                # As text in every table, whether or not this one misses a value.
+                # Text in each table, with or without missing values.
                 values = column.astype(object).map(str).to_numpy(dtype=object)
             else:
                 continue
@@ -158,7 +156,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         return frame
 
     def _refuse_unknown(self, column: Any, name: Any) -> None:
-        """Raise if a value of the data is called as the group of missing values is."""
+        """Raise if a value has the name of the group of missing values."""
         if self.missing == "own" and not _is_number(column) and (column.astype(object) == UNKNOWN).any():
             raise ValueError(
                 f"column {name!r} has the value {UNKNOWN!r}, the name that missing='own' gives to missing "
@@ -185,7 +183,7 @@ def _is_number(column: Any) -> bool:
 
 
 def _cuts(column: Any, wanted: Any, name: Any) -> Floats | None:
-    """Return the cuts of a column: those stated, or quantiles that are values; None if it has few values."""
+    """Return the cuts of a column: given ones, or quantiles that are values; None for few distinct values."""
     if not isinstance(wanted, int | np.integer):
         cuts = np.asarray(wanted, dtype=np.float64)
         if cuts.ndim != 1 or not len(cuts) or not np.isfinite(cuts).all() or (np.diff(cuts) <= 0).any():
@@ -198,5 +196,5 @@ def _cuts(column: Any, wanted: Any, name: Any) -> Floats | None:
         return None
     shares = np.arange(1, int(wanted)) / int(wanted)
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-    kept: Floats = cuts[cuts < values.max()]  # nothing lies above the largest value
-    return kept if len(kept) else np.array([values[values < values.max()].max()])
+    inner: Floats = cuts[cuts < values.max()]  # no value lies above the largest
+    return inner if len(inner) else np.array([values[values < values.max()].max()])

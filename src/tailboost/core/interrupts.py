@@ -1,7 +1,7 @@
-"""Ctrl-C, also where a learner swallows it.
+"""Ctrl-C, also during calls that catch KeyboardInterrupt.
 
-Some learners (scikit-learn's multilayer perceptron, nets of other libraries) catch KeyboardInterrupt and
-return what they have so far, as if nothing had happened.
+Some learners, as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
+model.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGINT has arrived; SIGINT keeps its other effects.
+    """Yield a function that returns whether SIGINT has arrived; other effects of SIGINT remain.
 
-    Signals reach the main thread alone: in others, and where SIGINT is ignored, the answer is always no.
+    In other threads than the main one, and if SIGINT is ignored, the function always returns False.
 
     Examples
     --------
     >>> from tailboost.core.interrupts import noticing_interrupts
     >>> with noticing_interrupts() as interrupted:
-    ...     pass  # a fit, perhaps of a learner that swallows Ctrl-C
+    ...     pass  # a fit, perhaps of a learner that catches Ctrl-C
     >>> interrupted()
     False
     """
@@ -46,11 +46,10 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def ending_at_interrupts() -> Iterator[None]:
-    """End the block with KeyboardInterrupt at the first SIGINT, even if code inside catches that.
+    """End the block with KeyboardInterrupt at the first SIGINT, even if code in the block catches it.
 
-    For work that is useless when unfinished. In the block SIGINT raises an exception that no library knows,
-    so that none treats it as a request to stop early and carries on. Outside of the main thread, and where
-    SIGINT is ignored, nothing changes.
+    SIGINT raises an exception that no library catches as a request to stop early. In other threads than the
+    main one, and if SIGINT is ignored, nothing changes.
     """
     came = False
 
@@ -67,17 +66,17 @@ def ending_at_interrupts() -> Iterator[None]:
             yield
     except _End:
         raise KeyboardInterrupt from None
-    if came:  # code inside caught even this
+    if came:  # code in the block caught even this exception
         raise KeyboardInterrupt
 
 
 class _End(BaseException):
-    """Not a KeyboardInterrupt, which some learners catch, and no Exception, which many callers do."""
+    """Exception at SIGINT; learners catch KeyboardInterrupt, and callers catch Exception."""
 
 
 @contextmanager
 def _handling(answering: Callable[[_Handler], _Handler]) -> Iterator[None]:
-    """Replace the handler of SIGINT in the block; not where SIGINT is ignored or handled by others."""
+    """Replace the handler of SIGINT in the block, unless SIGINT is ignored or this is not the main thread."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield

@@ -31,8 +31,6 @@ class Method:
         Whether the groups are the classes even if the rows have groups.
     takes_groups : bool
         Whether ``fit`` takes groups, for a factory that is a function.
-    by_group : bool
-        Whether ``predict`` needs the groups.
     """
 
     name: str
@@ -43,7 +41,6 @@ class Method:
     randomized: bool = False
     by_classes: bool = False
     takes_groups: bool = False
-    by_group: bool = False
 
     @classmethod
     def of(cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool) -> Method:
@@ -90,11 +87,11 @@ class Method:
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
 
-    def distribution(self, model: Any, X: Any, classes: Any, **groups: Any) -> Floats:
+    def distribution(self, model: Any, X: Any, classes: Any) -> Floats:
         """Return the label distribution of a fitted model for each row, shape (n, K).
 
         Without a randomised rule the whole probability is on the answer of ``predict``.
         """
         if self.randomized:
             return label_shares(model, X)
-        return (np.asarray(model.predict(X, **groups))[:, None] == classes).astype(np.float64)
+        return (np.asarray(model.predict(X))[:, None] == classes).astype(np.float64)

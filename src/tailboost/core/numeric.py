@@ -1,6 +1,6 @@
-"""Checks of numbers and arrays of numbers, with NumPy alone, so that solvers can use them.
+"""Checks of numbers and arrays of numbers with NumPy alone, for the solvers.
 
-Checks of labels, tables and probabilities are in `tailboost.core.checks`, which exports these too.
+`tailboost.core.checks` has the checks of labels, tables and probabilities, and exports these as well.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailboost.core.array_types import Floats, Mask
 
-#: Smallest α: the largest weights, up to 1/α, must be numbers.
+#: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
 
 
 def check_number(
     value: Any, name: str, low: float, high: float = np.inf, *, closed: bool = False, below: bool = False
 ) -> float:
-    """Return a finite number in (low, high]; in [low, … with ``closed``, in … high) with ``below``.
+    """Return a finite number in (low, high]; in [low, …) with ``closed``, in (…, high) with ``below``.
 
     Raises
     ------
     ValueError
         If ``value`` is not such a number.
     """
-    if isinstance(value, (bool, np.bool_, str, bytes)):  # text of a number is a mistake somewhere else
+    if isinstance(value, (bool, np.bool_, str, bytes)):  # float() would accept text
         raise ValueError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
@@ -42,7 +42,7 @@ def check_number(
 
 
 def check_alpha(value: Any, name: str = "alpha") -> float:
-    """Return a tail mass in (0, 1], as a number whose inverse is one too.
+    """Return a tail mass in (0, 1] with a finite inverse.
 
     Raises
     ------
@@ -63,10 +63,10 @@ def finite(values: ArrayLike, name: str) -> Floats:
     Raises
     ------
     ValueError
-        If there are others.
+        If an entry is not a finite number.
     """
     array = np.asarray(values)
-    # NumPy would read the text "1" and drop the imaginary part of 1j.
+    # NumPy would accept the text "1" and drop the imaginary part of 1j.
     others = [v for v in array.flat if isinstance(v, (str, bytes, complex))] if array.dtype == object else []
     if others or array.dtype.kind not in "biufO":
         raise ValueError(
@@ -78,7 +78,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
         out = np.ascontiguousarray(array, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
-    # One sum finds NaN and infinities without a temporary of n booleans; it may overflow on finite input.
+    # The sum detects NaN and infinities without a temporary array; it may overflow for finite numbers.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(out.sum())
     if suspicious and not np.isfinite(out).all():
@@ -91,7 +91,7 @@ def _first(mask: Mask) -> tuple[int, ...]:
 
 
 def check_vector(array: NDArray[Any], name: str) -> None:
-    """Refuse an array that is no vector, or an empty one.
+    """Raise unless the array is a non-empty vector.
 
     Raises
     ------
@@ -116,14 +116,14 @@ def loss_vector(losses: ArrayLike) -> Floats:
 
 
 def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows, float64: non-negative, not all zero, with a finite sum.
+    """Return the weights of n rows as float64: non-negative, not all zero, with a finite sum.
 
-    They are one for each row or one for all; 1 without any. A message calls them ``name``.
+    ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
 
     Raises
     ------
     ValueError
-        If they are not as described.
+        If the weights are invalid.
     """
     if weights is None:
         return np.ones(n)
@@ -136,7 +136,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
 
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows with the largest 1: as `check_weights`, but their sum may overflow."""
+    """Return the weights of n rows divided by the largest; like `check_weights`, but for any sum."""
     if weights is None:
         return np.ones(n)
     checked = _weights(weights, n, name)
@@ -144,7 +144,7 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
 
 
 def base_measure(base: ArrayLike | None, n: int) -> Floats:
-    """Return the base measure p: ``base`` normalised to sum 1, uniform 1/n without one.
+    """Return the base measure p: ``base`` divided by its sum, or 1/n for None.
 
     Raises
     ------

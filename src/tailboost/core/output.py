@@ -1,4 +1,4 @@
-"""Files that a user names: written whole or not at all, never over what was read, one process at a time."""
+"""Files that a user names: complete writes, one process at a time."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tailboost.core import files as _store
 
 
 def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write a file so that it is whole or as it was before; text is written in UTF-8.
+    """Write a file completely, or leave the old file unchanged; text is written in UTF-8.
 
-    A link stays, what it points to is replaced. Devices and pipes, which cannot be replaced, are written to.
+    The target of a link is replaced. Devices and pipes, which cannot be replaced, are written to.
 
     Raises
     ------
     OSError
-        Names the file and the reason (such as no space left).
+        If the file cannot be written.
     """
     target = Path(path)
     real = os.path.realpath(target)
-    if os.path.islink(real):  # links in a circle end at none
+    if os.path.islink(real):  # links form a circle
         raise OSError(errno.ELOOP, f"{os.strerror(errno.ELOOP)}: the link leads back to itself", str(target))
     data = content.encode() if isinstance(content, str) else content
     if target.exists() and not target.is_file():
@@ -35,23 +35,21 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 @contextmanager
 def held(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a file that is read and then replaced, so that no other process does the same meanwhile.
-
-    Unfinished copies that dead processes left beside it are removed.
+    """Lock a file that is read and then replaced; remove its unfinished copies of dead processes.
 
     Raises
     ------
     BlockingIOError
-        If another process holds it.
+        If another process holds the lock.
     OSError
-        If no lock can be made beside it.
+        If the lock file cannot be created.
     """
     real = Path(os.path.realpath(path))
     try:
         lock = _store.Lock(real.with_name(f"{real.name}.lock"))
     except BlockingIOError as holder:
         raise BlockingIOError(
-            f"{str(path)!r} is in use by {holder}; run this command again when that has ended"
+            f"{str(path)!r} is in use by {holder}; run this command again afterwards"
         ) from None
     try:
         _store.remove_parts(real.parent, real.name)
@@ -61,7 +59,7 @@ def held(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths name the same file, also through links or other spellings; it need not exist."""
+    """Return whether two paths name the same file, also through links; the file need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

@@ -1,4 +1,4 @@
-"""The classifier behind pipelines and searches, and the label distribution of its randomised rule."""
+"""The final classifier of pipelines and searches, and the label distribution of its randomised rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def last_step(model: Any) -> Any:
 
 
 def final_step(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier at the end of a search or a pipeline, and the rows (if any) as they reach it."""
+    """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
     while hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     if not isinstance(model, Pipeline):
@@ -25,12 +25,11 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
 
 
 def label_shares(model: Any, X: Any, **given: Any) -> Floats:
-    """Return how often each label would be drawn for each row, shape (n, K).
+    """Return the label distribution of each row, shape (n, K).
 
-    That is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which
-    have no
-    such method themselves. Of other classifiers it is ``predict_proba``, as if labels were drawn from it.
-    What is ``given`` the classifier takes beside the rows, as ``groups``.
+    This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which
+    lack the method. For other classifiers it is ``predict_proba``. The classifier receives the keyword
+    arguments ``given``, for example ``groups``, together with the rows.
     """
     if hasattr(last_step(model), "predict_distribution"):
         final, rows = final_step(model, X)

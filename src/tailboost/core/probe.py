@@ -1,4 +1,4 @@
-"""Probe rows: a loaded model must answer them as it did when it was saved."""
+"""Probe rows: a loaded model must predict the same for these rows as at saving."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from tailboost.core.subgroups import answers_by_group
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536
-SAMPLE = 256  # rows whose values the columns are drawn from
-SAME_SHARE = 1e-6
+SAMPLE = 256  # rows of the sample from which columns are drawn
+TOLERANCE = 1e-6  # of probabilities
 
 
 @dataclass
 class ProbeFrame:
-    """Rows of a data frame as parts that a model file can hold."""
+    """Rows of a data frame as plain values for a model file."""
 
-    names: list[Any]  # the columns' names
-    # Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
-    # all of them and whether they are ordered, else None.
+    names: list[Any]  # names of the columns
+    # For each column: name of the dtype, values (None if missing), and None or (categories, ordered).
     columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
 
     def frame(self) -> Any:
-        """Return the rows as a data frame with the columns' own dtypes."""
+        """Return the rows as a data frame with the original dtypes."""
         import pandas as pd
 
         series = []
@@ -45,7 +44,7 @@ class ProbeFrame:
 
 @dataclass
 class ProbeMatrix:
-    """Rows of a sparse matrix as plain arrays, in the layout of compressed rows."""
+    """Rows of a csr matrix as plain arrays."""
 
     data: NDArray[Any]
     indices: NDArray[np.int64]
@@ -53,21 +52,23 @@ class ProbeMatrix:
     n_columns: int
 
     def matrix(self) -> Any:
-        """Return the rows as a matrix of compressed rows."""
+        """Return the rows as a csr matrix."""
         shape = (len(self.indptr) - 1, self.n_columns)
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
 
 
 def probe_rows(X: Any, seed: int) -> Any:
-    """Make up a few rows like those of a table of n ≥ 1 rows, to ask a model about later.
+    """Return a few artificial rows that resemble the rows of a table.
 
-    No row is one of the table's: every column (of images every pixel) is drawn by itself from the values that
-    a small sample of the rows has there, so single values are kept but not their combinations. The same table
-    and seed give the same rows; draws come from a separate generator, so a fit's random numbers do not
-    change.
+    Each column (each pixel of images) is drawn separately from a small sample of the rows. So the result
+    contains single values of the table, but no row of it. The same table and seed give the same rows. The
+    draws do not change random numbers of the fit.
 
-    They are at most 32 rows and about 64 KiB, with the table's dtypes: an array, `ProbeMatrix` or
-    `ProbeFrame`; None where a single row is larger, or for a table of another kind.
+    Returns
+    -------
+    ndarray, `ProbeMatrix`, `ProbeFrame` or None
+        At most 32 rows and about 64 KiB, with the dtypes of the table. None if a row is larger, or the table
+        has another type.
 
     >>> import numpy as np
     >>> rows = probe_rows(np.arange(12.0).reshape(4, 3), seed=0)
@@ -101,9 +102,9 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
 def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
     entries = rows.tocoo()
     if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
-        kept = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
-        return _matrix(rows[: int(entries.row[kept])], rng) if entries.row[kept] else None
-    # Permute each column that has entries by itself: its entries move to other rows.
+        last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
+        return _matrix(rows[: int(entries.row[last])], rng) if entries.row[last] else None
+    # Permute each column with entries separately.
     _, column = np.unique(entries.col, return_inverse=True)
     places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
     moved = rng.permuted(places, axis=1)[column, entries.row] if len(column) else entries.row
@@ -133,39 +134,39 @@ def _frame(rows: Any, rng: np.random.Generator) -> ProbeFrame | None:
 
 
 def _storable(values: list[Any]) -> bool:
-    """Whether a model file can hold the values; it cannot hold dates and objects of other types."""
+    """Return whether a model file can contain the values: no dates and other objects."""
     return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
 
 
 def rows_of(model: Any) -> Any:
-    """Return the probe rows that the fit of a classifier, also at a pipeline's end, made up; or None."""
+    """Return the probe rows of a classifier, or of the last step of a pipeline; None without."""
     return getattr(last_step(model), "probe_rows_", None)
 
 
 @dataclass
 class Answers:
-    """A model's answers to its probe rows."""
+    """Predictions of a model for its probe rows."""
 
     labels: list[int]  # predicted labels as positions in ``classes_``
-    # Rows of ``predict_distribution``, else of ``predict_proba``, where the model has one.
-    shares: list[list[float]] | None
+    # Result of ``predict_distribution``, else of ``predict_proba``, if the model has one.
+    probabilities: list[list[float]] | None
 
     def same_as(self, other: Answers) -> bool:
-        """Whether all labels are equal, and all shares to within 1e-6."""
-        if self.labels != other.labels or (self.shares is None) != (other.shares is None):
+        """Return whether all labels are equal, and all probabilities agree to 1e-6."""
+        if self.labels != other.labels or (self.probabilities is None) != (other.probabilities is None):
             return False
-        if self.shares is None or other.shares is None:
+        if self.probabilities is None or other.probabilities is None:
             return True
-        mine, its = np.asarray(self.shares), np.asarray(other.shares)
-        return mine.shape == its.shape and bool((abs(mine - its) <= SAME_SHARE).all())
+        P, Q = np.asarray(self.probabilities), np.asarray(other.probabilities)
+        return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
 
     def differing(self, other: Answers) -> int:
-        """Return the number of rows with another label."""
+        """Return the number of rows with different labels."""
         return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
 
 
 def answers(model: Any, rows: Any) -> Answers:
-    """Ask a model about its probe rows; of a pipeline the classifier at its end, whose rows they are like."""
+    """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
     classifier = last_step(model)
     if isinstance(rows, ProbeFrame):
         rows = rows.frame()
@@ -173,9 +174,9 @@ def answers(model: Any, rows: Any) -> Answers:
         rows = rows.matrix()
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     given = {}
-    if answers_by_group(classifier):  # each group in turn
+    if answers_by_group(classifier):  # the rows take the groups in turn
         given = {"groups": classifier.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
-    drawn = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")
-    shares = label_shares(classifier, rows, **given).tolist() if drawn else None
-    return Answers(labels, shares)
+    has_proba = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")
+    probabilities = label_shares(classifier, rows, **given).tolist() if has_proba else None
+    return Answers(labels, probabilities)

@@ -1,4 +1,4 @@
-"""Sparse matrices as their entries mean them, without a change to the caller's own."""
+"""Sparse matrices in canonical form, without a change to the caller's matrix."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import scipy.sparse as sp
 
 
 def summed(X: Any) -> Any:
-    """Return a sparse matrix with every entry once and in order, as csr or csc; other tables as they are.
+    """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
 
-    Entries that a matrix stores more than once mean their sum. SciPy and scikit-learn sort and sum in place
-    where an order is needed, and conversions of csr share the arrays of the original: a matrix that is not in
-    order is therefore copied, so that it stays as its owner, or another thread, has it.
+    Entries that a matrix stores more than once mean their sum. SciPy and scikit-learn sort and sum such
+    entries in place, and conversions to csr share the arrays of the original. A matrix that is not canonical
+    is therefore copied, so that the caller's matrix does not change, also for other threads.
     """
     if not sp.issparse(X) or X.ndim != 2:
         return X
-    own = X if X.format in ("csr", "csc") else X.tocsr()
-    if own.has_canonical_format:
-        return own
-    own = own.copy()
-    own.sum_duplicates()
-    return own
+    matrix = X if X.format in ("csr", "csc") else X.tocsr()
+    if matrix.has_canonical_format:
+        return matrix
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return matrix

@@ -1,4 +1,4 @@
-"""What a name that is not known may have meant."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean …? " with the known names near one that is not known; empty if none is near.
+    """Return "did you mean …? " with the known names close to an unknown one, or an empty text.
 
-    Near are names spelled alike, capitals aside, or else those that hold the name given.
+    Close names are spelt alike, without regard to capitals. If there are none, known names that contain the
+    given one are suggested.
     """
     folded = {other.casefold(): other for other in known}
     given = name.casefold()
@@ -21,9 +22,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def meant(name: Any, known: Iterable[Any]) -> str:
-    """Return what a label or group that is not known may have meant; empty if none is near.
+    """Return a suggestion for an unknown label or group, or an empty text.
 
-    A number in quotes, and a number where the known name is text, are said to be so.
+    The text also points out a number given as text, and the reverse.
     """
     names = list(known)
     for other in names:

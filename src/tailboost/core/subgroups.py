@@ -1,4 +1,4 @@
-"""Which rows are in which units, what units are called, who answers by them, and who passes rows on."""
+"""Subgroups of rows, their printed names, and classifiers that read groups or defer rows."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Ints, Mask
 
-# Rows by which most columns are found not to tell a group.
+# Rows of a first check, which rules out most columns.
 FIRST_LOOK = 1000
-# Of a group with fewer rows, a column may tell by chance which they are.
+# In a group with fewer rows, a column may match the group by chance.
 FEWEST_OF_A_GROUP = 10
-# Tables of more columns are not looked through.
+# Tables with more columns are not checked.
 MOST_COLUMNS = 2000
 
-#: What is said of a row that is passed on, and the column of its price among costs.
+#: Answer to a deferred row, and name of the column of deferral costs.
 PERSON = "person"
 
-GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave them out"
-GROUPS_NEEDED = (
-    "groups are needed: this classifier was made with by_group=True, so that its answer to a row "
-    "depends on the row's group. Give groups=…"
-)
+GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them out"
+GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
-    """Return which rows are in which units: the row and the unit of each membership, ordered by row.
+    """Return the row and the subgroup of each membership, ordered by row.
 
-    Groups have shape (n,) or (n, c): the number of the unit of each row, or of its c units; −1 for none.
+    Groups have shape (n,) or (n, c): the number of the subgroup of each row, or of its c subgroups; −1 for
+    none.
     """
     flat = groups.ravel()
     row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
@@ -39,7 +37,7 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
 
 
 def strata_of(y: Ints, groups: Ints | None) -> Ints:
-    """Return the number of each row's combination of class and units, ordered by unit, then by class."""
+    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
     if groups is None:
         return y
     if groups.ndim == 1:
@@ -48,84 +46,80 @@ def strata_of(y: Ints, groups: Ints | None) -> Ints:
 
 
 def unit_name(unit: Any) -> str:
-    """Name a class or group, or a pair: a cell (class, group), or a group of a table (column, value)."""
+    """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
     return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)
 
 
 def answers_by_group(classifier: Any) -> bool:
-    """Whether a classifier has to be told the groups of the rows that it answers."""
+    """Return whether a classifier needs the groups of the rows for its answers."""
     return bool(getattr(classifier, "by_group", False))
 
 
-def told(classifier: Any, groups: Any) -> dict[str, Any]:
-    """Return the keyword arguments of ``predict``: the groups, for a classifier that answers by group."""
+def group_arguments(classifier: Any, groups: Any) -> dict[str, Any]:
+    """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
     return {"groups": groups} if answers_by_group(classifier) else {}
 
 
 def can_defer(classifier: Any) -> bool:
-    """Whether a classifier may pass rows on to a person, which its ``defers`` then tells."""
+    """Return whether a classifier may defer rows; its ``defers`` returns which."""
     return bool(getattr(classifier, "can_defer", False))
 
 
 def deferral_words(n_deferred: int, n: int) -> str:
-    """Return how deferred rows are counted, in rates, errors and certificates."""
+    """Return the text on deferred rows in rates, errors and certificates."""
     return (
         f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no miss, and stays "
-        "among the rows of a class or group; the error among the answered and precisions leave it out."
+        "among the rows of a class or group; the error among answered rows and precisions exclude it."
     )
 
 
-def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
-    """Return answers as they are told to people: "person" where a row is passed on, shape (n,)."""
+def answers_or_person(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
+    """Return the answers as text and labels, with "person" for deferred rows, shape (n,)."""
     return np.where(deferred, PERSON, answers.astype(object)) if deferred.any() else answers
 
 
 @dataclass(frozen=True)
 class GroupUse:
-    """Whether answers may depend on a column of groups."""
+    """Dependence of the answers on a column of groups."""
 
-    column: Any  # its name; None where groups came as an array
-    told: bool  # whether answers are told the group (``by_group=True``)
-    # Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
-    # column, bands of it, one of the columns it was joined from. None where that is not known.
+    column: Any  # name; None if groups were given as an array
+    by_group: bool  # whether the rule reads the group
+    # Names or numbers of the features that determine the group or are determined by the group: the same
+    # column, bands of its values, or a column from which the group was made. None if not checked.
     features: tuple[Any, ...] | None
-    weighed: bool = False  # whether answers weigh a model of the group, learned from the other columns
-
-    @property
-    def may_depend(self) -> bool | None:
-        """Whether answers may depend on it by itself; None where that is not known."""
-        return True if self.told else None if self.features is None else bool(self.features)
+    inferred: bool = False  # whether the rule uses an estimate p(group | x, y) from the features
 
     def __str__(self) -> str:
-        said = []
-        if self.told:
-            said.append("answers are told it (by_group=True; with False they are not)")
+        parts = []
+        if self.by_group:
+            parts.append("the rule reads it (by_group=True)")
         if self.features:
-            what = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
-            said.append(f"answers may depend on it by {what}; leave that out and it is a group alone")
-        if self.weighed:
-            column = "answers do not look at its column, but" if self.features == () else "answers also"
-            said.append(f"{column} weigh what the features say of it, by a learned p(group | x, y)")
-        elif not said:
-            said.append(
-                "whether a feature tells it was not looked at"
+            names = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
+            parts.append(f"answers may depend on it through {names}; drop the column to prevent this")
+        if self.inferred:
+            column = "the rule does not read it, but" if self.features == () else "the rule also"
+            parts.append(f"{column} uses an estimate p(group | x, y) from the features")
+        elif not parts:
+            parts.append(
+                "the features were not checked for it"
                 if self.features is None
-                else "answers do not look at it, though other columns may tell it in part"
+                else "the rule does not read it; other features may be correlated with it"
             )
-        return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(said)}"
+        return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(parts)}"
 
 
 def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
-    """Return what is known of each column of groups of a fitted classifier; empty without groups."""
-    told, weighed = answers_by_group(classifier), bool(getattr(classifier, "weighs_groups", False))
-    return tuple(GroupUse(name, told, of, weighed) for name, of in getattr(classifier, "group_features_", ()))
+    """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
+    by_group, inferred = answers_by_group(classifier), bool(getattr(classifier, "weighs_groups", False))
+    columns = getattr(classifier, "group_features_", ())
+    return tuple(GroupUse(name, by_group, features, inferred) for name, features in columns)
 
 
 def telling_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
-    """Return, for each column of groups, the features that tell the group of a row or that it tells.
+    """Return for each column of groups the features that determine the group or are determined by the group.
 
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
-    numbers; None where X was not looked through, because it is no table or has more than 2,000 columns.
+    numbers. None means that X was not checked, because X is no table or has more than 2,000 columns.
     """
     columns = groups[:, None] if groups.ndim == 1 else groups
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
@@ -140,39 +134,38 @@ def telling_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
         column = table[:, [j]]
         return (column.toarray() if hasattr(column, "toarray") else np.asarray(column)).ravel()
 
-    found: list[tuple[Any, ...] | None] = []
+    features: list[tuple[Any, ...] | None] = []
     for numbers in columns.T:
         group = np.unique(numbers, return_inverse=True)[1]
-        may = [j for j in range(len(names)) if _same(values(first, j), group[:FIRST_LOOK], few=True)]
-        found.append(tuple(names[j] for j in may if _same(values(X, j), group)))
-    return found
+        possible = [j for j in range(len(names)) if _same(values(first, j), group[:FIRST_LOOK], few=True)]
+        features.append(tuple(names[j] for j in possible if _same(values(X, j), group)))
+    return features
 
 
 def _same(values: Any, group: Ints, *, few: bool = False) -> bool:
-    """Whether values tell the group or the group tells them; of few rows, whether they may in all."""
+    """Return whether values determine the group or the reverse; with ``few`` rows, whether they may."""
     code = _codes(values)
     n, sizes = len(group), np.bincount(group)
     kinds, n_groups = int(code.max(initial=-1)) + 1, np.count_nonzero(sizes)
     if kinds < 2 or n_groups < 2:
         return few
     pairs = len(np.unique(code * len(sizes) + group))
-    # Values that nearly all differ tell everything, and so nothing.
+    # Values that are nearly all different determine any group.
     common = 2 * kinds <= n and (few or bool(sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP))
     return bool(pairs == n_groups < n) or (pairs == kinds and common)
 
 
 def _codes(values: Any) -> Ints:
-    """Return a number for each value, the same for equal ones and for all that are missing."""
+    """Return a number for each value, equal for equal values and for all missing ones."""
     if getattr(values.dtype, "kind", "O") in "biufUS":
         return np.unique(values, return_inverse=True)[1].ravel().astype(np.intp)
-    known: dict[Any, int] = {}
-    # What is missing equals nothing, itself included, or refuses to be compared.
-    return np.array(
-        [known.setdefault(_present(value), len(known)) for value in values.tolist()], dtype=np.intp
-    )
+    numbers: dict[Any, int] = {}
+    present = map(_present, values.tolist())
+    return np.array([numbers.setdefault(value, len(numbers)) for value in present], dtype=np.intp)
 
 
 def _present(value: Any) -> Any:
+    """Return a value, or None for a missing one, which does not equal itself or cannot be compared."""
     try:
         return value if value == value else None
     except TypeError:

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's program, however deep in the library they arise."""
+"""Warnings that point at the line of the user's program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OURS = ("tailboost", "sklearn")
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the place of the nearest caller outside tailboost and scikit-learn."""
+    """Warn with the place of the nearest caller outside of tailboost and scikit-learn."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back

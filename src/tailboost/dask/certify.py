@@ -13,7 +13,7 @@ from tailboost.core.array_types import Labels
 from tailboost.core.checks import check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
 from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.subgroups import can_defer, told
+from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.calibration import calibrate as local_calibrate
@@ -141,7 +141,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
         shares = answers_of(model, X, "randomised", groups)
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     if can_defer(final):
-        columns.append(("deferred", final.defers(table, **told(final, groups)).astype(np.intp)))
+        columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
     return count(*columns), known, shortest(hash_rounded_rows(X))
 

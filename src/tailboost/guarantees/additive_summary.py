@@ -1,4 +1,4 @@
-"""What an additive fit promised and achieved: the error of `predict`, and what its cost bounds."""
+"""Summary of an additive classifier: the error of `predict`, and bounds that follow from the cost."""
 
 from __future__ import annotations
 
@@ -17,57 +17,56 @@ from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping
 
-ON_TRAINING = "error of predict on the rows fitted on"
-TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"
+ON_TRAINING = "error of predict on the training rows"
+TWO_CLASSES = "for two classes only: with more, predict may be wrong on a row whose own score is positive"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps of an additive classifier make small, and what that says about its errors."""
+    """The cost that the steps of an additive classifier decrease, with the bounds that follow from it."""
 
     name: str  # the cost in words and symbols
-    value: float  # its value on the rows fitted on, for the hypotheses kept
-    # promised, observed: what bounds the errors on the rows fitted on: from the weighted errors alone, and
-    # from the cost.
+    value: float  # its value on the training rows, for the models kept
+    # Bounds on training errors: from the weighted errors alone (promised), and from the cost (observed).
     promised: tuple[Bound, ...]
     observed: tuple[Bound, ...]
-    symbols: dict[str, str]  # names and values of all symbols in these
+    symbols: dict[str, str]  # meaning of all symbols in these
 
 
 @dataclass(frozen=True)
 class AdditiveSummary:
-    """Promised, observed, achieved by an additive classifier; all errors are those of ``predict``.
+    """Error of ``predict`` of an additive classifier, with bounds and comparisons.
 
     Attributes
     ----------
     promised, observed : tuple of Bound
-        As in `Summary`: bounds on errors on the rows fitted on. None bounds the error on fresh rows.
+        Bounds on training errors, as in `Summary`. None of them bounds the error on new rows.
     error : float
-        Error of ``predict`` on ``judged_on``, by weight.
-    judged_on : str
-        The rows behind ``error`` and ``units``: those held out or given as ``X_val``, else the training rows.
+        Error of ``predict`` on ``measured_on``, by weight.
+    measured_on : str
+        The rows of ``error`` and ``errors``: held-out rows, ``X_val``, or else the training rows.
     fitted : bool
-        Whether members were fitted on these very rows, so that errors there say little.
+        Whether models were trained on these rows, so that errors there are too small.
     decided : tuple of str
-        What was chosen by the error on these rows.
+        Choices that were made by the error on these rows.
     constant : object
-        The label of the greatest weight in training.
+        The most frequent label in training, by weight.
     constant_error : float
         Error of always answering it, on the same rows.
     only : object or None
-        The one label that ``predict`` answers to all of these rows; None where there are several.
+        The one label that ``predict`` answers to all these rows; None if there are several.
     objective : str
-        The cost that the steps make small.
+        The cost that the steps decrease.
     achieved : float or None
-        Its value on the rows fitted on, for the hypotheses kept; None where none is and a constant answers.
+        Its value on the training rows, for the models kept; None if no model is kept.
     gap : float
         Largest optimality gap of any solve in the fit.
-    coin : float
-        Error of a coin flip, 1 − 1/K.
+    random_guess : float
+        Error of a random guess, 1 − 1/K.
     upper : float or None
-        The upper end of the 95 % Clopper–Pearson interval about ``error``; None where members were fitted on
-        these rows.
-    units : RateTable
+        Upper end of the 95 % Clopper–Pearson interval for ``error``; None if models were trained on these
+        rows.
+    errors : RateTable
         Error of each class on these rows.
     symbols : dict
         Names and values of all symbols printed.
@@ -76,7 +75,7 @@ class AdditiveSummary:
     promised: tuple[Bound, ...]
     observed: tuple[Bound, ...]
     error: float
-    judged_on: str
+    measured_on: str
     fitted: bool
     decided: tuple[str, ...]
     constant: Any
@@ -85,114 +84,97 @@ class AdditiveSummary:
     objective: str
     achieved: float | None
     gap: float
-    coin: float
+    random_guess: float
     upper: float | None
-    units: RateTable
+    errors: RateTable
     symbols: dict[str, str]
 
     @property
-    def verdict(self) -> str:
-        """One sentence: the error beside a constant's and a coin's, the worst class, what the rows say."""
-        coin, shown = f"a coin flip errs on {self.coin:.4g}", "" if self.beats_coin else "not shown, "
-        against = f"not shown by rows that were fitted on; {coin}"
-        if self.upper is not None:
-            against = f"{shown}at most {self.upper:.4g} (95 %), where {coin}"
-        worth = "these rows had no part in the fit"
-        if self.fitted:
-            worth = "members were fitted on these rows, so this says little about new ones"
-        elif self.decided:
-            worth = f"no member was fitted on these rows, but they decided {' and '.join(self.decided)}"
-        return f"{self._standing}; better than a coin: {against}; {worth}."
+    def beats_random_guess(self) -> bool:
+        """Whether the 95 % interval for the error is below the error of a random guess."""
+        return self.upper is not None and self.upper < self.random_guess
 
     @property
-    def beats_coin(self) -> bool:
-        """Whether it is shown that a coin flip errs more, by rows that no member was fitted on."""
-        return self.upper is not None and self.upper < self.coin
-
-    @property
-    def _standing(self) -> str:
+    def comparison(self) -> str:
+        """The error of ``predict`` compared with a constant answer and a random guess, and its rows."""
+        text = f"On {self.measured_on.removesuffix(',')}, predict has an error of {self.error:.4g}"
         if self.only is not None:
-            text = f"predict answers {self.only!r} to all of {self.judged_on} and errs on {self.error:.4g}"
-            if self.only == self.constant:
-                return text
-            return f"{text}, always answering {self.constant!r} on {self.constant_error:.4g}"
-        text, constant = f"predict errs on {self.error:.4g} of {self.judged_on}", f"{self.constant_error:.4g}"
-        worst, largest = (self.units.worst or (None, 0.0))[:2]
-        beside = f"always answering {self.constant!r} on {constant}"
-        if self.error >= self.constant_error:
-            beside = f"no less than always answering {self.constant!r} ({constant})"
-        return f"{text}, {beside}; its largest error is {largest:.4g}, on class {worst!r}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        return asdict(self) | {"units": self.units.to_dict(), "verdict": self.verdict}
-
-    @property
-    def standing(self) -> str:
-        """What the headline rests on, with the error overall beside those of a constant and of a coin."""
-        return self.verdict
+            text += f" and answers {self.only!r} to all rows"
+        if self.only != self.constant:
+            text += f"; always answering {self.constant!r} has {self.constant_error:.4g}"
+        guess = f"; a random guess has {self.random_guess:.4g}"
+        if self.upper is not None:
+            shown = "" if self.beats_random_guess else ", so it is not shown to be better"
+            guess += f" (the 95 % interval for new rows extends to {self.upper:.4g}{shown})"
+        rows = "These rows were not used in the fit"
+        if self.fitted:
+            rows = "Models were trained on these rows, so their errors on new rows are larger"
+        elif self.decided:
+            rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
+        return f"{text}{guess}. {rows}."
 
     @property
     def headline(self) -> str:
-        """The error of the worst class, on which rows."""
-        if (worst := self.units.worst) is None:
-            return f"Nothing was measured on {self.judged_on}."
-        name, error, _ = worst
-        of = "on rows that were fitted on" if self.fitted else f"of {self.judged_on.removesuffix(',')}"
-        return f"Worst class: {name}, {100 * error:.0f} of 100 wrong, {of}."
+        """One sentence: the largest error of a class."""
+        if (worst := self.errors.worst) is None:
+            return f"No row to measure errors on: {self.measured_on}."
+        return f"Worst class: {worst[0]}, error {100 * worst[1]:.0f} %."
 
     @property
     def summary(self) -> str:
-        """`standing` and `headline`."""
-        return f"{self.standing} {self.headline}"
+        """`comparison` and `headline`."""
+        return f"{self.comparison} {self.headline}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"errors": self.errors.to_dict(), "summary": self.summary}
 
     def __str__(self) -> str:
-        return f"{self.units}\n{self.summary}"
+        return f"{self.errors}\n{self.summary}"
 
     @property
     def details(self) -> str:
-        """Everything: the table, the verdict, the cost, bounds that were promised and observed, symbols."""
-        cost = "no hypothesis was kept, a constant answers"
+        """The table, the cost, the bounds, and the meaning of the symbols."""
+        cost = "no model was kept, the answer is constant"
         if self.achieved is not None:
-            cost = f"{self.achieved:.6g} on the rows fitted on (solver gap {self.gap:.1e})"
-        lines = [str(self.units), self.verdict, f"objective: {self.objective}: {cost}"]
+            cost = f"{self.achieved:.6g} on the training rows (solver gap {self.gap:.1e})"
+        lines = [str(self), f"objective: {self.objective}: {cost}"]
         return "\n".join([*lines, *bound_lines(self.observed, self.promised, self.symbols)])
 
     def _repr_html_(self) -> str:
         details = html_details("Values, bounds and symbols", self.details)
-        return f"{self.units._repr_html_()}<p>{escape(self.verdict)}</p>{details}"
+        return f"{self.errors._repr_html_()}<p>{escape(self.summary)}</p>{details}"
 
 
 def additive_summary(
     combiner: AdditiveCombiner, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
 ) -> AdditiveSummary:
-    """Return what an additive classifier promised and achieved, once its combiner has settled on one.
+    """Return the summary of an additive classifier after its combiner has chosen the models kept.
 
-    ``cost`` is what its steps make small, of no meaning where a constant answers; ``gap`` the largest
-    optimality gap of any solve; ``fitted`` tells whether members were fitted on the judged rows.
+    ``cost`` has no meaning if the answer is constant. ``gap`` is the largest optimality gap of any solve.
+    ``fitted`` says whether models were trained on the rows of the error.
     """
-    rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
+    rows, answers = combiner.rows, combiner.answers
     wrong, boosted = rows.wrong(answers), not combiner.constant_alone
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
-    decided = () if fitted else combiner.decided
-    share = min(1.0, float(np.average(wrong, weights=rows.weight)))
+    wrong_share = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
     return AdditiveSummary(
         promised=cost.promised if boosted else (),
         observed=cost.observed if boosted else (),
-        error=share,
-        judged_on=words,
+        error=wrong_share,
+        measured_on=words,
         fitted=fitted,
-        decided=decided,
+        decided=() if fitted else combiner.decided,
         constant=classes[combiner.heaviest],
         constant_error=float(np.average(rows.wrong(combiner.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
         achieved=cost.value if boosted else None,
         gap=gap,
-        coin=1.0 - 1.0 / K,
-        upper=None if fitted else float(clopper_pearson_interval(share, n)[1]),
-        units=rates_of(
+        random_guess=1.0 - 1.0 / combiner.n_classes,
+        upper=None if fitted else float(clopper_pearson_interval(wrong_share, n)[1]),
+        errors=rates_of(
             combiner, classes, [(error(by="class"), None)], words.rstrip(","), fitted=fitted, kind="class"
         ),
         symbols=cost.symbols if boosted else {},
@@ -208,34 +190,34 @@ def rates_of(
     fitted: bool,
     kind: str = "",
 ) -> RateTable:
-    """Return rates of `predict` on the rows on which the error was measured.
+    """Return rates of `predict` on the rows of its error.
 
     Parameters
     ----------
     combiner : AdditiveCombiner
-        The hypotheses, with the answers to these rows.
+        The models, with the answers to these rows.
     classes : sequence of length K
         The labels.
     stated : sequence of (Rate, None)
         The rates.
     words : str
-        What rows these are.
+        Name of the rows.
     fitted : bool
-        Whether members were fitted on them.
+        Whether models were trained on them.
     kind : str
-        What the subgroups are, of a table of errors.
+        Kind of the subgroups, for a table of errors.
     """
     table, inside = Grouping(tuple(classes)).table(combiner.rows)
     counts = table.count(combiner.answers[inside])
     selected = not fitted and bool(combiner.decided)
-    found = RateTable.counted(
+    rates = RateTable.counted(
         stated, table.strata, counts, words, kind=kind, selected=selected, refit=combiner.rows.refit
     )
-    return found.on_fitted_rows() if fitted else found
+    return rates.on_fitted_rows() if fitted else rates
 
 
 def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:
-    """Return a bound on the training error that needs ``margin > 0`` to mean right: two classes only."""
+    """Return a bound on the training error; it needs ``margin > 0`` for a right answer: two classes only."""
     if n_classes > 2:
         return Bound(ON_TRAINING, formula, None, achieved, TWO_CLASSES)
     return Bound(ON_TRAINING, formula, bound, achieved)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core import files as _store
-from tailboost.core.fingerprints import Fingerprint, fingerprint, hash_rows
+from tailboost.core.fingerprints import Fingerprint, digest, hash_rows
 from tailboost.guarantees.fresh_rows import FreshRows
 
 FORMAT = "tailboost attempts 1"
@@ -45,15 +45,13 @@ def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
         np.add.at(members, fresh.clusters, rows)
         rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
     arguments_bytes = np.frombuffer(arguments.encode(), dtype=np.uint8)
-    return "-".join(
-        [_fit_of(model), fingerprint(np.sort(labelled)), fingerprint(np.sort(rows), arguments_bytes)]
-    )
+    return "-".join([_fit_of(model), digest(np.sort(labelled)), digest(np.sort(rows), arguments_bytes)])
 
 
 def _fit_of(model: Any) -> str:
     """Return a digest of the training rows of a model, or of its selection data if it has none."""
     fitted = [sketch.kept for sketch in (model.seen_rows_, *model.chosen_rows_) if len(sketch.kept)]
-    return fingerprint(*fitted[:1])
+    return digest(*fitted[:1])
 
 
 def same_rows(one: str, other: str) -> bool:

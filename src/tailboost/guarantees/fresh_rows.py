@@ -28,7 +28,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost.core.pipelines import final_step, label_shares, last_step
-from tailboost.core.subgroups import can_defer, deferral_words, told
+from tailboost.core.subgroups import can_defer, deferral_words, group_arguments
 from tailboost.guarantees.leakage import EqualRows, check_equal_rows
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
@@ -253,7 +253,9 @@ def one_answers(model: Any) -> bool:
 
 def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     """Return the labels that a model predicts, or its label distribution."""
-    if given := told(last_step(model), groups):  # pipelines and searches pass groups on only on request
+    if given := group_arguments(
+        last_step(model), groups
+    ):  # pipelines and searches pass groups on only on request
         model, X = final_step(model, X)
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
@@ -500,7 +502,7 @@ def fresh_rows(
             last, rows = final_step(judge, X)
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
             if can_defer(last) or (not of_errors and any(rate.needs_deferral for rate in rates)):
-                marked = last.defers(rows, **told(last, groups))
+                marked = last.defers(rows, **group_arguments(last, groups))
             rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
             answers = answers_of(judge, X, rule, groups)
             if "randomised" in rules_there and of_errors:

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import Rows, lots
+from tailboost.boosting.training_set import Rows, short_hashes
 from tailboost.core.array_types import Ints
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, labels_too_alike, too_many
 from tailboost.core.pipelines import final_step, last_step
@@ -241,9 +241,9 @@ class KnownRows:
                     "these rows must be copies"
                 )
         kept = self._rows_kept()
-        if equal_rows == "copies" or y is None or kept is None or kept.lots is None:
+        if equal_rows == "copies" or y is None or kept is None or kept.row_hashes is None:
             return
-        contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
+        contents = short_hashes(hash_rows(self._checked(X))).astype(np.intp), kept.row_hashes.astype(np.intp)
         if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
             raise LeakageError(
                 "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "

@@ -16,7 +16,7 @@ from tailboost.core.checks import as_pandas, check_length, check_number, n_rows_
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import hash_rounded_rows, is_missing
 from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.subgroups import told
+from tailboost.core.subgroups import group_arguments
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.guarantees.drift import Drift, Reference, columns_of
 from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit
@@ -470,7 +470,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
 def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
     """Return the columns that need no labels: features, and a classifier's scores and answers."""
     columns = columns_of(X)
-    given = told(last_step(model), groups)
+    given = group_arguments(last_step(model), groups)
     model, rows = (model, X) if not given else final_step(model, X)
     classes = [str(label) for label in model.classes_]
     if hasattr(model, "predict_proba"):

@@ -1,7 +1,4 @@
-"""Base learners that answer the weight player.
-
-`tailboost.learners.protocols` describes what your own learner may offer beyond scikit-learn's interface.
-"""
+"""Base learners for boosting. Optional methods for custom learners: `tailboost.learners.protocols`."""
 
 from __future__ import annotations
 

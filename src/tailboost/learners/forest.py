@@ -1,4 +1,4 @@
-"""Forests on the tables of the binned trees, grown once for all parts of a cross-fit."""
+"""Forests on open tables, grown once for all folds of a cross-fit."""
 
 from __future__ import annotations
 
@@ -16,59 +16,47 @@ from tailboost.learners.table import BinnedReader, OpenTable, Table, TableClassi
 from tailboost.learners.threads import count_threads, predict_in_blocks, sklearn_threads
 
 N_TREES = 100
-# "auto" takes so many trees that they see about this many rows together, within these limits: where rows are
-# few, trees are cheap, and out of fold only a fifth or a third of them answers.
+# "auto": the number of trees times the number of rows is about this, within the limits below.
 ROWS_OF_ALL_TREES = 1_200_000
 FEWEST_TREES, MOST_TREES = 120, 240
-# Bins of a column for trees of best cuts, and the features that they look at: with fewer bins they grow twice
-# as fast as on values.
+# Bins of a column, and features per split, of trees with best cuts. With bins they grow twice as fast.
 CUT_BINS = 64
 CUT_FEATURES = "sqrt"
-# A tree sees at most about this many distinct rows. The time of a fit then no longer grows with the rows, and
-# the trees stay small enough to be asked quickly.
+# Approximate maximum of distinct rows for a tree. It bounds the time of a fit and the size of the trees.
 MOST_ROWS = 20_000
-# A class has at least one in so many of the rows that would be its own if all had as many, or all its rows.
+# Minimum number of rows of a class in such a sample: one in this many of an equal part, or all its rows.
 LEAST_SHARE = 4
-# This many trees share such a sample.
-BATCH = 5
-# Trees are asked for at most so many rows at a time. With fewer a tree is read anew too often, with more the
-# sums take more memory.
+BATCH = 5  # trees that share a sample
+# Maximum number of rows, and of table entries, in one prediction of a tree.
 ROWS_AT_ONCE = 65_536
-# And for at most so many entries of the table: they are copied.
 ENTRIES_AT_ONCE = 2**23
-# A tree has at most so many leaves for each class, and no leaf less than this share of the weight. Larger
-# trees take longer to ask and, with few classes, know no more.
-LEAVES_PER_CLASS = 2000
-SMALLEST_LEAF = 5e-5
-# Least weight of a leaf, in average rows, where a class is very rare.
-LEAF_ROWS = 5.0
-# And at most this share of the weight, where there are very few rows.
-LARGEST_LEAF = 0.05
-# Rows of a class are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
-# 2 or is there twice.
-SIGNIFICANT_BITS = 10
+LEAVES_PER_CLASS = 2000  # maximum number of leaves of a tree, per class
+SMALLEST_LEAF = 5e-5  # minimum weight of a leaf, as a fraction of the total weight
+LEAF_ROWS = 5.0  # minimum weight of a leaf in average rows, if a class is very rare
+SIGNIFICANT_BITS = 10  # of factors by which the weights of a stratum are multiplied
+LARGEST_LEAF = 0.05  # upper limit of the minimum weight, as a fraction of the total weight, for few rows
 
 Forest = TypeVar("Forest", bound="TableForest")
 
 
 class TableForest(TableClassifier):
-    """Forests of random or best cuts on the tables that the binned trees take (categories, missing values).
+    """Forest of trees with random or best cuts, for tables with categories and missing values.
 
     Parameters
     ----------
     n_trees : int or "auto"
-        Trees; "auto" takes more of them where rows are few, see `ROWS_OF_ALL_TREES`.
+        Number of trees. "auto": more trees for fewer rows, see `ROWS_OF_ALL_TREES`.
     leaf_rows : float, optional
-        Least weight of a leaf in average rows; None depends on the rarest class, see `smallest_leaf`.
+        Minimum weight of a leaf in average rows. ``None``: depends on the rarest class, see `smallest_leaf`.
     max_features : float or str
-        Features that trees of random cuts look at, as in scikit-learn.
+        Features per split of trees with random cuts, as in scikit-learn.
     best_cuts : float
-        Share of the trees that cut where impurity falls most, as random forests do, instead of at random, as
-        extremely randomised trees do. All of them see all rows, so that a row of weight 2 is the row twice.
+        Fraction of the trees with best cuts, as in random forests. The others have random cuts, as in
+        extremely randomised trees. No tree uses a bootstrap sample.
     prior : float
-        Share of the class shares in every answer: so few trees answer out of fold that they often say 0.
+        Weight of the class frequencies in each prediction. Few trees predict out of fold, and often 0.
     n_jobs : int, optional
-        The most threads.
+        Maximum number of threads.
     random_state : int, optional
         Seed of the trees.
     """
@@ -93,18 +81,18 @@ class TableForest(TableClassifier):
         self.random_state = random_state
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Grow a forest of all rows."""
+        """Fit the forest on all rows."""
         return ForestSession(self, opened, y).grow(self, weight)
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> ForestSession:
-        """Open rows that other learners read too, for any number of forests; see `protocols.TableLearner`."""
+        """Return a session on an open table, see `protocols.TableLearner`."""
         return ForestSession(self, opened, y)
 
     @property
     def feature_importances_(self) -> Floats:
-        """Those of the forest, shape (d,)."""
+        """Mean decrease in impurity by column, shape (d,)."""
         check_is_fitted(self)
         each = [batch.feature_importances_ for batch in self.batches_]
         return np.average(each, axis=0, weights=[len(batch.estimators_) for batch in self.batches_])
@@ -112,39 +100,38 @@ class TableForest(TableClassifier):
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K).
 
-        A class's probability is the mean over the trees that saw the class, and by `prior` its share.
+        The probability of a class is the mean over the trees that were fitted with the class, mixed with the
+        class frequencies by `prior`.
         """
 
-        def ask(block: Table) -> NDArray[np.float64]:
-            # Not by the forests: they change Python's warning filters, which all threads share, and with
-            # several threads sum the trees in any order.
-            total, seen = np.zeros((block.shape[0], len(self.classes_))), np.zeros(len(self.classes_))
-            # Rows that meet in a leaf of one tree take similar ways through the others: one after the other
-            # they find these in the cache, and the processor guesses their branches right more often.
+        def predict_block(block: Table) -> NDArray[np.float64]:
+            # scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
+            total, n_trees = np.zeros((block.shape[0], len(self.classes_))), np.zeros(len(self.classes_))
+            # Rows of one leaf take similar paths through the other trees. Sorted by leaf they use the cache.
             leaf = self.batches_[0].estimators_[0].apply(block, check_input=sp.issparse(block))
             order = np.argsort(leaf, kind="stable")
             similar, sparse = block[order], sp.issparse(block)
             for batch in self.batches_:
-                known = batch.classes_
-                where = slice(None) if len(known) == len(seen) else known
+                classes = batch.classes_
+                columns = slice(None) if len(classes) == len(n_trees) else classes
                 for tree in batch.estimators_:
-                    # Indices of sparse rows may be longer than trees can read, so scikit-learn checks them.
-                    # To check dense rows anew for every tree would take two thirds of the time of one row.
-                    total[:, where] += tree.predict_proba(similar) if sparse else tree.tree_.predict(similar)
-                seen[where] += len(batch.estimators_)
-            total /= np.maximum(seen, 1.0)
-            if any(len(batch.classes_) < len(seen) for batch in self.batches_):
+                    # Only sparse rows need checks; checks of dense rows for each tree would be slow.
+                    P = tree.predict_proba(similar) if sparse else tree.tree_.predict(similar)
+                    total[:, columns] += P
+                n_trees[columns] += len(batch.estimators_)
+            total /= np.maximum(n_trees, 1.0)
+            if any(len(batch.classes_) < len(n_trees) for batch in self.batches_):
                 total /= total.sum(axis=1, keepdims=True)
             if self.prior:
                 total += self.prior * (self.shares_ - total)
-            answers = np.empty_like(total)
-            answers[order] = total
-            return answers
+            probabilities = np.empty_like(total)
+            probabilities[order] = total
+            return probabilities
 
         def predict(rows: Table) -> NDArray[np.float64]:
             n = max(rows.shape[0], 1)
             step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), ROWS_AT_ONCE)
-            return np.concatenate([ask(rows[a : a + step]) for a in range(0, n, step)])
+            return np.concatenate([predict_block(rows[a : a + step]) for a in range(0, n, step)])
 
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
@@ -152,13 +139,11 @@ class TableForest(TableClassifier):
 class ForestSession:
     """All forests on one table.
 
-    Where models are judged out of fold, the trees are grown once: each leaves out one part of the rows, and a
-    part is judged by the trees that left it out. The forest that stays consists of all trees. So a five-fold
-    cross-fit takes one forest instead of six, at the price that the answers out of fold come from a fifth of
-    the trees, a third with three folds.
+    In a cross-fit each tree is grown once, without one fold. The trees without a fold predict its rows. The
+    final forest consists of all trees. So a five-fold cross-fit grows one forest instead of six, and each
+    out-of-fold prediction comes from a fifth of the trees, or from a third with three folds.
 
-    The template says what a leaf is, threads and seed, and has trees of which every part is left out by its
-    share.
+    The template has the parameters of leaves, threads and seed.
     """
 
     def __init__(self, template: TableForest, opened: OpenTable, y: Ints) -> None:
@@ -168,43 +153,45 @@ class ForestSession:
         self.grown_for: bytes = b""
 
     def leave_out(self, part: Ints) -> None:
-        """Tell which rows are judged together, see `protocols.Partitioned`."""
+        """Set the folds, see `protocols.Partitioned`."""
         self.part = part
         self.grown.clear()
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> TableForest:
-        """Return the forest for weights of shape (n,), made of trees grown on ``rows`` only.
+        """Return the forest for weights of shape (n,), grown on ``rows`` only.
 
-        The seed is the template's, so that trees can be shared; ``seed`` is not used.
+        ``seed`` is not used: trees are shared, so the seed is the template's.
         """
         return self.grow(TableForest(**self.template.get_params()), weight, rows)
 
     def grow(self, forest: Forest, weight: Floats, rows: Mask | None = None) -> Forest:
-        """Give a forest its trees; the classes that a batch of these knows are positions in ``classes_``."""
-        chosen = slice(None) if rows is None else rows
-        mass = np.bincount(self.y[chosen], weights=weight[chosen], minlength=int(self.y.max(initial=0)) + 1)
+        """Fit a forest; class numbers of a batch of trees are positions in ``classes_``."""
+        selected = slice(None) if rows is None else rows
+        mass = np.bincount(
+            self.y[selected], weights=weight[selected], minlength=int(self.y.max(initial=0)) + 1
+        )
         forest.table_, forest.batches_ = self.opened.reader, self._batches(weight, rows)
         forest.classes_, forest.shares_ = np.arange(len(mass)), mass / mass.sum()
         return forest
 
     @cached_property
     def n_trees(self) -> int:
-        """How many trees a forest has."""
+        """Number of trees of a forest."""
         if isinstance(self.template.n_trees, str):
             n_rows = len(np.unique(self.opened.hashes))
             return int(np.clip(ROWS_OF_ALL_TREES // n_rows, FEWEST_TREES, MOST_TREES))
         return self.template.n_trees
 
     def _batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
-        """Return the trees of a forest, fitted in batches."""
+        """Return the trees of a forest, in batches."""
         everything = np.ones(len(weight), dtype=bool)
         if self.part is None:
             return self._grow(weight, everything if rows is None else rows, self.n_trees, 0)
         n_parts = int(self.part.max()) + 1
-        # With a single part the other half of the trees sees all rows.
+        # With a single fold the other half of the trees uses all rows.
         numbers = list(range(n_parts)) if n_parts > 1 else [0, n_parts]
         wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
-        if not wanted:  # rows that are no complement of a part
+        if not wanted:  # rows that are not the complement of a fold
             assert rows is not None
             return self._grow(weight, rows, self.n_trees, 0)
         if self.grown_for != weight.tobytes():
@@ -216,7 +203,7 @@ class ForestSession:
         return [batch for j in wanted for batch in self.grown[j]]
 
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
-        """Grow trees on those rows that have weight; ``number`` tells the parts' random numbers apart."""
+        """Return trees grown on rows of positive weight; ``number`` identifies the fold in the seeds."""
         kept = np.flatnonzero(rows & (weight > 0.0))
         stratum, (place, size) = self.y, self._places
         most = quota(size, MOST_ROWS)
@@ -224,18 +211,18 @@ class ForestSession:
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []
         for b, n in enumerate(_evenly(n_trees, n_batches)):
-            # Windows of the places one after the other: samples have as few rows in common as can be.
+            # Consecutive windows of places: samples have few rows in common.
             offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
             index = kept if n_batches == 1 else kept[(offset < most[stratum])[kept]]
-            own = weight[index]
+            sample_weight = weight[index]
             if n_batches > 1:
-                own = reweighed(own, stratum[index], mass)
-            batches += self._batch(index, own, n, (number, b))
+                sample_weight = reweighed(sample_weight, stratum[index], mass)
+            batches += self._batch(index, sample_weight, n, (number, b))
         return batches
 
     def _batch(self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]) -> list[Any]:
-        template, given = self.template, self.template.random_state
-        seed = np.random.SeedSequence([0 if given is None else int(given), *number]).generate_state(1)
+        template, state = self.template, self.template.random_state
+        seed = np.random.SeedSequence([0 if state is None else int(state), *number]).generate_state(1)
         y, leaf = self.y[index], smallest_leaf(self.opened.hashes[index], self.y[index], template.leaf_rows)
         common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed[0] >> 1)}
         n_best = 0 if sp.issparse(self.opened.table) else round(template.best_cuts * n_trees)
@@ -262,43 +249,46 @@ class ForestSession:
 
 
 def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
-    """Make a tree of numbers of bins one of values: "bin ≤ b" is "value < the cut above bin b"."""
-    for j, own in enumerate(cuts):
-        # An infinite threshold parts missing values from all others.
+    """Replace bin numbers by values: "bin ≤ b" is "value < the cut above bin b"."""
+    for j, thresholds in enumerate(cuts):
+        # An infinite threshold separates missing values.
         nodes = np.flatnonzero((tree.feature == j) & np.isfinite(tree.threshold))
         if len(nodes):
-            above = own[tree.threshold[nodes].astype(np.intp)]
+            above = thresholds[tree.threshold[nodes].astype(np.intp)]
             tree.threshold[nodes] = np.nextafter(above, np.float32(-np.inf))
 
 
 def reweighed(weight: Floats, strata: Ints, mass: Floats) -> Floats:
-    """Multiply the weights of every stratum by a number of few bits so that they sum to its mass."""
-    given = np.bincount(strata, weights=weight, minlength=len(mass))
-    mantissa, exponent = np.frexp(mass / np.where(given > 0.0, given, 1.0))
-    factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
+    """Return weights multiplied by one factor per stratum, so that each stratum sums to about its mass.
+
+    Factors have few significant bits, so that sums of weights are exact and trees break ties in one way.
+    """
+    sums = np.bincount(strata, weights=weight, minlength=len(mass))
+    mantissa, exponent = np.frexp(mass / np.where(sums > 0.0, sums, 1.0))
+    factor = np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
     weighed: Floats = weight * factor[strata]
     return weighed
 
 
 def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
-    """Return the least share of the weight in a leaf, in which every class weighs the same.
+    """Return the minimum weight of a leaf, as a fraction of the total weight.
 
-    Where a class is rare, fully grown trees give most rows a probability of 0 of it: a pile of ties, on which
-    thresholds land. So leaves weigh ``5 (1 − K n_k/n)`` average rows for the rarest class k: none where
-    classes are even. Rows are counted by content, so that one said twice is one of weight 2.
+    If a class is rare, fully grown trees give most rows a probability of 0, and thresholds cannot separate
+    these rows. So leaves weigh at least ``5 (1 − K n_k/n)`` average rows for the rarest class k: 0 if all
+    classes have equal numbers of rows. Equal rows count once.
     """
     codes = np.unique(y, return_inverse=True)[1]
     rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
     if leaf_rows is None:
         leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
-    least = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
-    return max(least, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
+    smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
+    return max(smallest, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
 def places(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return each row's place among the distinct rows of its stratum, and how many these are in each.
+    """Return the place of each row among the distinct rows of its stratum, and the sizes of the strata.
 
-    Places are by content, so that a row has one at any position, and all its repetitions the same.
+    Places depend on content: equal rows have the same place, at any position.
     """
     order = np.lexsort((hashes, stratum))
     another = np.empty(len(order), dtype=bool)
@@ -311,7 +301,7 @@ def places(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 def quota(size: Ints, most: int) -> Ints:
-    """Return how many of each stratum's rows a sample has: its share of ``most``, but of a rare one more."""
+    """Return the number of rows of each stratum in a sample of ``most`` rows; rare ones get a minimum."""
     if size.sum() <= most:
         return size
     at_least = most // (LEAST_SHARE * len(size))

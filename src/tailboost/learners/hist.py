@@ -215,7 +215,7 @@ class BoostSession(HistSession):
         return self.n_classes > 2
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
-        """Return the mean of the models, see `protocols.Averaging`."""
+        """Return the mean of the models, see `protocols.AveragingLearner`."""
         sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
         return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
 

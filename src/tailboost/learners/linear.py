@@ -1,4 +1,4 @@
-"""Logistic regression on the tables of the binned trees."""
+"""Logistic regression on open tables."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
 from tailboost.learners.table import OpenTable, Table, TableClassifier
 
-# A number further from the mean is read as this many standard deviations.
+# Numbers are clipped at this many standard deviations from the mean.
 FURTHEST = 5.0
-# A column of more categories is left out: each of them is a coefficient for every class.
+# Columns with more categories are ignored: each category is a coefficient for every class.
 MOST_CATEGORIES = 64
-# Entries of the numbers that a fit reads, at most: with more of them a part of the rows of each class is
-# enough for so few coefficients.
+# Maximum number of table entries in a fit. Larger tables are sampled by class.
 MOST_ENTRIES = 2**22
 MOST_STEPS = 1_000
-# Coefficients are multiples of this, and moments rounded, so that the order of the rows has no part in them.
-GRAIN = 2.0**-12
 
 
 class TableLinear(TableClassifier):
-    """Multinomial logistic regression on the tables that the binned trees take.
+    """Multinomial logistic regression for tables with categories and missing values.
 
-    Numbers are centred and scaled, a missing one counts as the mean, each category has a coefficient. Where
-    the entries of a sparse matrix are absent, they add nothing.
+    Numbers are centred and scaled. A missing number counts as the mean. Each category has a coefficient.
+    Absent entries of a sparse matrix count as 0.
 
     Parameters
     ----------
@@ -46,39 +43,39 @@ class TableLinear(TableClassifier):
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> LinearSession:
-        """Open rows that other learners read too; see `protocols.TableLearner`."""
+        """Return a session on an open table, see `protocols.TableLearner`."""
         return LinearSession(self, opened, np.asarray(y), n_classes)
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Learn from rows of two classes at least."""
+        """Fit the model to rows of at least two classes."""
         table, self.table_ = opened.table, opened.reader
-        levels = [None if own is None else len(own) for own in self.table_.categories_]
-        self.columns_ = np.flatnonzero([own is None for own in levels])
-        self.levels_ = [(j, own) for j, own in enumerate(levels) if own and own <= MOST_CATEGORIES]
-        width = len(self.columns_) + sum(own for _, own in self.levels_)
+        levels = [None if names is None else len(names) for names in self.table_.categories_]
+        self.columns_ = np.flatnonzero([n is None for n in levels])
+        self.levels_ = [(j, n) for j, n in enumerate(levels) if n and n <= MOST_CATEGORIES]
+        width = len(self.columns_) + sum(n for _, n in self.levels_)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
-        kept = np.flatnonzero(weight > 0.0)
-        y, weight = y[kept], weight[kept]
-        place, size = places(y, opened.hashes[kept])
+        index = np.flatnonzero(weight > 0.0)
+        y, weight = y[index], weight[index]
+        place, size = places(y, opened.hashes[index])
         most = quota(size, MOST_ENTRIES // max(width, 1))
         if (most < size).any():
             mass = np.bincount(y, weights=weight).astype(np.float64)
-            chosen = place < most[y]
-            kept, y = kept[chosen], y[chosen]
-            weight = reweighed(weight[chosen], y, mass)
-        rows = table[kept]
+            sampled = place < most[y]
+            index, y = index[sampled], y[sampled]
+            weight = reweighed(weight[sampled], y, mass)
+        rows = table[index]
         self.mean_, self.scale_ = _moments(rows[:, self.columns_], weight)
         self.coef_, self.intercept_ = _coefficients(self._numbers(rows), y, weight, self.C)
         self.classes_ = np.arange(len(self.coef_))
         return self
 
     def _numbers(self, table: Table) -> Any:
-        """Return what the coefficients are multiplied with."""
+        """Return the columns of the linear model."""
         if sp.issparse(table):
-            found = sp.csr_matrix(table[:, self.columns_].multiply(1.0 / self.scale_))
-            found.data = np.nan_to_num(found.data).clip(-FURTHEST, FURTHEST)
-            return found
+            scaled = sp.csr_matrix(table[:, self.columns_].multiply(1.0 / self.scale_))
+            scaled.data = np.nan_to_num(scaled.data).clip(-FURTHEST, FURTHEST)
+            return scaled
         values = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
         parts = [values.clip(-FURTHEST, FURTHEST)]
         parts += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
@@ -86,39 +83,39 @@ class TableLinear(TableClassifier):
 
     @property
     def feature_importances_(self) -> Floats:
-        """Mean size of a column's coefficients over the classes, about their mean, shape (d,); sums to 1."""
+        """Mean absolute coefficient of each column, centred over the classes, shape (d,); sums to 1."""
         check_is_fitted(self)
         size = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
-        found = np.zeros(len(self.table_.categories_))
-        found[self.columns_] = size[: len(self.columns_)]
+        importances = np.zeros(len(self.table_.categories_))
+        importances[self.columns_] = size[: len(self.columns_)]
         start = len(self.columns_)
         for j, n in self.levels_:
-            found[j] = size[start : start + n].mean()
+            importances[j] = size[start : start + n].mean()
             start += n
-        share: Floats = found / max(found.sum(), GRAIN)
-        return share
+        total = importances.sum()
+        return importances / total if total > 0.0 else importances
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         numbers = self._numbers(table)
         if sp.issparse(numbers):
             scores = numbers @ self.coef_.T + self.intercept_
-        else:  # term by term: a product of matrices adds those of one row in another order than those of many
+        else:  # term by term, because the order of sums in a matrix product depends on the number of rows
             by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
             for number, coef in zip(numbers.T, self.coef_.T, strict=True):
                 by_class += coef[:, None] * number
             scores = np.ascontiguousarray(by_class.T)
-        found: Floats = softmax(scores, axis=1)
-        return found
+        probabilities: Floats = softmax(scores, axis=1)
+        return probabilities
 
 
 class LinearSession:
-    """Fits on one table.
+    """All fits of one learner on one table.
 
     Parameters
     ----------
     template : TableLinear
-        What is fitted.
+        The learner.
     opened : OpenTable
         The rows.
     y : ndarray of int, shape (n,)
@@ -133,7 +130,7 @@ class LinearSession:
         self.template, self.opened, self.y, self.n_classes = template, opened, y, n_classes
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
-        """Return the model of ``rows``, with the numbers of the classes that it saw; nothing is drawn."""
+        """Return a model fitted on ``rows``; ``classes_`` are the class numbers of these rows."""
         weight = weight if rows is None else np.where(rows, weight, 0.0)
         present = np.unique(self.y[weight > 0.0])
         if len(present) == 1:
@@ -146,33 +143,31 @@ class LinearSession:
 
 @one_blas_thread
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
-    """Return what minimises ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
+    """Return the minimum of ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
     binary = y.max() == 1
-    # scikit-learn has one row of coefficients for two classes: two opposite halves of it cost half as much.
-    found = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(Z, y, weight)
-    coef, intercept = found.coef_, found.intercept_
+    # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
+    fitted = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(Z, y, weight)
+    coef, intercept = fitted.coef_, fitted.intercept_
     if binary:
-        coef, intercept = np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
-    return np.rint(coef / GRAIN) * GRAIN, np.rint(intercept / GRAIN) * GRAIN
+        return np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
+    return coef, intercept
 
 
 def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
-    """Return weighted mean and standard deviation of the columns' known values; 1 where it would be 0."""
+    """Return weighted mean and standard deviation of the columns without missing values; 1 instead of 0."""
     if sp.issparse(table):
-        share = weight / weight.sum()
-        known = table.copy()
-        known.data = np.nan_to_num(known.data.astype(np.float64))
-        square = known.multiply(known)
-        scale = np.sqrt(np.asarray(square.T @ share).ravel())
+        present = table.copy()
+        present.data = np.nan_to_num(present.data.astype(np.float64))
+        square = present.multiply(present)
+        scale = np.sqrt(np.asarray(square.T @ (weight / weight.sum())).ravel())
         return np.zeros(table.shape[1]), _positive(scale)
-    known = ~np.isnan(table)
-    total = np.maximum(weight @ known, np.finfo(np.float64).tiny)
-    values = np.where(known, table, 0.0).astype(np.float64)
+    present = ~np.isnan(table)
+    total = np.maximum(weight @ present, np.finfo(np.float64).tiny)
+    values = np.where(present, table, 0.0).astype(np.float64)
     mean = weight @ values / total
-    scale = np.sqrt(weight @ (known * (values - mean)) ** 2 / total)
-    return mean.astype(np.float32).astype(np.float64), _positive(scale)
+    return mean, _positive(np.sqrt(weight @ (present * (values - mean)) ** 2 / total))
 
 
 def _positive(scale: Floats) -> Floats:
-    found: Floats = np.where(scale > 0.0, scale, 1.0).astype(np.float32).astype(np.float64)
-    return found
+    positive: Floats = np.where(scale > 0.0, scale, 1.0)
+    return positive

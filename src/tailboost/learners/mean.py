@@ -1,4 +1,4 @@
-"""Models of a cross-fit, or of several rounds, that answer together by the mean of their probabilities."""
+"""Mean of the class probabilities of several models, from a cross-fit or from several rounds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.protocols import PreparedProba
 
-# Least probability, as where thresholds are chosen.
+# Smallest probability, the same as in the selection of decision rules.
 LEAST = 1e-6
 
 
 def shares(seen: Mask) -> Floats:
-    """Return the share of each model in a mean, for each class, shape (n_models, K).
+    """Return the weight of each model in the mean, for each class, shape (n_models, K).
 
-    ``seen`` is which classes a model was fitted on: the others say nothing of a class, unless none knows it.
+    ``seen``: classes that each model was fitted on. Other models have weight 0 for the class, unless no model
+    was fitted on it.
     """
-    asked = seen | ~seen.any(axis=0)
-    share: Floats = asked / asked.sum(axis=0)
-    return share
+    used = seen | ~seen.any(axis=0)
+    weights: Floats = used / used.sum(axis=0)
+    return weights
 
 
 def ranked(P: NDArray[Any], rank: int) -> Ints:
-    """Return the class of each row's ``rank``-th largest probability, from 0; ties go to the first class."""
+    """Return the class with the ``rank``-th largest probability, from 0; ties go to the first class."""
     for _ in range(rank):
         P = P.copy()
         P[np.arange(len(P)), P.argmax(axis=1)] = -1.0
@@ -34,10 +35,10 @@ def ranked(P: NDArray[Any], rank: int) -> Ints:
 
 
 class ClassProbabilities:
-    """Mean class probabilities of several models: a classifier, and a prepared table that members share.
+    """Mean class probabilities of several models of one open table.
 
-    The models, fitted on one opened table, answer probabilities of its prepared rows; ``share`` of shape
-    (n_models, K) is the weight of each in the mean, see `shares`, and is divided by the sum over the models.
+    It is a classifier, and also the prepared table of `Ranked` models. ``share`` of shape (n_models, K) has
+    the weight of each model by class, see `shares`; weights are divided by their sum over the models.
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
@@ -50,29 +51,27 @@ class ClassProbabilities:
 
     @property
     def table_(self) -> Any:
-        """What reads rows for the models."""
+        """Reader of rows for the models."""
         return self.models[0].table_
 
     @property
     def feature_importances_(self) -> Floats:
-        """Mean of those of the models, shape (d,)."""
+        """Mean of the models' importances, shape (d,)."""
         each: list[Any] = list(self.models)
         return np.mean([model.feature_importances_ for model in each], axis=0)
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
 
-        Their logarithms are the means of the models', up to what makes a row sum to 1. Thresholds are chosen
-        on the logarithms of single models: those of the mean of probabilities are higher where these are
-        small, so that of a rare class too many rows would be answered.
+        The logarithms are averaged, and each row is normalised. Decision rules are selected on probabilities
+        of single models. The arithmetic mean would be larger than these for a rare class.
         """
         logs = sum(
             share * np.log(np.maximum(model.predict_proba_table(table), LEAST))
             for share, model in zip(self.share / self.share.sum(axis=0), self.models, strict=True)
         )
-        # Where models saw different classes, each class has the mean of other models.
-        found: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
-        return found / found.sum(axis=1, keepdims=True)
+        P: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
+        return P / P.sum(axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K)."""
@@ -83,22 +82,21 @@ class ClassProbabilities:
         return self.predict_proba(X).argmax(axis=1)
 
     def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
-        """Return the mean of the models here and of others."""
+        """Return the mean of these models and the models of another mean."""
         return ClassProbabilities([*self.models, *other.models], np.vstack([self.share, other.share]))
 
     def transform(self, X: Any) -> Floats:
-        """Return the mean probabilities of each class over the models that know it, shape (n, K)."""
+        """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
         table = self.table_.transform(X)
-        answers = (model.predict_proba_table(table) for model in self.models)
-        summed: Floats = sum(share * P for share, P in zip(self.share, answers, strict=True))
-        return summed / self.share.sum(axis=0)
+        each = (model.predict_proba_table(table) for model in self.models)
+        total: Floats = sum(share * P for share, P in zip(self.share, each, strict=True))
+        return total / self.share.sum(axis=0)
 
 
 class Ranked:
-    """Answers with the likeliest class by mean probabilities, or the next likely, and so on.
+    """Base model that predicts the class with the ``rank``-th largest mean probability, from 0.
 
-    The probabilities are shared by the members of all ranks. ``rank`` is the number of classes that are
-    likelier than the one that is answered.
+    Base models of different ranks share the probabilities.
     """
 
     def __init__(self, table_: ClassProbabilities, rank: int = 0) -> None:
@@ -106,7 +104,7 @@ class Ranked:
 
     @property
     def feature_importances_(self) -> Floats:
-        """Mean of those of the models, shape (d,)."""
+        """Mean of the models' importances, shape (d,)."""
         return self.table_.feature_importances_
 
     def predict_table(self, table: Floats) -> Ints:
@@ -114,7 +112,7 @@ class Ranked:
         return ranked(table, self.rank)
 
     def predict_proba_table(self, table: Floats) -> Floats:
-        """Return the mean probabilities, whatever the rank, shape (n, K)."""
+        """Return the mean probabilities, which do not depend on the rank, shape (n, K)."""
         return table / table.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> Ints:

@@ -1,4 +1,4 @@
-"""Learners by name, where a parameter takes one: ``estimator="xgboost"``."""
+"""Base learners by name, for parameters like ``estimator="xgboost"``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
 
 
 def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: Any) -> Any:
-    """Return XGBoost's own classifier with its own defaults, for labels of any type.
+    """Return XGBoost's classifier with its default parameters, for labels of any type.
 
     Raises
     ------
@@ -38,19 +38,19 @@ def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **para
 if XGBClassifier is not None:
 
     class PlainXGBoost(XGBClassifier):
-        """``XGBClassifier`` that takes labels of any type."""
+        """``XGBClassifier`` for labels of any type."""
 
         def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
             """Fit on class numbers."""
             labels, index = np.unique(y, return_inverse=True)
-            self.labels_ = np.arange(len(labels))  # what the fit below compares the class numbers with
+            self.labels_ = np.arange(len(labels))  # XGBoost compares the class numbers with these
             super().fit(X, index, sample_weight=sample_weight, **params)
             self.labels_ = labels
             return self
 
         @property
         def classes_(self) -> NDArray[Any]:
-            """The labels, sorted."""
+            """Sorted labels."""
             return self.labels_
 
         def predict(self, X: Any, **params: Any) -> NDArray[Any]:
@@ -59,7 +59,7 @@ if XGBClassifier is not None:
 
 
 def _plain(project: str, classifier: str, **silent: Any) -> Callable[..., Any]:
-    """Return what makes another project's own classifier with its own defaults, silent and without files."""
+    """Return a factory of another project's classifier, without output and files."""
 
     def make(**params: Any) -> Any:
         package = project.lower()
@@ -72,9 +72,9 @@ def _plain(project: str, classifier: str, **silent: Any) -> Callable[..., Any]:
     return make
 
 
-#: What makes a learner of a name. Those that are methods by themselves have the same name in the registry.
+#: Factory of each name.
 LEARNERS: dict[str, Callable[..., Any]] = {
-    "erm": HistBoostClassifier,  # what None is in most classifiers
+    "erm": HistBoostClassifier,  # the default of most classifiers
     "tree": HistTreeClassifier,
     "stump": StumpClassifier,
     "forest": RandomForestClassifier,
@@ -86,23 +86,29 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 
 
 def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None = None) -> Any:
-    """Make the learner of a name, with its default parameters.
+    """Return the learner of a name, with its default parameters.
 
-    Names are "erm" for `HistBoostClassifier`, "tree" for `HistTreeClassifier`, "stump" for `StumpClassifier`,
-    "forest" and "extra" for scikit-learn's ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and
-    "xgboost", "lightgbm" and "catboost" for what these projects call theirs. ``parameter`` is whose value it
-    is, for the message.
+    Parameters
+    ----------
+    name : str
+        "erm": `HistBoostClassifier`, "tree": `HistTreeClassifier`, "stump": `StumpClassifier`, "forest" and
+        "extra": scikit-learn's ``RandomForestClassifier`` and ``ExtraTreesClassifier``, "xgboost", "lightgbm"
+        and "catboost": the classifiers of these projects.
+    parameter : str, default="estimator"
+        Name of the parameter, for messages.
+    n_jobs : int, optional
+        Maximum number of threads, if the learner has the parameter.
 
     Raises
     ------
     ValueError
-        If there is no such learner; the message names near ones.
+        If the name is unknown; the message contains similar names.
     ImportError
-        If its project is not installed.
+        If the project is not installed.
     """
     if name not in LEARNERS:
         raise ValueError(
-            f"{parameter}={name!r} is no learner; {did_you_mean(name, LEARNERS)}"
+            f"{parameter}={name!r} is not the name of a learner; {did_you_mean(name, LEARNERS)}"
             f"names are {', '.join(LEARNERS)}, or pass a classifier"
         )
     learner = LEARNERS[name]()

@@ -1,23 +1,22 @@
-"""What a learner may offer beyond scikit-learn's interface.
+"""Optional methods of base learners, in addition to scikit-learn's.
 
-Any classifier of scikit-learn is a learner: it is cloned and fitted for every round. The protocols below
-let a learner do better than that. Each is optional and recognised by its methods; nothing is inherited.
+Any scikit-learn classifier is a base learner: it is cloned and fitted in every round. The protocols below
+make boosting faster or better. Each is optional and recognised by its methods; no inheritance is needed.
 
-================  ================================================  ======================================
-protocol          who has it                                        what it is for
-================  ================================================  ======================================
-`Learner`         the classifier that a user passes as `estimator`  open the data once for all rounds
-`TableLearner`    the same                                          share one opened table with others
-`Session`         what `open_session` returns                       fit and predict on the opened rows
-`Growing`         a session                                         stop a fit when it is good enough
-`Partitioned`     a session                                         share work among the fits of a cross-fit
-`AveragingLearner`       a session                                         keep the models of a cross-fit as
-a member
-`Accumulating`    a session                                         let models of all rounds answer together
-`BaseModel`          what a session's `fit` returns                    predict class numbers
-`Prepared`        a member                                          prepare rows once for many members
-`PreparedProba`   a prepared member                                 the same for probabilities
-================  ================================================  ======================================
+====================  ===============================================  =====================================
+protocol              implemented by                                   purpose
+====================  ===============================================  =====================================
+`Learner`             the classifier passed as ``estimator``           read the table once for all rounds
+`TableLearner`        the same                                         share one open table with others
+`Session`             the result of ``open_session``                   fit and predict on the session's rows
+`Growing`             a session                                        end a fit as soon as it is good enough
+`Partitioned`         a session                                        share work among the folds
+`AveragingLearner`    a session                                        keep the folds' models as a base model
+`Accumulating`        a session                                        models of all rounds predict together
+`BaseModel`           the result of a session's ``fit``                predict class numbers
+`Prepared`            a base model                                     prepare rows once for many base models
+`PreparedProba`       a prepared base model                            the same for class probabilities
+====================  ===============================================  =====================================
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from tailboost.core.array_types import Floats, Ints, Mask
 
 
 class Session(Protocol):
-    """A learner with its data opened. Labels are class numbers 0 … K − 1.
+    """A learner with its rows. Labels are class numbers 0 … K − 1.
 
     Attributes
     ----------
     concurrent : bool
-        Whether several fits may run at the same time in threads.
+        Whether several fits may run in threads at the same time.
     """
 
     concurrent: bool
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a `BaseModel` fitted on the rows (all without ``rows``) with these weights, shape (n,)."""
+        """Return a `BaseModel` fitted on these rows (None: all) with weights of shape (n,)."""
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
-        """Return the class numbers that a member of this session predicts for the opened rows."""
+        """Return the class numbers that a base model of this session predicts for its rows."""
 
 
 @runtime_checkable
@@ -54,71 +53,68 @@ class Growing(Protocol):
     """A session whose learner grows in stages, so that a fit can end as soon as it is good enough."""
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
-        """Yield members of growing strength; the last one is that of ``fit``.
+        """Yield base models of increasing strength; the last is the result of ``fit``.
 
-        The next ``next()`` may change the yielded member; the last one is final. A session whose attribute
-        ``lasting_stages`` is True says that it changes none: the best one is then kept, not grown again.
-        Sessions must allow other fits, finished or not, in between.
+        ``next()`` may change the model that was yielded before. If it does not, set ``lasting_stages =
+        True``; the best stage is then not grown again. Other fits may run in between.
         """
 
 
 @runtime_checkable
 class Partitioned(Protocol):
-    """A session that can share work among fits that leave out one part of the rows each."""
+    """A session that shares work among fits that leave out one fold each."""
 
     def leave_out(self, part: Ints) -> None:
-        """Tell, before the first fit, which rows are judged together, by models that did not see them.
+        """Set the fold of each row before the first fit; −1 for rows that are never left out.
 
-        ``part`` is the number of each row's part, −1 for rows that are never left out. A fit whose ``rows``
-        are not the complement of a part, or all, remains possible.
+        Fits on rows that are not the complement of a fold remain possible.
         """
 
 
 @runtime_checkable
 class AveragingLearner(Protocol):
-    """A session whose models of the parts of a cross-fit err less together than one fitted to all rows."""
+    """A session whose folds' models together have a smaller error than one model of all rows."""
 
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
-        """Return a `BaseModel` that answers by the mean of models; None where a fit to all rows is better.
+        """Return a `BaseModel` with the mean of the models; None if one model of all rows is better.
 
-        Model j is what ``fit`` returned for ``rows[j]``, masks of shape (n,): together all rows, none of them
-        in all.
+        Model j was fitted on ``rows[j]``, a mask of shape (n,). Each row is in some of the masks.
         """
 
 
 @runtime_checkable
 class Accumulating(AveragingLearner, Protocol):
-    """A session whose models know class probabilities, so that those of several rounds answer together.
+    """A session whose models have class probabilities, so that several rounds predict together.
 
-    Then one model of all rows answers for a round, and ``mean`` returns a `Ranked` member, of one model too.
+    The base model of a round is one model of all rows, as a `Ranked` model, which ``mean`` returns.
     """
 
     @property
     def accumulates(self) -> bool:
-        """Whether rounds should answer together."""
+        """Whether the rounds should predict together."""
 
     def probabilities(self, model: Any, rows: Mask) -> NDArray[np.float32]:
-        """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
+        """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A classifier that opens the data once per fit of an ensemble, not once per round."""
+    """A classifier that reads the table once per fit of an ensemble, not once per round."""
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
-        """Open a table with n rows, with their class numbers and sample weights, shape (n,) each."""
+        """Return a session on n rows with class numbers and sample weights, shape (n,) each."""
 
 
 @runtime_checkable
 class TableLearner(Protocol):
-    """A learner of numbers and categories that may lie opened already; its members are `PreparedProba`."""
+    """A learner for tables that are already open. Its base models are `PreparedProba`."""
 
     def open_table(self, opened: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
-        """Open an `OpenTable` of n rows, with their class numbers and sample weights, shape (n,) each."""
+        """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
 
 
 class BaseModel(Protocol):
-    """A fitted hypothesis. Predictions must not change it, so that threads can share it."""
+    """A fitted model. Predictions must not change it, so that threads can share it."""
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -126,7 +122,7 @@ class BaseModel(Protocol):
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A member that answers from a prepared table; members with the same ``table_`` share the preparation."""
+    """A base model that predicts for a prepared table, which base models with equal ``table_`` share."""
 
     table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
 
@@ -136,7 +132,7 @@ class Prepared(Protocol):
 
 @runtime_checkable
 class PreparedProba(Protocol):
-    """A member that answers class probabilities from a prepared table."""
+    """A base model with class probabilities for a prepared table."""
 
     table_: Any
 

@@ -7,6 +7,7 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -34,6 +35,13 @@ _TOKEN = re.compile(
 _VALUES = (ast.Constant, ast.UnaryOp, ast.unaryop, ast.Tuple, ast.List, ast.Dict, ast.expr_context)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(_make, name) for name in (*KINDS, "largest", "gap", "ratio")
+}
+
+_PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a bound of a mean applies"
+_REFUSED = {
+    "mcc": f"for Matthews' correlation, {_PRODUCT}; limit f_score or error(by=class)",
+    "kappa": "the expected agreement needs the class shares of new rows; limit error(by=class)",
+    "macro_f1": f"for a mean of F scores, {_PRODUCT}; limit f_score of each class",
 }
 
 
@@ -107,6 +115,8 @@ class _Parser:
         if kind == "word":
             after = self.text[end:].lstrip()[:1]
             if after == "(":
+                if token.lower() in _REFUSED:
+                    raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
                 if token not in _FUNCTIONS:
                     near = did_you_mean(token, _FUNCTIONS)
                     raise self.error(f"no rate has this name; {near}there are {', '.join(_FUNCTIONS)}", start)
@@ -286,6 +296,7 @@ def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
         return {"largest": to_dict(expression.rate)}
     rate = expression.rate
     fields = {"label": rate.label, "matrix": rate.matrix, "labels": rate.labels, "by": rate.by}
+    fields |= {"beta": None if rate.beta == 1.0 else rate.beta, "complement": rate.complement or None}
     return {"rate": rate.kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
@@ -326,8 +337,8 @@ def _rate(data: Mapping[str, Any]) -> Rate:
     if name not in KINDS:
         near = did_you_mean(str(name), KINDS)
         raise ValueError(f"no rate has the name {name!r}: {near}there are {list(KINDS)}")
-    given = {key: _tuples(data[key]) for key in ("label", "matrix", "by") if key in data}
-    rate: Rate = _FUNCTIONS[name](**given)
+    given = {key: _tuples(data[key]) for key in ("label", "matrix", "by", "beta") if key in data}
+    rate: Rate = replace(_FUNCTIONS[name](**given), complement=bool(data.get("complement", False)))
     return _with_labels(rate, data["labels"]) if data.get("labels") is not None else rate
 
 

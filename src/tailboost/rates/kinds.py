@@ -27,21 +27,27 @@ class Kind:
     words : str
         Printed name.
     table : callable
-        ``table(K, A, label)`` returns 1 for each class and action that counts in the numerator and in the
-        denominator, two arrays of shape (K, A).
+        ``table(K, A, label)`` returns numerator and denominator for each class and action, two arrays of
+        shape (K, A) with values in [0, 1]. If `weighted`, it takes β as a fourth argument.
     labelled : bool
         Whether the rate is about one label.
     ratio : bool
         Whether the denominator depends on the answers.
     lowered : bool
-        Whether the rate can be an objective; a precision cannot, because large values are better.
+        Whether the rate can be an objective. A precision cannot: one safe answer would maximise it.
+    gain : bool
+        Whether large values are better. As an objective, one minus the rate is minimised.
+    weighted : bool
+        Whether the rate has the parameter β, and denominators between 0 and 1.
     """
 
     words: str
-    table: Callable[[int, int, int], tuple[Floats, Floats]]
+    table: Callable[..., tuple[Floats, Floats]]
     labelled: bool = False
     ratio: bool = False
     lowered: bool = True
+    gain: bool = False
+    weighted: bool = False
 
 
 def _all(K: int, A: int) -> Floats:
@@ -77,6 +83,20 @@ def _precision(K: int, A: int, k: int) -> tuple[Floats, Floats]:
     return _answer(K, A, k) * _class(K, A, k), _answer(K, A, k)
 
 
+def _npv(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    others = _answered(K, A) - _answer(K, A, k)
+    return others * (1.0 - _class(K, A, k)), others
+
+
+def _jaccard(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    return _class(K, A, k) * _answer(K, A, k), np.maximum(_class(K, A, k), _answer(K, A, k))
+
+
+def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
+    of_class, answer = _class(K, A, k), _answer(K, A, k)
+    return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
+
+
 KINDS = {
     "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
     "miss": Kind("miss rate of {label}", _misses, labelled=True),
@@ -87,6 +107,11 @@ KINDS = {
     "cost": Kind("mean cost", lambda K, A, k: (_all(K, A), _all(K, A))),
     "deferred": Kind("share deferred", lambda K, A, k: (1.0 - _answered(K, A), _all(K, A))),
     "precision": Kind("precision of {label}", _precision, labelled=True, ratio=True, lowered=False),
+    "npv": Kind("negative predictive value of {label}", _npv, labelled=True, ratio=True, lowered=False),
+    "jaccard": Kind("Jaccard index of {label}", _jaccard, labelled=True, ratio=True, gain=True),
+    "f_score": Kind(
+        "F score of {label}, β = {beta:g}", _f_score, labelled=True, ratio=True, gain=True, weighted=True
+    ),
     "answered_error": Kind(
         "error among answered rows", lambda K, A, k: (_errors(K, A), _answered(K, A)), ratio=True
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,69 @@ def precision(label: Any, by: Any = None) -> Rate:
     Rate
     """
     return Rate("precision", checked_label(label), _by(by))
+
+
+def npv(label: Any, by: Any = None) -> Rate:
+    """Return the negative predictive value: rows of other classes among the rows with another answer.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The label. A rule that gives all rows this label satisfies each limit.
+    by : optional
+        The subgroups, as in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("npv", checked_label(label), _by(by))
+
+
+def jaccard(label: Any, by: Any = None) -> Rate:
+    """Return the Jaccard index: correct rows of a class among the rows with this class or this answer.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class. A deferred row of the class counts as not found.
+    by : optional
+        The subgroups, as in `error`.
+
+    Returns
+    -------
+    Rate
+        As an objective it is maximised.
+    """
+    return Rate("jaccard", checked_label(label), _by(by))
+
+
+def f_score(label: Any, beta: float = 1.0, by: Any = None) -> Rate:
+    """Return the F score of a class: (1 + β²) TP / ((1 + β²) TP + β² FN + FP).
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class. A deferred row of the class counts as a false negative.
+    beta : float > 0, default=1
+        Weight of the recall relative to the precision.
+    by : optional
+        The subgroups, as in `error`.
+
+    Returns
+    -------
+    Rate
+        As an objective it is maximised, by the method of Dinkelbach (1967).
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.f_score("toxic", beta=2) >= 0.6)
+    F score of 'toxic', β = 2: at least 0.6
+    """
+    if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < float(beta) < np.inf:
+        raise ValueError(f"beta must be a number above 0, got {beta!r}")
+    return Rate("f_score", checked_label(label), _by(by), beta=float(beta))
 
 
 def answered_error(by: Any = None) -> Rate:

@@ -1,7 +1,7 @@
-"""Losses of the tail, of classes and of groups: functions, curves and a scorer.
+"""Errors of classes, groups and tails: functions, curves and scorers.
 
-A randomised rule that answers k with probability `y_proba[i, k]` is judged by its expected zero-one loss,
-1 − p[true label]; nothing is ever drawn.
+A randomised rule that answers k with probability `y_proba[i, k]` has the expected zero-one loss 1 − p[true
+label]. Nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ __all__ = [
 def cvar(losses: ArrayLike, alpha: float, sample_weight: ArrayLike | None = None) -> float:
     """Mean loss over the worst ``alpha`` of the rows (conditional value at risk).
 
-    CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_, eq. (1). It
-    is exact also where α cuts through a row: that row counts in part.
+    CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_, eq. (1).
+    The value is exact also if α cuts through a row, which then counts in part.
 
     Parameters
     ----------
     losses : array-like of shape (n,)
         Finite losses of any scale.
     alpha : float in (0, 1]
-        Share of the rows in the tail: 1 gives the mean, towards 0 the maximum.
+        Fraction of the rows in the tail: 1 gives the mean; small values approach the maximum.
     sample_weight : array-like of shape (n,), default=None
-        Non-negative weights, not all zero; weight 2 is the row twice. None weighs all rows alike.
+        Non-negative weights, not all zero; weight 2 is the row twice. None means equal weights.
 
     Returns
     -------
     float
-        In the units of the losses.
+        In the unit of measurement of the losses.
 
     Raises
     ------
     ValueError
-        ``alpha`` outside (0, 1]; empty or non-finite losses; weights of another length, negative or all zero.
+        If ``alpha`` is outside (0, 1], losses are empty or not finite, or weights are invalid.
 
     References
     ----------
@@ -98,23 +98,22 @@ def cvar_zero_one_loss(
 ) -> float:
     """CVaR of the expected zero-one loss of a randomised rule.
 
-    The loss of a row is 1 − p[true label]. For a deterministic rule (all shares 0 or 1) the result is
-    min(1, error/α); answering each of K labels with probability 1/K gives 1 − 1/K at every α.
+    The loss of a row is 1 − p[true label]. A deterministic rule has the CVaR min(1, error/α). A random guess
+    among K labels has the CVaR 1 − 1/K at every α.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         True labels.
     y_proba : array-like of shape (n, K), or (n,) for two classes
-        Probability with which each label is answered, rows summing to 1; of shape (n,): that of
-        ``labels[1]``.
+        Probability of each answer, with rows that sum to 1; of shape (n,), the probability of ``labels[1]``.
     alpha : float in (0, 1]
-        Share of the rows in the tail: 1 gives the mean, towards 0 the maximum.
+        Fraction of the rows in the tail: 1 gives the mean; small values approach the maximum.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice.
     labels : array-like of shape (K,), default=None
-        The label of each column, as in ``classes_``. None takes the sorted labels of ``y_true``, which must
-        then hold all K.
+        Label of each column, as in ``classes_``. None takes the sorted labels of ``y_true``, which must then
+        contain all K.
 
     Returns
     -------
@@ -124,8 +123,8 @@ def cvar_zero_one_loss(
     Raises
     ------
     ValueError
-        ``alpha`` outside (0, 1]; empty input; lengths that differ; a missing label; a label not in
-        ``labels``; shares that are no probabilities; weights that are negative or all zero.
+        If ``alpha`` is outside (0, 1], input is empty, lengths differ, a label is missing or not in
+        ``labels``, or probabilities or weights are invalid.
 
     Examples
     --------
@@ -156,7 +155,7 @@ def cvar_curve(
     Returns
     -------
     float64 ndarray of shape (m,)
-        One value in [0, 1] per α; never rises with α.
+        One value in [0, 1] per α; the values do not increase with α.
 
     Raises
     ------
@@ -166,8 +165,7 @@ def cvar_curve(
     tail_masses = [check_alpha(alpha) for alpha in alphas]
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     weight = relative_weights(sample_weight, len(losses))
-    # CVaR depends on the distribution of the losses alone: their distinct values, found once, serve every
-    # alpha.
+    # CVaR depends only on the distribution of the losses, so their distinct values serve all alphas.
     values, place = np.unique(losses, return_inverse=True)
     mass = np.bincount(place, weight)
     return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
@@ -176,7 +174,7 @@ def cvar_curve(
 def expected_zero_one_losses(
     y_true: ArrayLike, y_proba: ArrayLike, *, labels: ArrayLike | None = None
 ) -> Floats:
-    """Give every row its expected zero-one loss under a randomised rule: 1 − p[true label].
+    """Return the expected zero-one loss of each row under a randomised rule: 1 − p[true label].
 
     Parameters
     ----------
@@ -191,20 +189,20 @@ def expected_zero_one_losses(
     Raises
     ------
     ValueError
-        Empty input; lengths that differ; a missing label; a label not in ``labels``; shares that are no
-        probabilities.
+        As in `cvar_zero_one_loss`.
     """
     truth = label_column(y_true, "y_true")
     names = np.unique(truth) if labels is None else distinct_labels(labels)
-    shares = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
-    if shares.shape[1] != len(names):
+    probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
+    if probabilities.shape[1] != len(names):
         hint = "; pass labels=, the label of each column, if y_true lacks some" if labels is None else ""
         origin = "y_true" if labels is None else "labels"
         raise ValueError(
-            f"y_proba has a column for each of {shares.shape[1]} labels, {origin} has {len(names)}{hint}"
+            f"y_proba has a column for each of {probabilities.shape[1]} labels, "
+            f"{origin} has {len(names)}{hint}"
         )
     codes = _codes(truth, names, "y_true")
-    losses: Floats = np.clip(1.0 - shares[np.arange(len(truth)), codes], 0.0, 1.0)
+    losses: Floats = np.clip(1.0 - probabilities[np.arange(len(truth)), codes], 0.0, 1.0)
     return losses
 
 
@@ -216,7 +214,7 @@ def class_errors(
     labels: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
 ) -> dict[Any, float]:
-    """Error rate within each class: 1 − recall, if no row is deferred.
+    """Error rate of each class: 1 − recall, if no row is deferred.
 
     Parameters
     ----------
@@ -227,7 +225,7 @@ def class_errors(
     labels : array-like of shape (K,), default=None
         The classes to report, in this order. None reports the sorted labels of ``y_true``.
     deferred : array-like of bool, shape (n,), default=None
-        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
+        True for a row that was deferred to a human. A deferred row is no error, but stays in the denominator.
 
     Returns
     -------
@@ -238,8 +236,8 @@ def class_errors(
     Raises
     ------
     ValueError
-        Empty input; lengths that differ; a missing label; a label not in ``labels``; weights that are
-        negative or all zero; ``deferred`` that is no mask.
+        If input is empty, lengths differ, a label is missing or not in ``labels``, weights are invalid, or
+        ``deferred`` is no mask.
 
     Examples
     --------
@@ -258,7 +256,7 @@ def expected_class_errors(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> dict[Any, float]:
-    """Error rate of a randomised rule within each class: the mean of 1 − p[true label].
+    """Error rate of a randomised rule in each class: the mean of 1 − p[true label].
 
     Parameters
     ----------
@@ -318,30 +316,30 @@ def group_errors(
     sample_weight: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
 ) -> dict[Any, float]:
-    """Error rate within each group.
+    """Error rate of each group.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n,)
         True and predicted labels.
     groups : array-like of shape (n,), or table of n rows
-        The group of each row: numbers or text, none missing. Of a table (a data frame, a dict of columns, an
-        array of several) every column has its own groups.
+        Group of each row: numbers or text, none missing. In a table (a data frame, a dict of columns, an
+        array of several columns), each column has groups.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
     deferred : array-like of bool, shape (n,), default=None
-        True for a row that was deferred to a human: it counts as no error, and stays among the rows.
+        True for a row that was deferred to a human. A deferred row is no error, but stays in the denominator.
 
     Returns
     -------
     dict
-        Error rate in [0, 1] per group, keyed by the group (a Python number or str), in sorted order; of a
-        table by (column, group), one column after the other.
+        Error rate in [0, 1] per group in sorted order, keyed by the group (a Python number or str). For a
+        table, the keys are (column, group), column by column.
 
     Raises
     ------
     ValueError
-        Empty input; lengths that differ; a missing label or group; weights that are negative or all zero.
+        If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
     truth = label_column(y_true, "y_true")
     return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred, None, deferred), sample_weight)
@@ -355,7 +353,7 @@ def expected_group_errors(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> dict[Any, float]:
-    """Error rate of a randomised rule within each group: the mean of 1 − p[true label].
+    """Error rate of a randomised rule in each group: the mean of 1 − p[true label].
 
     Parameters
     ----------
@@ -408,12 +406,12 @@ def worst_group_error(
 
 
 def make_cvar_scorer(alpha: float) -> CVaRScorer:
-    """Make a scorer of the CVaR of the expected zero-one loss, for ``GridSearchCV`` and friends.
+    """Scorer of the CVaR of the expected zero-one loss, for example for ``GridSearchCV``.
 
     Parameters
     ----------
     alpha : float in (0, 1]
-        Share of the rows in the tail.
+        Fraction of the rows in the tail.
 
     Returns
     -------
@@ -423,7 +421,7 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
     Raises
     ------
     ValueError
-        ``alpha`` outside (0, 1].
+        If ``alpha`` is outside (0, 1].
 
     Examples
     --------
@@ -442,13 +440,13 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
 class CVaRScorer(BaseEstimator):
     """−CVaR of the expected zero-one loss of ``predict_distribution``, made by `make_cvar_scorer`.
 
-    The columns are named by the classifier's ``classes_``, so a test fold may lack a class. It is a metadata
-    consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
+    The columns are the classifier's ``classes_``, so a test fold may lack a class. As a metadata consumer,
+    the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of the test rows.
 
     Parameters
     ----------
     alpha : float in (0, 1]
-        Share of the rows in the tail.
+        Fraction of the rows in the tail.
     """
 
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
@@ -457,7 +455,7 @@ class CVaRScorer(BaseEstimator):
         self.alpha = alpha
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Score a fitted classifier: −CVaR, greater is better."""
+        """Return −CVaR of a fitted classifier: greater is better."""
         shares = label_shares(estimator, X)
         return -cvar_zero_one_loss(
             y, shares, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
@@ -467,13 +465,12 @@ class CVaRScorer(BaseEstimator):
 
 
 def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
-    """Make a scorer of the largest error of a class, for ``GridSearchCV`` and friends.
+    """Scorer of the largest error of a class, for example for ``GridSearchCV``.
 
     Parameters
     ----------
     expected : bool, default=False
-        Whether to score the randomised rule with the label distribution ``predict_distribution``, not
-        ``predict``.
+        Whether to score the randomised rule with ``predict_distribution`` instead of ``predict``.
 
     Returns
     -------
@@ -483,7 +480,7 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
 
     Examples
     --------
-    The target by validation worst-class error, as Saito et al. 2024 choose it:
+    Saito et al. 2024 select the target by the worst-class error on validation rows:
 
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
@@ -508,12 +505,13 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
 class WorstClassScorer(BaseEstimator):
     """−(largest error of a class), made by `make_worst_class_scorer`.
 
-    A metadata consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
+    As a metadata consumer, the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of
+    the test rows.
 
     Parameters
     ----------
     expected : bool, default=False
-        Whether the error is 1 − ``predict_distribution`` of the true class, not that of ``predict``.
+        Whether the error is 1 − ``predict_distribution`` of the true class, or the error of ``predict``.
     """
 
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
@@ -522,7 +520,7 @@ class WorstClassScorer(BaseEstimator):
         self.expected = expected
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Score a fitted classifier: −(largest error of a class), greater is better."""
+        """Return −(largest error of a class) of a fitted classifier: greater is better."""
         if not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
         return -_worst(
@@ -534,28 +532,25 @@ class WorstClassScorer(BaseEstimator):
     __call__ = score
 
 
-# --- one place for every mean -------------------------------------------------------------------------------
-
-
 def _means(
     columns: dict[Any, Any], losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None = None
 ) -> dict[Any, float]:
-    """Mean loss of each unit of each column, of the rows that weigh something; NaN without any.
+    """Return the mean loss of each subgroup of each column, by the rows of positive weight; NaN without rows.
 
-    Units of a column that has a name are called (column, unit).
+    Keys of a column with a name are (column, subgroup).
     """
     weight = relative_weights(sample_weight, len(losses))
-    here, means = weight > 0, dict[Any, float]()
+    used, means = weight > 0, dict[Any, float]()
     for column, values in columns.items():
-        called = "groups" if column is None else f"groups[{column!r}]"
-        units = label_column(values, called)
-        check_length(units, called, len(losses), "y_true")
-        names = np.unique(units[here]) if labels is None else distinct_labels(labels)
-        codes = _codes(units[here], names, "y_true")
-        mass = np.bincount(codes, weight[here], minlength=len(names))
-        total = np.bincount(codes, weight[here] * losses[here], minlength=len(names))
-        found = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
-        for name, value in zip(names.tolist(), found.tolist(), strict=True):
+        argument = "groups" if column is None else f"groups[{column!r}]"
+        subgroups = label_column(values, argument)
+        check_length(subgroups, argument, len(losses), "y_true")
+        names = np.unique(subgroups[used]) if labels is None else distinct_labels(labels)
+        codes = _codes(subgroups[used], names, "y_true")
+        mass = np.bincount(codes, weight[used], minlength=len(names))
+        total = np.bincount(codes, weight[used] * losses[used], minlength=len(names))
+        of_column = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
+        for name, value in zip(names.tolist(), of_column.tolist(), strict=True):
             means[name if column is None else (column, name)] = value
     return means
 

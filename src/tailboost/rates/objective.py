@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -133,12 +133,14 @@ class Objective(Expression):
         rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"objective={given!r}: the denominator depends on the answers; minimise another rate and "
-                "limit this one"
+                f"objective={given!r}: a rule with very few answers of one kind is best; minimise another "
+                "rate and limit this one"
             )
         if not expression.worst and rate.by is not None:
             raise ValueError(f"objective={given!r} is a family: write largest({rate!r})")
-        return cls(rate, expression.worst)
+        if rate.is_gain and expression.worst:
+            raise ValueError(f"objective={given!r}: large values are better, so the largest is no objective")
+        return cls(replace(rate, complement=True) if rate.is_gain else rate, expression.worst)
 
     @property
     def most(self) -> float:

@@ -69,6 +69,10 @@ class Rate(Expression):
         Cost of each answer (column) for each class (row). A last column may hold the cost of deferral.
     labels : tuple, optional
         Labels of the rows and columns of the matrix; by default in the order of ``classes_``.
+    beta : float > 0, default=1
+        Weight of the recall in an F score.
+    complement : bool, default=False
+        Whether this is one minus the rate.
     """
 
     kind: str
@@ -76,6 +80,8 @@ class Rate(Expression):
     by: Any = None
     matrix: Matrix | None = None
     labels: tuple[Any, ...] | None = None
+    beta: float = 1.0
+    complement: bool = False
 
     # -- limits --------------------------------------------------------------------------------------
 
@@ -121,6 +127,16 @@ class Rate(Expression):
         return KINDS[self.kind].lowered
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether rows count in the denominator with weights between 0 and 1."""
+        return KINDS[self.kind].weighted
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether large values are better."""
+        return KINDS[self.kind].gain and not self.complement
+
+    @property
     def needs_costs(self) -> bool:
         """Whether the rate is a mean of given costs of the rows."""
         return self.kind == "cost" and self.matrix is None
@@ -135,10 +151,10 @@ class Rate(Expression):
         """Return numerator and denominator by class and action, shape (K, A) each."""
         kind, K, A = KINDS[self.kind], strata.n_classes, strata.n_actions
         number = strata.label(self.label) if kind.labelled else -1
-        counted, among = kind.table(K, A, number)
+        counted, among = kind.table(K, A, number, *([self.beta] if kind.weighted else []))
         if self.matrix is not None:
             counted = self._costs(strata)
-        return counted, among
+        return (among - counted if self.complement else counted), among
 
     def _costs(self, strata: Strata) -> Floats:
         assert self.matrix is not None
@@ -167,6 +183,8 @@ class Rate(Expression):
         """Return the smallest and largest possible value of a row."""
         if self.needs_costs:
             return strata.cost_range
+        if self.is_ratio:
+            return 0.0, 1.0
         counted = self.tables(strata)[0]
         return float(counted.min()), float(counted.max())
 
@@ -232,7 +250,7 @@ class Rate(Expression):
             values, share = counted[each], among[each]
         else:
             values, share = ((table * actions).sum(axis=1) for table in (counted, among))
-        part = self.is_ratio and actions.ndim == 2
+        part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
         for name, unit in zip(names, inside, strict=True):
             rows = np.flatnonzero((share > 0) & unit[stratum])
@@ -244,7 +262,8 @@ class Rate(Expression):
     @property
     def words(self) -> str:
         """Printed name without the subgroups."""
-        return KINDS[self.kind].words.format(label=repr(self.label))
+        words = KINDS[self.kind].words.format(label=repr(self.label), beta=self.beta)
+        return f"1 − {words}" if self.complement else words
 
     def __str__(self) -> str:
         names = self.by if isinstance(self.by, tuple) else (self.by,)
@@ -256,9 +275,11 @@ class Rate(Expression):
             arguments.append(repr([list(row) for row in self.matrix]))
         if self.labels is not None:
             arguments.append(f"labels={list(self.labels)!r}")
+        if self.beta != 1.0:
+            arguments.append(f"beta={self.beta:g}")
         if self.by is not None:
             arguments.append(f"by={self.by!r}")
-        return f"{self.kind}({', '.join(arguments)})"
+        return "1 - " * self.complement + f"{self.kind}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +348,7 @@ class Sample:
     low, high : float
         Bounds of the values for all possible answers.
     among : ndarray, optional
-        For a ratio of a randomised rule: probability that each row counts in the denominator.
+        Weight of each row in the denominator, for a ratio of a randomised rule or an F score.
     """
 
     name: Any

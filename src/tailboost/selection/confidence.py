@@ -22,7 +22,7 @@ from tailboost.selection.selecting import Selection
 # 95 % of a normal distribution lie within this many standard deviations.
 SPREAD = 1.959963984540054
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
-# of the range of the rate. On 33 tables (benchmarks/selection.py) .94 of the class errors on test rows were
+# of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
 # inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of them were above.
 REFIT = 0.015
 # Rates of fewer effective rows have no interval: at 10 rows it is .6 of the range wide.
@@ -169,6 +169,8 @@ class CountedRate:
             variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
             there = variance > 0
             binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
+        elif rate.is_weighted:
+            binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
             "refits answer, and one held-out part does not show how they differ": np.full(
@@ -257,6 +259,22 @@ def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats
     among = terms.bottom[:, :n_strata] * counts[:n_strata]
     total = among.sum(axis=(1, 2))
     return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
+
+
+def _ratio_efficiency(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
+    """Return the variance p (1 − p) of a share over that of a ratio with weighted rows, shape (m,).
+
+    The variance of Σ t / Σ b is that of the mean of t − p b over the squared mean of b (delta method).
+    """
+    top, bottom, counts = terms.top[:, :n_strata], terms.bottom[:, :n_strata], counted[:n_strata]
+    p = np.nan_to_num(values)
+    squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
+    weight = (counts * bottom).sum(axis=(1, 2))
+    # `effective_rows` counts a row with denominator b as b rows.
+    efficiency: Floats = np.where(
+        squares > 0, p * (1.0 - p) * weight / np.where(squares > 0, squares, 1.0), 1.0
+    )
+    return efficiency
 
 
 def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
-from tailboost.core.subgroups import can_defer, told
+from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.core.torch_data import unpack
 from tailboost.rates import Objective, Spread, measure
 from tailboost.solvers.tradeoff import undominated
@@ -248,9 +248,10 @@ class Curve:
         """
         found, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
-            deferred = other.defers(X, **told(other, groups)) if can_defer(other) else None
+            arguments = group_arguments(other, groups)
+            deferred = other.defers(X, **arguments) if can_defer(other) else None
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            limited, value = self._measured(classes, y, other.predict(X, **told(other, groups)), more)
+            limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
             found[name] = limited, value
         return found
 

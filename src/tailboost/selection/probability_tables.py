@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.boosting.training_set import LOTS, Rows
+from tailboost.boosting.training_set import N_SHORT_HASHES, Rows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import check_probabilities, in_class_order
@@ -338,12 +338,14 @@ class ModelOutputs:
         Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
         given as probabilities alone, all are different.
         """
-        if rows.lots is None:
+        if rows.row_hashes is None:
             number = np.arange(len(rows.y))
         else:
-            keys = np.column_stack([hash_rows(np.hstack(logs)), rows.lots.astype(np.uint64)])
+            keys = np.column_stack([hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)])
             number = np.unique(keys, axis=0, return_inverse=True)[1]
-        return cls(models, tuple(logs), replace(rows, lots=(number.ravel() % LOTS).astype(np.uint16)))
+        return cls(
+            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_SHORT_HASHES).astype(np.uint16))
+        )
 
     def check_order(self, classes: NDArray[Any]) -> None:
         """Warn of models whose probabilities fit the labels better in another order of the columns."""
@@ -383,8 +385,8 @@ class ModelOutputs:
 def averaging(judged: ModelOutputs) -> ModelOutputs:
     """Return the selection data with models that know their average."""
     rows, logs = judged.rows, judged.logs
-    if len(rows.y) > MOST_ROWS and rows.lots is not None:
-        chosen = rows.lots < LOTS * (MOST_ROWS / len(rows.y))
+    if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
+        chosen = rows.row_hashes < N_SHORT_HASHES * (MOST_ROWS / len(rows.y))
         rows, logs = rows.part(chosen), tuple(log[chosen] for log in logs)
     return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
 

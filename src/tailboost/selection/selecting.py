@@ -175,7 +175,9 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     budgeted : bool
         Whether the last limit is an error budget.
     """
-    if not randomized or not (program.objective.worst or program.limits):
+    # The best rule for a ratio depends on the level that it reaches, which only the growth finds.
+    is_ratio = program.objective.rate.is_ratio and not program.objective.worst
+    if not is_ratio and (not randomized or not (program.objective.worst or program.limits)):
         # Without limits one rule is best: a mixture would gain by chance alone.
         n_stated = len(program.limits) - budgeted
         light = [

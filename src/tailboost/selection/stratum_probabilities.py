@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import as_pandas, n_rows_of
-from tailboost.core.fingerprints import draw_lots, hash_rows
+from tailboost.core.fingerprints import hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
 from tailboost.selection.counts import Singles, spread
@@ -201,7 +201,7 @@ class StratumProbabilities:
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
-        fold = draw_lots(hash_rows(X, seed=seed), stratum, weight) % FOLDS
+        fold = stratified_places(hash_rows(X, seed=seed), stratum, weight) % FOLDS
         by_column, self.group_models = [], []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)

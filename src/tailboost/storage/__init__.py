@@ -1,4 +1,4 @@
-"""Model files: plain data that runs no code, every shared part once, and a check of the answers."""
+"""Model files: plain data that runs no code, with a check of the predictions."""
 
 from tailboost.storage.models import (
     MAX_BYTES,

@@ -1,6 +1,6 @@
-"""Objects that are stored by what they are made of: boosters in their projects' own formats, and a few more.
+"""Classes that are stored by content: boosters in the formats of their projects, and a few others.
 
-Each is made by a call that stands here, of checked arguments; nothing is called that a file names.
+Each object is created by a call in this module, from checked arguments. Nothing that a file names is called.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tailboost.solvers import BitLosses
 
 
 class Refused(Exception):
-    """A model holds what is not on the list; the message names it."""
+    """Raised if a model contains a value that is not on the list; the message names the value."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """How objects of a class are taken apart into plain values, and made of these again."""
+    """Conversion of objects of a class to plain values, and back."""
 
     taken_apart: Callable[[Any], Any]
     made: Callable[[Any], Any]
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value can be a parameter of a booster: no object, and no text that could name a place."""
+    """Return whether a value may be a parameter of a booster: no object, and no text that could be a path."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
@@ -49,7 +49,7 @@ def _checked(params: Mapping[str, Any], of: str) -> dict[str, Any]:
 
 def _content(value: Any, *beginnings: bytes) -> bytes:
     if not (isinstance(value, bytes) and value.startswith(beginnings)):
-        raise Refused("a booster in another format than its project's own")
+        raise Refused("a booster in an unknown format")
     return value
 
 
@@ -63,7 +63,7 @@ def _booster(content: Any) -> Any:
     return booster
 
 
-# Of the fit alone, and of no use to a model that answers.
+# Attributes of the fit, which predictions do not need.
 _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 
@@ -73,7 +73,7 @@ def _xgb_state(model: Any) -> dict[str, Any]:
     return {
         "state": _checked(state, "XGBClassifier"),
         "given": _checked(given, "XGBClassifier"),
-        "labels": labels,  # of any type, where the learner of the name "xgboost" was fitted
+        "labels": labels,  # of any type if the learner is PlainXGBoost
         "booster": bytes(model.get_booster().save_raw("ubj")) if "_Booster" in vars(model) else None,
     }
 
@@ -105,7 +105,7 @@ _LGBM_LEARNED = (
 _LGBM_LABELS = ("_class_map", "_classes", "_le")
 
 
-# Those of its parameters that are words; what it does not know itself it hands on to its library as numbers.
+# Parameters that are words. LightGBM passes unknown parameters to its library.
 _LGBM_WORDS = frozenset(
     {"boosting_type", "objective", "importance_type", "metric", "device", "device_type", "class_weight"}
 )
@@ -135,12 +135,12 @@ def _lgbm(parts: Any) -> Any:
     if text is None:
         return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
-        raise Refused("LGBMClassifier with other fields than a fitted one has")
+        raise Refused("LGBMClassifier with unknown fields")
     if not isinstance(labels["_classes"], np.ndarray) or not isinstance(labels["_class_map"], dict):
         raise Refused("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
     if not (isinstance(text, str) and text.startswith("tree\n")):
-        raise Refused("a booster in another format than its project's own")
+        raise Refused("a booster in an unknown format")
     model._Booster = lightgbm.Booster(model_str=text)
     model._evals_result, model._best_score = {}, {}
     return model
@@ -148,7 +148,7 @@ def _lgbm(parts: Any) -> Any:
 
 # -- CatBoost ----------------------------------------------------------------------------------------------
 
-# Folders and files of a fit.
+# Folders, files and callbacks of a fit.
 _CATBOOST_FILES = frozenset(
     {"train_dir", "snapshot_file", "save_snapshot", "input_borders", "output_borders", "callback"}
 )
@@ -186,7 +186,7 @@ def _predictor_state(predictor: Any) -> list[Any]:
 
 
 def _predictor(parts: Any) -> Any:
-    """Return a tree of scikit-learn's boosting, after checking that its links and bitsets are valid."""
+    """Return a tree of scikit-learn's boosting, after checks of its links and bitsets."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
@@ -197,19 +197,19 @@ def _predictor(parts: Any) -> Any:
     nodes = np.zeros(len(columns["value"]), dtype=kind)
     for name, column in columns.items():
         if column.shape != nodes.shape:
-            raise ValueError("a tree whose nodes are not all there")
+            raise ValueError("a tree with missing nodes")
         nodes[name] = column
     inner = nodes[nodes["is_leaf"] == 0]
     index = np.flatnonzero(nodes["is_leaf"] == 0)
     for side in ("left", "right"):
         if not ((inner[side] > index) & (inner[side] < len(nodes))).all():
-            raise ValueError("a tree whose children are not behind their parents")
+            raise ValueError("a tree with a child before its parent")
     checked = [np.asarray(each, dtype=np.uint32) for each in bits]
     categorical = inner[inner["is_categorical"] != 0]["bitset_idx"]
     if any(each.ndim != 2 or each.shape[1] != 8 or (categorical >= len(each)).any() for each in checked):
         raise ValueError("a tree without the categories of its splits")
     if not len(nodes) or (nodes["feature_idx"] < 0).any():
-        raise ValueError("a tree without nodes, or of columns that are not there")
+        raise ValueError("a tree without nodes, or with unknown columns")
     return TreePredictor(nodes, *checked)
 
 
@@ -240,9 +240,9 @@ def _bit_losses(parts: Any) -> BitLosses:
     if not all(
         isinstance(plane, np.ndarray) and plane.shape == (n,) and plane.dtype == np.uint8 for plane in planes
     ):
-        raise ValueError("losses that are no bits of n rows")
+        raise ValueError("losses that are not bits of n rows")
     if type(rows) is not int or not 0 <= rows <= 8 * len(planes):
-        raise ValueError("losses of more members than there are bits")
+        raise ValueError("losses of more candidates than bits")
     return BitLosses.restored(n, rows, planes)
 
 

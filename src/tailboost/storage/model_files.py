@@ -1,4 +1,4 @@
-"""The container of a model: a zip file of a record, a structure and a block of arrays, sealed and limited."""
+"""Container of a model: a zip file with a record, a structure and a block of arrays, limited in size."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from tailboost.core.files import digest
 
 RECORD, STRUCTURE, ARRAYS = "tailboost.json", "parts.json", "arrays.bin"
 FORMAT = 6
-# The structure is text that becomes many small objects; they take about twenty times its memory.
+# The structure is text that becomes many small objects, with about twenty times its memory.
 _STRUCTURE_SHARE = 32
 _PIECE = 2**20  # bytes decompressed at a time
 _LEVEL = 6
 _PICKLE = b"\x80"  # first byte of a pickle of protocol 2 or later
-_OLD = "schema.json"  # of files before version 0.1.0, and of skops
 
 
 class Unreadable(Exception):
-    """A fault of a file, for a message that names the file."""
+    """Fault of a file; the message names the file."""
 
 
 def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
-    """Return the file of these members and this record; the same ones give the same file."""
+    """Return the content of a file; equal members and records give equal files."""
     sealed = {**record, "format": FORMAT, "seal": _seal(members, record | {"format": FORMAT})}
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -37,20 +36,20 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
 
 
 def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
-    """Digest that shows whether a part of a file was changed; it has no key, anybody can make it."""
-    kept = {name: digest(content) for name, content in members.items()}
+    """Return a digest that detects changes by accident; it has no key, so it can be forged."""
+    digests = {name: digest(content) for name, content in members.items()}
     return digest(
-        json.dumps([kept, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True).encode()
+        json.dumps([digests, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True).encode()
     )
 
 
 def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the members of a file and its record, piece by piece, so that memory stays within the limit.
+    """Return the members of a file and its record, within limited memory.
 
     Raises
     ------
     Unreadable
-        If it is no model file, is damaged, of another format, or becomes larger than ``max_bytes``.
+        If the file is not a model file, is damaged, has another format, or exceeds ``max_bytes``.
     """
     with reading():
         if (size := path.stat().st_size) > max_bytes:
@@ -58,8 +57,8 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         with path.open("rb") as stream:
             if stream.read(1) == _PICKLE:
                 raise Unreadable(
-                    "is not a model file but looks like a pickle, which runs code when it is loaded: if you "
-                    "trust it, load it by pickle or joblib, and write a model file by save_model"
+                    "is not a model file but a pickle, which runs code when loaded: if you trust it, load "
+                    "it by pickle or joblib, and write a model file by save_model"
                 )
         with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
             entries = archive.infolist()
@@ -67,12 +66,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             if (total := sum(entry.file_size for entry in entries)) > max_bytes:
                 raise _too_large(total, max_bytes)
             if len(set(names)) < len(names):
-                raise Unreadable("is damaged: a name in it occurs twice")
-            if _OLD in names:
-                raise Unreadable(
-                    "is a skops file, of skops itself or of tailboost before its first release, and this "
-                    "tailboost reads neither: fit the model again, or load it with what wrote it"
-                )
+                raise Unreadable("is damaged: a name occurs twice")
             if not {RECORD, STRUCTURE, ARRAYS} <= set(names):
                 raise Unreadable("is not a model file, or is damaged")
             members = {entry.filename: _member(archive, entry, max_bytes) for entry in entries}
@@ -80,9 +74,9 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         if record["format"] != FORMAT:
             raise Unreadable(f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}")
         if record["seal"] != _seal(members, record):
-            raise Unreadable("is damaged: its parts are not those that were written")
+            raise Unreadable("is damaged: its parts have changed")
         if not isinstance(record["versions"], dict) or not isinstance(record.get("notes", {}), dict):
-            raise Unreadable("is damaged: its record is not one")
+            raise Unreadable("is damaged: its record is invalid")
     return members, record
 
 
@@ -94,21 +88,21 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) ->
             f"(max_bytes={max_bytes:,} / {_STRUCTURE_SHARE}); load_model can set it"
         )
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Unreadable("is packed in a way that model files are not")
+        raise Unreadable("is compressed by an unknown method")
     with archive.open(entry) as stream:
         content = b"".join(iter(lambda: stream.read(_PIECE), b""))
     if len(content) != entry.file_size:
-        raise Unreadable("is damaged: a part of it is not as long as it says")
+        raise Unreadable("is damaged: a part has the wrong length")
     return content
 
 
 def _too_large(size: int, max_bytes: int) -> Unreadable:
-    return Unreadable(f"holds {size:,} bytes, more than max_bytes={max_bytes:,}; load_model can set it")
+    return Unreadable(f"contains {size:,} bytes, more than max_bytes={max_bytes:,}; load_model can set it")
 
 
 @contextmanager
 def reading(words: str = "is not a model file, or is damaged") -> Iterator[None]:
-    """Turn errors inside into this message: foreign or forged files raise exceptions of any type."""
+    """Replace errors in the block by this message: forged files raise exceptions of any type."""
     try:
         yield
     except Unreadable:

@@ -1,4 +1,4 @@
-"""Fitted models in files: written, read, and asked whether they answer as they did."""
+"""Model files: write a fitted model, read it, and compare its predictions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from tailboost.storage.model_files import ARRAYS, STRUCTURE, Unreadable, packed,
 from tailboost.storage.parts import Damaged, Reader, Writer, name_of
 from tailboost.storage.reviewed import reviewed
 
-# The second is the ending of the files of earlier editions, which scripts may still name.
-SUFFIXES = (".model", ".skops")
+SUFFIX = ".model"
 MAX_BYTES = 2**30
-"""Default limit for `load_model`: the bytes that a model file may hold once it is unpacked."""
+"""Default limit of `load_model` for the size of an unpacked model file, in bytes."""
 
-# Libraries whose versions are recorded; the probe rows decide whether another version changes answers.
+# Libraries with recorded versions. Probe rows show whether another version changes predictions.
 _ALWAYS = ("python", "tailboost", "numpy", "scikit-learn")
 _WHERE_USED = {
     "xgboost": ("xgboost.", "tailboost.learners.hist."),
@@ -35,20 +34,20 @@ _WHERE_USED = {
     "catboost": ("catboost.",),
     "torch": ("tailboost.learners.torch.",),
 }
-_LONGEST = 400  # the most characters of a file's names that a message shows
+_LONGEST = 400  # maximum number of characters from a file in a message
 
 
 class ModelVersionWarning(UserWarning):
-    """A model was saved with other library versions and has no probe rows to compare answers."""
+    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
 
 
 def check_model_path(path: str | os.PathLike[str]) -> Path:
-    """Check that a model can be written to a path, before there is a model.
+    """Return the path of a model file after a check of its name.
 
     Parameters
     ----------
     path : path
-        Where a model is to be written.
+        Path of the model file.
 
     Returns
     -------
@@ -57,12 +56,11 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        If the name ends neither in ``.model`` nor, as before, in ``.skops``: with another ending it would be
-        mistaken for another format.
+        If the name does not end in ``.model``.
     """
     path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"{str(path)!r}: the name of a model file must end in {SUFFIXES[0]!r}")
+    if path.suffix != SUFFIX:
+        raise ValueError(f"{str(path)!r}: the name of a model file must end in {SUFFIX!r}")
     return path
 
 
@@ -75,41 +73,37 @@ def save_model(
 ) -> None:
     """Write a fitted model, or a pipeline that ends in one, to a file that runs no code.
 
-    What several members share is written once. The file carries the versions that it was written with and,
-    for classifiers of tailboost, the answers to at most 32 rows that ``fit`` made up from the columns of the
-    training table: each column is drawn by itself, so that no row of a person is stored, though single values
-    are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
-    them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by
-    which ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
+    Parts that several base models share are written once. The file contains library versions and, for
+    classifiers of tailboost, predictions for at most 32 probe rows, which `load_model` compares. `fit`
+    creates probe rows by drawing each column separately from the training table. So no person's row is
+    stored, although single values are. The file also contains fingerprints of the training rows and of the
+    selection data. ``seen_share`` and ``check_unseen`` use them to detect data leakage.
 
     Parameters
     ----------
     model : estimator
         Any fitted classifier of tailboost, or a pipeline around one.
     path : path
-        The file to write, whose name ends in ``.model``. It is whole or absent at any time; what was there is
-        replaced.
+        The file, with a name that ends in ``.model``. An existing file is replaced as a whole.
     notes : mapping, optional
-        What to keep with the model, as JSON: where its data came from, when and for what it was made.
-        `read_notes` returns it.
+        JSON values to store with the model, such as the origin of the data, date and purpose. `read_notes`
+        returns them.
     trusted : collection of str, optional
-        Full names of classes and functions of your own that the model may hold, as "package.module.Class";
-        `load_model` has to be given the same names. Without it a ``FunctionTransformer`` may hold
+        Full names of other classes and functions that the model may contain, as "package.module.Class".
+        `load_model` needs the same names. Without them a ``FunctionTransformer`` may contain only
         `numpy.log`, ``log1p``, ``log2``, ``log10``, ``exp``, ``expm1``, ``sqrt``, ``cbrt``, ``square``,
-        ``absolute``, ``sign`` and no other function, and a ``SelectKBest`` and its like ``f_classif``,
-        ``chi2`` and ``mutual_info_classif``.
+        ``absolute``, ``sign``; ``SelectKBest`` and similar classes only ``f_classif``, ``chi2`` and
+        ``mutual_info_classif``.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
     TypeError
-        If the model holds something that `load_model` would refuse, which is named (an estimator that is not
-        on the list and not in ``trusted``, a function), or the notes something that is no JSON; nothing is
-        written then.
+        If the model contains an estimator or function that is neither on the list nor in ``trusted``, or
+        notes are not JSON values. Nothing is written.
     ValueError
-        If the path does not end in ``.model``, or the file of a net that lies in a folder is missing or
-        damaged.
+        If the path does not end in ``.model``.
     OSError
         If the file cannot be written.
 
@@ -131,7 +125,7 @@ def save_model(
     try:
         json.dumps(dict(notes or {}))
     except TypeError as error:
-        raise TypeError(f"notes must be what JSON can hold: {error}") from None
+        raise TypeError(f"notes must be JSON values: {error}") from None
     if name_of(type(model)) in reviewed() and hasattr(model, "fit"):
         check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
@@ -140,14 +134,14 @@ def save_model(
     except Refused as refusal:
         raise TypeError(
             f"this model cannot be stored in a file that runs no code: {_shortened(str(refusal))} is not on "
-            "the list. Classes and functions of your own can be given as trusted=[…], to save_model and to "
-            "load_model; pickle stores anything, for those who trust the file"
+            "the list. Pass your classes and functions as trusted=[…] to save_model and load_model. Pickle "
+            "stores any model, for readers who trust the file"
         ) from None
     members = {
         STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
         ARRAYS: bytes(writer.arrays),
     }
-    # A library that is not here can be no part of the model: binned trees by scikit-learn need no XGBoost.
+    # Libraries that are not installed are not part of the model.
     used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
     versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
     record: dict[str, Any] = {"versions": versions, "answers": _answered(model)}
@@ -167,7 +161,7 @@ def _shortened(text: str) -> str:
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the installed versions of the libraries that models consist of; empty where one is missing."""
+    """Return installed versions of these libraries; empty text if a library is missing."""
     return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
@@ -182,13 +176,13 @@ def _version(name: str) -> str:
 
 
 def _answered(model: Any) -> dict[str, Any] | None:
-    """Return the model's answers to its probe rows, if it has any and takes them."""
+    """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
     rows = rows_of(model)
     if rows is None:
         return None
     try:
         return asdict(answers(model, rows))
-    except Exception:  # members of other libraries may refuse made-up rows with exceptions of any type
+    except Exception:  # other libraries may reject probe rows with exceptions of any type
         return None
 
 
@@ -204,44 +198,43 @@ def load_model(
 ) -> Any:
     """Read a model written by `save_model`.
 
-    A file holds plain data, arrays, boosters in the formats of their projects, and objects of the classes of
-    a fixed list that are given their fields: nothing that the file names is called, and neither loading nor
-    asking the model opens or writes a file. What is promised, and what is not, is in ``SECURITY.md``.
+    A file contains plain data, arrays, boosters in the formats of their projects, and fields of objects of
+    listed classes. Nothing that the file names is called. Loading and predicting neither open nor write other
+    files. ``SECURITY.md`` describes the guarantees and their limits.
 
-    The answers to the probe rows that the file carries are computed again: labels must be the same, shares
-    must agree to 1e-6. A model without probe rows (a learner by itself, a model of another library) is not
-    checked; if it was saved with other versions than those here, there is a `ModelVersionWarning`.
+    The predictions for the probe rows are compared: labels must be equal, probabilities must agree to 1e-6. A
+    model without probe rows (a base learner, a model of another library) is not compared; other library
+    versions then give a `ModelVersionWarning`.
 
     Parameters
     ----------
     path : path
         A file written by `save_model`.
     check : bool, default=True
-        Whether answers and versions are compared. With False the model is returned although it may answer
-        differently than when it was saved.
+        Whether to compare predictions and versions. With False the model may predict differently than before.
     max_bytes : int, default=2**30
-        Bytes that the file may hold once it is unpacked, at least 1. Loading needs about three times as much
-        memory as the file then holds. A thirty-second of it is the limit of the structure, which is text.
+        Limit for the size of the unpacked file, in bytes. Loading needs about three times the size in memory.
+        The limit of the structure, which is text, is 1/32 of it.
     trusted : collection of str, optional
-        Full names of further classes and functions that may be in the file, as "package.module.Class". They
-        are imported, their objects get what the file has for them, and the functions may be called with it:
-        name only what may be used by whoever wrote the file.
+        Full names of other classes and functions that the file may contain, as "package.module.Class". They
+        are imported and get values from the file, so name only classes and functions that the author of the
+        file may use.
 
     Returns
     -------
     estimator
-        The fitted model; it predicts exactly what the stored one did.
+        The fitted model, with the predictions of the saved one.
 
     Raises
     ------
     ImportError
-        If a library that the model consists of is not installed.
+        If a library of the model is not installed.
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no model file, is damaged or larger than ``max_bytes`` when unpacked; if it holds classes or
-        functions that are neither on the list nor in ``trusted``, which are named; or if it answers
-        differently than when it was saved; the message gives both versions of the libraries that differ.
+        If the file is not a model file, is damaged, or exceeds ``max_bytes``; if it contains classes or
+        functions that are neither on the list nor in ``trusted``; or if predictions differ from those at
+        saving. The message names classes and versions.
     """
     names = _checked_names(trusted)
     with _naming(path):
@@ -249,27 +242,26 @@ def load_model(
 
 
 def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Read what a model file says about itself, without building the model.
+    """Read versions and notes of a model file, without loading the model.
 
     Parameters
     ----------
     path : path
         A file written by `save_model`.
     max_bytes : int, default=2**30
-        Bytes that the file may hold once it is unpacked.
+        Limit for the size of the unpacked file, in bytes.
 
     Returns
     -------
     dict
-        ``versions``: name and version of the libraries it was written with; ``notes``: what `save_model` was
-        given, empty without.
+        ``versions``: library versions at saving; ``notes``: the notes of `save_model`, empty by default.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no model file, is damaged or too large.
+        If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
         _, record = unpacked(Path(path), max_bytes)
@@ -278,7 +270,7 @@ def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> d
 
 @contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Have errors name the file."""
+    """Add the name of the file to errors in the block."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no model file {os.fspath(path)!r}")
     try:
@@ -291,7 +283,7 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     members, record = unpacked(path, max_bytes)
     here = _versions(record["versions"])
     for name in (name for name, number in here.items() if not number):
-        raise ImportError(f"{os.fspath(path)!r} holds a model that needs {name}, which cannot be imported")
+        raise ImportError(f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported")
     then = record["versions"]
     changed = ", ".join(
         f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name]
@@ -301,10 +293,10 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
             reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted)
             model = reader.model()
         except Refused as refusal:
-            what = f"it holds what is not on the list of what a model consists of, {_shortened(str(refusal))}"
-            if changed:  # what was renamed since is on no list
-                what += f"; it was written by another version ({changed}): fit again"
-            raise Unreadable(f"is refused: {what}; if it is your own class, trusted=[…] names it") from None
+            reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
+            if changed:  # a renamed class is on no list
+                reason += f"; it was written by another version ({changed}): fit again"
+            raise Unreadable(f"is refused: {reason}; pass your own classes as trusted=[…]") from None
         except Damaged as fault:
             raise Unreadable(f"is damaged: {_shortened(str(fault))}") from None
     if check:
@@ -313,30 +305,29 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
 
 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
-    """Compare a model's answers now with those when it was saved."""
-    with reading("is damaged: its model is none"):
+    """Compare the predictions for the probe rows with those at saving."""
+    with reading("is damaged: its model is invalid"):
         rows = rows_of(model)
     if kept is None or rows is None:
         if changed:
             warnings.warn(
-                f"this model was saved with {changed}; it carries no probe rows by which to see whether it "
-                "answers as it did",
+                f"this model was saved with {changed}; without probe rows, so predictions were not compared",
                 ModelVersionWarning,
                 stacklevel=4,
             )
         return
-    with reading("is damaged: its record of answers is not one"):
+    with reading("is damaged: its record of predictions is invalid"):
         then = Answers(**kept)
         n_rows = len(then.labels)
-    with reading(f"cannot answer its probe rows; {_saved_with(changed)}"):
+    with reading(f"cannot predict its probe rows; {_saved_with(changed)}"):
         now = answers(model, rows)
         same, differing = then.same_as(now), then.differing(now)
     if not same:
         raise Unreadable(
-            f"answers otherwise than when it was saved ({differing} of {n_rows} probe "
-            f"rows have another label); {_saved_with(changed)}; check=False loads it all the same"
+            f"predicts differently than at saving ({differing} of {n_rows} probe rows have another label); "
+            f"{_saved_with(changed)}; check=False loads it anyway"
         )
 
 
 def _saved_with(changed: str) -> str:
-    return f"it was saved with {changed}" if changed else "it was saved with the versions that are here"
+    return f"it was saved with {changed}" if changed else "it was saved with the installed versions"

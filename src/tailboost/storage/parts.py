@@ -1,9 +1,9 @@
-"""A model as plain data: a list of parts, which refer only to earlier ones, and one block of arrays.
+"""A model as plain data: a list of parts, which refer only to earlier parts, and one block of arrays.
 
-Nothing is called that a file names. A part is a plain value, a container, an array, or an object of a class
-on the list of `_reviewed`; objects are given their fields, their constructors do not run. There are no
-functions and no types among the values but for the few that a reviewed class has in a stated field. So
-whatever a file holds, no object in it has anything of the file's choice to call.
+Nothing that a file names is called. A part is a plain value, a container, an array, or an object of a class
+on the list of `reviewed`. Objects get their fields; constructors do not run. Functions and types are allowed
+only in a few named fields of reviewed classes. So no object of a forged file can call a function of its
+choice.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from tailboost.storage.constructors import MADE, Refused
 from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
 from tailboost.storage.trees import TREE, built_trees, packed_trees
 
-# Kinds of arrays that hold their values themselves; objects and records of objects are none of them.
+# Kinds of arrays without references to objects.
 KINDS = frozenset("biufcSUmM")
 SPARSE = {
     f"{kind}_{form}": getattr(sp, f"{kind}_{form}") for kind in ("csr", "csc") for form in ("matrix", "array")
 }
-# Ways to reach a part that are followed, where parts are shared: a model that visits its parts would not end
-# in time if a few kilobytes of nested pairs stood for 2⁴⁰ of them.
+# Maximum number of paths to parts. Shared parts form graphs: a few kilobytes of nested pairs have 2⁴⁰ paths.
 MOST_VISITS = 5_000_000
 ALIGNED = 8
 
 
 class Damaged(Exception):
-    """Parts that no model was written as."""
+    """Raised for a structure that `Writer` cannot have produced."""
 
 
 def name_of(thing: Any) -> str:
@@ -47,7 +46,7 @@ def name_of(thing: Any) -> str:
 
 
 def found(name: str) -> Any:
-    """Return the class or function of a full name, which is on a list or was given by the caller."""
+    """Return the class or function of a full name, which is on a list or trusted by the caller."""
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)
 
@@ -56,37 +55,37 @@ def found(name: str) -> Any:
 
 
 class Writer:
-    """Takes a model apart.
+    """Converter of a model to parts.
 
     Parameters
     ----------
     trusted : collection of str
-        Full names of classes and functions that the caller allows beside the list.
+        Full names of classes and functions that the caller allows in addition to the list.
     """
 
     def __init__(self, trusted: Collection[str] = ()) -> None:
         self.trusted = frozenset(trusted)
         self.classes: list[str] = []
         self.parts: list[list[Any]] = []
-        self.trees: list[Any] = []  # of scikit-learn: they are packed together at the end
+        self.trees: list[Any] = []  # of scikit-learn, packed together at the end
         self.arrays = bytearray()
-        self._kept: dict[str, int] = {}  # by digest: where a content lies in the block
-        # By the address of a thing: the thing, kept so that no other gets its address, and its part's number.
-        self._known: dict[int, tuple[Any, int]] = {}
+        self._places: dict[str, int] = {}  # by digest: place of a content in the block
+        # By id: the object, which the reference keeps alive, and the number of its part.
+        self._numbers: dict[int, tuple[Any, int]] = {}
         self._begun: set[int] = set()
 
     def value(self, thing: Any) -> Any:
-        """Return a plain value as it is, or a reference [number of its part] to anything else."""
+        """Return a plain value unchanged, or a reference [number of its part] to other values."""
         if thing is None or type(thing) in (bool, int, str, float):
             return thing
-        if id(thing) in self._known:
-            return [self._known[id(thing)][1]]
+        if id(thing) in self._numbers:
+            return [self._numbers[id(thing)][1]]
         if id(thing) in self._begun:
             raise Refused(f"a {type(thing).__name__} that contains itself")
         self._begun.add(id(thing))
         part = self._part(thing)
         self.parts.append(part)
-        self._known[id(thing)] = thing, len(self.parts) - 1
+        self._numbers[id(thing)] = thing, len(self.parts) - 1
         return [len(self.parts) - 1]
 
     def _part(self, thing: Any) -> list[Any]:
@@ -116,18 +115,18 @@ class Writer:
         return self._object(thing, cls)
 
     def _array(self, array: NDArray[Any]) -> list[Any]:
-        """Return dtype, shape, memory order and place of an array; sums may depend on the order."""
+        """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         place = self._placed(array.tobytes(order))  # type: ignore[arg-type]
         return [_dtype_text(array.dtype), list(array.shape), order, place]
 
     def _placed(self, content: bytes) -> int:
         key = digest(content)
-        if key not in self._kept:
+        if key not in self._places:
             self.arrays += bytes(-len(self.arrays) % ALIGNED)
-            self._kept[key] = len(self.arrays)
+            self._places[key] = len(self.arrays)
             self.arrays += content
-        return self._kept[key]
+        return self._places[key]
 
     # -- objects ---------------------------------------------------------------------------------------
 
@@ -141,11 +140,11 @@ class Writer:
         spec = reviewed().get(name)
         if spec is None and name not in self.trusted:
             if "__reduce__" in vars(cls):
-                thing.__reduce__()  # what is never to be stored says why
+                thing.__reduce__()  # raises the reason if the class must not be stored
             raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
-            raise Refused(f"{name} with a state that has no names")
+            raise Refused(f"{name} with a state without names")
         spec = spec or Reviewed()
         written = {}
         for field, value in state.items():
@@ -154,12 +153,12 @@ class Writer:
             if field in spec.held_at and not _is(value, spec.held_at[field]):
                 if spec.held_at[field] is not None:
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
-                value = None  # a folder belongs to the machine of the fit
+                value = None  # a folder of the machine that fitted the model
             written[field] = self._named(field, value, spec)
         return ["object", self._class(name), [[k, v] for k, v in written.items()]]
 
     def _named(self, field: str, value: Any, spec: Reviewed) -> Any:
-        """Return `value` of a field, or the name of a type or function where the field may hold one."""
+        """Return the value of a field, or the name of a type or function that the field may contain."""
         if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
             return {"type": value.__name__}
         for name in spec.functions.get(field, ()):
@@ -169,8 +168,8 @@ class Writer:
             return {"function": _function_name(value)}
         if _is_function(value, field, spec, self.trusted):
             allowed = spec.functions.get(field)
-            known = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
-            raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{known}")
+            options = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
+            raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{options}")
         return self.value(value)
 
     def _class(self, name: str) -> int:
@@ -179,7 +178,7 @@ class Writer:
         return self.classes.index(name)
 
     def finished(self, root: Any) -> dict[str, Any]:
-        """Return the structure of what was written, for JSON; the arrays are in ``arrays``."""
+        """Return the structure for JSON; the arrays are in ``arrays``."""
         trees = packed_trees(self.trees, self._array)
         return {"classes": self.classes, "trees": trees, "parts": self.parts, "root": root}
 
@@ -189,9 +188,9 @@ def _is(value: Any, only: str | None) -> bool:
 
 
 def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
-    """Whether the value of a field is a function, or an object that could be called as one.
+    """Return whether the value of a field is a function, or another object that can be called.
 
-    Losses of scikit-learn can be called, too; they may be anywhere but where a function is expected.
+    Losses of scikit-learn can be called. They are allowed except in fields for functions.
     """
     if not callable(value) or isinstance(value, type):
         return False
@@ -200,7 +199,7 @@ def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str
 
 
 def _function_name(function: Any) -> str:
-    """Return the name of a function or class; ufuncs know no module. Empty for other things."""
+    """Return the full name of a function or class; empty for other objects. Ufuncs have no module."""
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
     return name_of(function) if hasattr(function, "__module__") and hasattr(function, "__qualname__") else ""
@@ -220,10 +219,10 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 class Reader:
-    """Builds a model from its parts, which may be forged.
+    """Converter of parts, which may be forged, to a model.
 
-    All arrays together may have ``max_bytes`` bytes and entries. ``trusted`` are full names of classes and
-    functions that the caller allows beside the list.
+    All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of classes
+    and functions that the caller allows in addition to the list.
     """
 
     def __init__(
@@ -232,8 +231,8 @@ class Reader:
         self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
         self.structure, self.built, self.visits = structure, list[Any](), list[int]()
         names = structure["classes"]
-        known = {*reviewed(), *MADE, *self.trusted}
-        if refused := [name for name in names if not (isinstance(name, str) and name in known)]:
+        allowed = {*reviewed(), *MADE, *self.trusted}
+        if refused := [name for name in names if not (isinstance(name, str) and name in allowed)]:
             raise Refused(", ".join(sorted(map(str, refused))))
         self.classes = [(name, found(name)) for name in names]
         self.trees = built_trees(structure["trees"], self._array)
@@ -247,12 +246,12 @@ class Reader:
         return self.value(self.structure["root"])
 
     def value(self, written: Any) -> Any:
-        """Return a plain value, or the object of a part that was built before."""
+        """Return a plain value, or the object of an earlier part."""
         if written is None or isinstance(written, (bool, int, float, str)):
             return written
         (number,) = written
         if type(number) is not int or not 0 <= number < len(self.built):
-            raise Damaged("a reference to a part that is not there yet")
+            raise Damaged("a reference to a later part")
         if len(self.visits) > len(self.built):  # a part is being built
             self.visits[-1] += self.visits[number]
             if self.visits[-1] > MOST_VISITS:
@@ -262,14 +261,14 @@ class Reader:
     def _array(self, dtype: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
         kind = np.dtype(str(dtype))
         if kind.kind not in KINDS or kind.hasobject or order not in ("C", "F"):
-            raise Damaged("an array of a kind that is not stored")
+            raise Damaged("an array of an unknown kind")
         if type(place) is not int or place < 0 or any(type(n) is not int or n < 0 for n in shape):
             raise Damaged("an array without a place")
         entries = math.prod(shape)
         size = entries * kind.itemsize
         self._take(max(size, entries))
         if place + size > len(self.block):
-            raise Damaged(f"an array of shape {str(shape)[:50]} is not as long as it says")
+            raise Damaged(f"an array of shape {str(shape)[:50]} has the wrong length")
         flat = (
             np.frombuffer(self.block[place : place + size], dtype=kind) if size else np.zeros(entries, kind)
         )
@@ -278,7 +277,7 @@ class Reader:
     def _take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise Damaged("its arrays become larger than max_bytes")
+            raise Damaged("its arrays exceed max_bytes")
 
     # -- kinds of parts --------------------------------------------------------------------------------
 
@@ -310,13 +309,13 @@ class Reader:
 
     def _tree(self, number: Any) -> Any:
         if type(number) is not int or number < 0:
-            raise Damaged("a tree that is not there")
+            raise Damaged("an unknown tree")
         return self.trees[number]
 
     def _object(self, number: Any, written: Any) -> Any:
         name, cls = self.classes[number]
         if not isinstance(cls, type) or name in MADE:
-            raise Damaged(f"{name} is no class of objects with fields")
+            raise Damaged(f"{name} is not a class of objects with fields")
         spec = reviewed().get(name, Reviewed())
         state = {field: self._field(name, cls, field, value, spec) for field, value in written}
         for field, only in spec.held_at.items():

@@ -1,10 +1,9 @@
-"""The classes that may be in a model file, each looked at: what it calls, opens and writes.
+"""List of classes that may be in a model file, after a review of the calls and files of each class.
 
-The rule for a class to be here: with any values in its fields that a file can hold (plain data, arrays, other
-objects of this list) its methods to predict and transform call nothing but its own code, its library's, and
-methods of the same kind of objects of this list; and they open no file. What a field could be beyond that,
-such as a folder or a function, is refused where the list says so. Classifiers and rules are on the list as
-kinds; a test looks at what the modules of the rules have at hand.
+A class is listed if, with any values in its fields (plain data, arrays, objects of listed classes), its
+methods for prediction and transformation call only code of its library and methods of listed objects, and
+open no file. Fields that could contain more, such as a folder or a function, are restricted below.
+Classifiers and weight players are listed as kinds; a test checks the imports of the players' modules.
 """
 
 from __future__ import annotations
@@ -23,30 +22,28 @@ from sklearn.utils import check_array
 
 @dataclass(frozen=True)
 class Reviewed:
-    """A class that may be in a file."""
+    """Restrictions of a listed class."""
 
-    # Mapping of str to value: fields that have this value in a file. None: what the fit had there is not
-    # stored.
+    # Fields with a constant value in files. None: the value of the fit is not stored.
     held_at: Mapping[str, str | None] = field(default_factory=dict)
-    # Frozenset of str: fields that no file has: caches, and what only a fit needs.
+    # Fields that are not stored: caches, and values for the fit only.
     left_out: frozenset[str] = frozenset()
-    # Fields that may be a function, and which ones.
+    # Fields that may contain a function, with the allowed functions.
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Called with an object that has its fields, to make what is left out.
+    # Called with an object after its fields are set, for checks and fields that are not stored.
     finish: Callable[[Any], None] | None = None
 
 
-# Functions of one array that compute another: all that a transformer of functions may hold. `save_model` and
-# SECURITY.md list them.
+# Functions that a FunctionTransformer may contain; also listed in `save_model` and SECURITY.md.
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
         "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "cbrt", "square", "absolute", "sign",
     )
 )  # fmt: skip
-# By it scikit-learn's boosting prepares numbers beside categories.
+# Preparation of numbers in scikit-learn's boosting with categories.
 _NUMBERS = "check_array of float64"
-# Functions with arguments, by the names that files have for them; others have their own.
+# Functions with fixed arguments, by their names in files.
 PARTIALS: dict[str, Any] = {_NUMBERS: partial(check_array, dtype=[np.float64], ensure_all_finite=False)}
 _SCORES = {
     "score_func": (
@@ -56,7 +53,7 @@ _SCORES = {
     )
 }
 
-# Fields whose value may be a type, and the types.
+# Fields that may contain a type, and the allowed types.
 DTYPE_FIELDS = frozenset({"dtype", "dtype_", "dtype_include", "dtype_exclude"})
 TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -68,7 +65,7 @@ TYPES: dict[str, type] = {
 
 
 def _with_neighbours(model: Any) -> None:
-    """Index the rows of a nearest-neighbours model again: the index is a function of them."""
+    """Build the index of a nearest-neighbours model from its rows."""
     from sklearn.neighbors import BallTree, KDTree
 
     model._tree = None
@@ -76,31 +73,31 @@ def _with_neighbours(model: Any) -> None:
     if model._fit_method in kinds:
         params = dict(model.effective_metric_params_)
         if not isinstance(model.effective_metric_, str) or "func" in params:
-            raise ValueError("neighbours by a metric without a name")
+            raise ValueError("nearest neighbours with a metric that is not a name")
         model._tree = kinds[model._fit_method](
             model._fit_X, model.leaf_size, metric=model.effective_metric_, **params
         )
 
 
 def _asked_for_answers(model: Any) -> None:
-    """Refuse a stack that asks its models by another method than those that answer: it calls them by name."""
+    """Refuse a stack that calls its models by a method other than a prediction."""
     if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
         raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
 
 
 def _boosted_bytes(model: Any) -> None:
-    """Refuse a booster that is not in XGBoost's own format; it is read when it is first asked."""
+    """Refuse a booster that is not in XGBoost's format."""
     if vars(model).get("backend_") == "xgboost" and not (
         isinstance(model.model_, bytes) and model.model_.startswith(b"{")
     ):
-        raise ValueError("a booster in another format than its project's own")
+        raise ValueError("a booster in an unknown format")
 
 
 def _names(module: str, *names: str, **spec: Any) -> dict[str, Reviewed]:
     return {f"{module}.{name}": Reviewed(**spec) for name in names}
 
 
-# Text is read from the rows themselves, never from files that rows name.
+# Text comes from the rows, not from files that rows name.
 _FROM_ROWS = {"input": "content"}
 _FIT_ONLY = {"checkpoint_dir": None}
 
@@ -108,7 +105,7 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
     **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
     **_names("sklearn.frozen._frozen", "FrozenEstimator"),
-    # Parameters that say how rows are split; nothing that is loaded splits rows.
+    # Splitters are parameters only; a loaded model does not split rows.
     **_names(
         "sklearn.model_selection._split",
         "GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "PredefinedSplit", "ShuffleSplit",
@@ -278,7 +275,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
     **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
     # -- baselines
-    **_names("tailboost.app.baselines.recipes", "RandomGuess"),
     **_names("tailboost.app.baselines.thresholds", "TunedThresholdClassifier"),
     **_names("tailboost.app.baselines.weights", "CellWeightedClassifier"),
 }  # fmt: skip
@@ -286,9 +282,9 @@ OURS: dict[str, Reviewed] = {
 
 @cache
 def reviewed() -> dict[str, Reviewed]:
-    """Return all of them by full name; classifiers and rules are found in their packages.
+    """Return the restrictions of all listed classes by full name, with classifiers and weight players.
 
-    A rule and its state are frozen dataclasses that compute, and answers never ask them.
+    A player and its state are frozen dataclasses, and predictions do not call them.
     """
     package = import_module("tailboost")
     ours = [getattr(package, name) for name in package.__all__ if name.endswith("Classifier")]

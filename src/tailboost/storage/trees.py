@@ -1,4 +1,4 @@
-"""scikit-learn's trees as a few arrays for all of them, small and checked before they are used."""
+"""scikit-learn's trees as a few small arrays, with checks before use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.tree import _tree
 from tailboost.core.array_types import Floats, Ints, Mask
 
 TREE = "sklearn.tree._tree.Tree"
-# What can be computed from the leaves is, where it comes out the same to this.
+# Values of inner nodes are computed from the leaves if the result agrees to this tolerance.
 SAME = 1e-12
 NODE = np.dtype(_tree.NODE_DTYPE)
 _FIELDS = {
@@ -26,19 +26,19 @@ Unpack = Callable[..., NDArray[Any]]
 
 
 def gini(value: Floats) -> Floats:
-    """Impurity of nodes with these class shares, shape (n, outputs, K)."""
+    """Return the Gini impurity of nodes with these class distributions, shape (n, outputs, K)."""
     return np.asarray((1.0 - (value**2).sum(axis=2)).mean(axis=1))
 
 
 def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
-    """Return trees as arrays, those of one shape of values together.
+    """Return trees as arrays, one group for each shape of values.
 
-    Trees read their rows as float32, and ``x <= t`` is then the same for t rounded down to float32: such
-    thresholds are stored. The shares, weights and impurities of inner nodes, which no answer needs, are
-    computed again from the leaves, where that gives the same to 1e-12.
+    Trees read rows as float32, so ``x <= t`` is the same for t rounded down to float32. Such thresholds are
+    stored. Distributions, weights and impurities of inner nodes are computed from the leaves if the result
+    agrees to 1e-12.
     """
     if trees and set(NODE.names or ()) != _FIELDS:
-        raise TypeError(f"this scikit-learn stores its trees in another way: {NODE.names}")
+        raise TypeError(f"this scikit-learn version stores trees in another format: {NODE.names}")
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, tree in enumerate(trees):
         key = (int(tree.n_features), tuple(map(int, tree.n_classes)), int(tree.n_outputs))
@@ -74,14 +74,13 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
     of_leaves = _Nodes.of(
         left, right, inner, values, nodes["n_node_samples"], nodes["weighted_n_node_samples"]
     )
-    # What does not come out the same is stored as it is.
-    own = {
+    stored = {
         "inner_values": (values, of_leaves.values),
         "inner_rows": (nodes["n_node_samples"], of_leaves.rows),
         "inner_weights": (nodes["weighted_n_node_samples"], of_leaves.weights),
         "impurity": (nodes["impurity"], gini(of_leaves.values)),
     }
-    for name, (given, made) in own.items():
+    for name, (given, made) in stored.items():
         where = slice(None) if name == "impurity" else inner
         if not np.allclose(given, made, rtol=SAME, atol=SAME):
             packed[name] = pack(np.ascontiguousarray(given[where]))
@@ -89,14 +88,14 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
 
 
 class _Nodes:
-    """Values, rows and weights of all nodes; those of inner nodes are computed from their leaves."""
+    """Values, rows and weights of all nodes, with inner nodes computed from the leaves."""
 
     def __init__(self, values: Floats, rows: Ints, weights: Floats) -> None:
         self.values, self.rows, self.weights = values, rows, weights
 
     @classmethod
     def of(cls, left: Ints, right: Ints, inner: Mask, values: Floats, rows: Ints, weights: Floats) -> _Nodes:
-        """Compute the inner nodes from arrays whose leaves are right."""
+        """Return nodes whose inner nodes are computed from the leaves of these arrays."""
         out = cls(np.array(values, dtype=np.float64), np.array(rows), np.array(weights, dtype=np.float64))
         for level in reversed(_levels(left, right, inner)):
             a, b = left[level], right[level]
@@ -111,12 +110,12 @@ class _Nodes:
 
 
 def _levels(left: Ints, right: Ints, inner: Mask) -> list[Ints]:
-    """Return the inner nodes by their depth, from the roots; a child stands behind its parent.
+    """Return the inner nodes by depth, from the roots; children follow their parents.
 
     Raises
     ------
     ValueError
-        If a node is the child of none or of two: then these are no trees.
+        If a node has two parents, or a tree is too deep.
     """
     parents = np.zeros(len(inner), dtype=np.intp)
     children = np.concatenate([left[inner], right[inner]])
@@ -139,8 +138,7 @@ def built_trees(groups: list[dict[str, Any]], unpack: Unpack) -> dict[int, Any]:
     Raises
     ------
     ValueError
-        If they are no trees: a child that is not behind its parent in the same tree, a feature that no row
-        has, a value that is not there.
+        If the arrays are not trees: a child does not follow its parent, a feature or value is unknown.
     """
     trees: dict[int, Any] = {}
     for group in groups:
@@ -156,7 +154,7 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
 
     counts = array("counts", np.intp)
     n_features, n_classes, n_outputs = group["features"], group["classes"], group["outputs"]
-    # An array of a bit per node bounds how many there can be.
+    # One bit per node limits the number of nodes.
     bits = array("leaf", np.uint8)
     total = int(counts.sum())
     _check((counts > 0).all() and 0 <= total <= 8 * len(bits) and len(counts) == len(group["depths"]))
@@ -215,11 +213,11 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
 
 def _check(holds: Any) -> None:
     if not holds:
-        raise ValueError("arrays that are no trees")
+        raise ValueError("arrays that are not trees")
 
 
 def _small(numbers: Ints) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them."""
+    """Return integers in the smallest dtype."""
     least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     return numbers.astype(np.result_type(np.min_scalar_type(least), np.min_scalar_type(most)))
 
@@ -232,7 +230,7 @@ def _small_floats(numbers: Floats) -> NDArray[Any]:
 
 
 def _rounded_down(thresholds: Floats) -> NDArray[np.float32]:
-    """Return the largest float32 numbers that are not above these."""
+    """Return the largest float32 numbers up to these."""
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)
     return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)

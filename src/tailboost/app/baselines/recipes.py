@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 
 from tailboost.app.baselines.thresholds import TunedThresholdClassifier
 from tailboost.app.baselines.weights import CellWeightedClassifier
-from tailboost.core.array_types import Floats
 from tailboost.learners.named import plain_xgboost
 
 
-class RandomGuess(DummyClassifier):
-    """Classifier that gives each of K classes the probability 1/K: its CVaR is 1 − 1/K at each α."""
-
-    def __init__(self) -> None:
-        super().__init__(strategy="uniform", random_state=0)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return 1/K for each class and row, shape (n, K)."""
-        n, K = super().predict_proba(X).shape
-        return np.full((n, K), 1.0 / K)
+def random_guess() -> DummyClassifier:
+    """Return a classifier that gives each of K classes the probability 1/K."""
+    return DummyClassifier(strategy="uniform", random_state=0)
 
 
 def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
@@ -40,7 +31,7 @@ def weighted_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> 
 
 
 def tuned_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
-    """Return XGBoost with class weights tuned out of fold, with groups for each group."""
+    """Return XGBoost with class weights tuned out of fold."""
     xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(xgboost, random_state=random_state)
 

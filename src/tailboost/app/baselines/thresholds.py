@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost import rates
 from tailboost.app.baselines.weights import MetaClassifier, checked_labels
 from tailboost.core.array_types import Floats, Ints, Labels
-from tailboost.core.checks import check_length, check_number, label_column, n_rows_of
+from tailboost.core.checks import check_number
 
 # Lower bound of the probabilities, so that a large weight can select a class with probability 0.
 LEAST_PROBABILITY = 1e-6
@@ -23,7 +23,6 @@ SWEEPS = 10  # sweeps of line searches over the classes
 # Additional starts of the line searches for more than two classes, and their standard deviation around the
 # best point. They lowered the overall error by .004 on yeast and ecoli.
 RESTARTS, JUMP = 10, 0.5
-FEWEST = 30  # a group with fewer rows of a class gets the weights of all rows
 
 
 def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
@@ -77,29 +76,6 @@ def tune_class_weights(
     best = min(map(search.descend, starts), key=search.score)
     _, worst, overall = search.score(best)
     return best - best.mean(), worst, overall
-
-
-def tune_group_weights(
-    probabilities: ArrayLike, y: ArrayLike, groups: ArrayLike, *, error_budget: float | None = None
-) -> tuple[Floats, dict[Any, Floats]]:
-    """Return log weights tuned on all rows, and log weights of each group with at least 30 rows per class.
-
-    Weights by group lower the largest error of a class × group cell; see `tune_class_weights`.
-    """
-    P, index = np.asarray(probabilities), np.asarray(y, dtype=np.intp)
-    column = label_column(groups, "groups")
-    by_group = {}
-    for name in np.unique(column):
-        rows = column == name
-        if np.bincount(index[rows], minlength=P.shape[1]).min() >= FEWEST:
-            by_group[name.item()] = tune_class_weights(P[rows], index[rows], error_budget=error_budget)[0]
-    return tune_class_weights(P, index, error_budget=error_budget)[0], by_group
-
-
-def weights_of_rows(groups: ArrayLike, log_weights: Floats, by_group: dict[Any, Floats]) -> Floats:
-    """Return the log weights of `tune_group_weights` for the group of each row, shape (n, K)."""
-    rows = [by_group.get(name, log_weights) for name in np.asarray(groups).tolist()]
-    return np.array(rows, dtype=np.float64).reshape(-1, len(log_weights))
 
 
 class _Search:
@@ -175,9 +151,9 @@ class _Search:
 class TunedThresholdClassifier(MetaClassifier):
     """Classifier whose class weights are tuned on out-of-fold probabilities for the worst class.
 
-    The answer is ``argmax_k p_k(x) w_k``; for two classes this is ``p_1(x) > threshold``. With groups, each
-    group has its own weights, and ``predict`` needs the groups. scikit-learn's ``TunedThresholdClassifierCV``
-    takes only two classes and averages the scores of the folds on a grid of thresholds.
+    The answer is ``argmax_k p_k(x) w_k``; for two classes this is ``p_1(x) > threshold``. scikit-learn's
+    ``TunedThresholdClassifierCV`` takes only two classes and averages the scores of the folds on a grid of
+    thresholds.
 
     Parameters
     ----------
@@ -200,8 +176,6 @@ class TunedThresholdClassifier(MetaClassifier):
         Sorted labels.
     log_weights_ : ndarray of shape (K,)
         Logarithms of the class weights, with mean 0.
-    group_log_weights_ : dict of ndarray, or None
-        Weights of each group with at least 30 rows per class. The other groups use ``log_weights_``.
     worst_class_error_, mean_error_ : float
         Errors with ``log_weights_`` on the out-of-fold probabilities; they underestimate errors on new rows.
 
@@ -231,7 +205,7 @@ class TunedThresholdClassifier(MetaClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Compute out-of-fold probabilities, tune the weights, and fit ``estimator_`` on all rows."""
         if self.error_budget is not None:
             check_number(self.error_budget, "error_budget", 0.0, closed=True)
@@ -242,28 +216,10 @@ class TunedThresholdClassifier(MetaClassifier):
         self.log_weights_, self.worst_class_error_, self.mean_error_ = tune_class_weights(
             P, index, error_budget=self.error_budget
         )
-        self.group_log_weights_ = None
-        if groups is not None:
-            column = _group_of_rows(groups, X)
-            self.group_log_weights_ = tune_group_weights(P, index, column, error_budget=self.error_budget)[1]
         self.estimator_ = clone(self.estimator).fit(X, labels)
         return self
 
-    def predict(self, X: Any, groups: ArrayLike | None = None) -> Labels:
-        """Return the predicted labels, shape (n,).
-
-        ``groups`` is needed if `fit` had groups. A group that `fit` did not see gets the weights of all rows.
-        """
+    def predict(self, X: Any) -> Labels:
+        """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
-        log_weights = self.log_weights_
-        if self.group_log_weights_ is not None:
-            if groups is None:
-                raise ValueError("groups are needed: this classifier was fitted with thresholds per group")
-            log_weights = weights_of_rows(_group_of_rows(groups, X), log_weights, self.group_log_weights_)
-        return self.classes_[adjusted_answers(self.predict_proba(X), log_weights)]
-
-
-def _group_of_rows(groups: ArrayLike, X: Any) -> Labels:
-    column = label_column(groups, "groups")
-    check_length(column, "groups", n_rows_of(X))
-    return column
+        return self.classes_[adjusted_answers(self.predict_proba(X), self.log_weights_)]

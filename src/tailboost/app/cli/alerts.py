@@ -18,10 +18,10 @@ from tailboost.app.datasets import TableSchema
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak
-MOST_NUMBERS = 20  # classes that are numbers; with more, the target may be a quantity
+MOST_NUMBERS = 20  # numeric classes; with more, the target may be a quantity
 SAMPLE = 10_000  # rows on which each column is tested for a leak
 DISTINCT = 0.95  # fraction of distinct values from which a text column is an id; a few may share a name
-LEAK = 0.98  # balanced accuracy of a single column from which it is suspicious
+LEAK = 0.98  # smallest balanced accuracy of a single suspicious column
 
 
 def read_to_fit(
@@ -36,14 +36,8 @@ def read_to_fit(
 ) -> tuple[Any, list[str], Any]:
     """Read a training table and warn of suspicious columns.
 
-    Returns
-    -------
-    table : Bunch
-        The table of `tailboost.datasets.load_table`, without columns that look like ids.
-    ids : list of str
-        Columns that look like ids.
-    clusters : ndarray of str or None
-        The person or site of each row; None if no two rows share one.
+    Return the table without columns of ids, the names of these columns, and the cluster of each row (None if
+    no two rows share one).
     """
     no_features = [*(drop or []), *([] if cluster is None else [cluster])]
     with bad_input(), warnings_as_lines():
@@ -61,7 +55,7 @@ def read_to_fit(
 
 
 def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
-    """Drop the features that look like ids, except those to keep, and return their names."""
+    """Drop features with the values of ids, except the names to keep, and return their names."""
     for name in keep:
         if name not in table.data:
             raise BadInput(f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}")
@@ -81,7 +75,7 @@ def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
 
 
 def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
-    """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity."""
+    """Yield a sentence for each leak, column of codes, group equal to a class, and numeric target."""
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
             yield f"--group {name}: every group has one class only; these groups are the classes again"
@@ -132,7 +126,7 @@ def _accuracy_of(column: Any, y: Any) -> float:
         values = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
         modes = pd.Series(y).groupby(values.to_numpy()).transform(lambda part: part.mode()[0])
         return float(balanced_accuracy_score(y, modes.to_numpy()))
-    # Ranks suffice for a tree, whose values are limited to 32 bits.
+    # A tree needs ranks only, and its values are limited to 32 bits.
     ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
     tree = DecisionTreeClassifier(max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0)
     return float(balanced_accuracy_score(y, tree.fit(ranks, y).predict(ranks)))

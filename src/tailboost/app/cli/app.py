@@ -39,7 +39,7 @@ COMMANDS = {
     "reproduce": ("experiments.reproduce", "Run a published experiment."),
     "list": ("experiments.list_all", "List methods, data sets and experiments."),
 }
-# Hints for names that are no command.
+# Hints for other names of commands.
 HINTS = {
     "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
     "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
@@ -69,7 +69,7 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LazyGroup(TyperGroup):
-    """Subcommands that are imported when they run."""
+    """Subcommands, imported when they run."""
 
     def __init__(self, **settings: Any) -> None:
         # The names suffice for hints at mistyped ones.
@@ -101,7 +101,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="tailboost",
     cls=LazyGroup,
-    help="Boosting classifiers that hold up on the worst samples, the worst class and the worst group.",
+    help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
     context_settings=HELP,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -113,7 +113,7 @@ def tailboost(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the versions and exit.")] = False,
 ) -> None:
-    """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
+    """Classifiers within stated limits on error rates, with certificates from fresh rows."""
     if version:
         from tailboost.app.report.results import versions
 

@@ -1,4 +1,4 @@
-"""The record of attempts to calibrate a model, in a file beside the model."""
+"""The record of attempts to calibrate a model, in a file next to the model file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AttemptLog:
         return {key: rows for key, (_, rows) in self.attempts.items() if key not in self.later}
 
     def previous(self, other: Any) -> Any:
-        """Return all earlier attempts, with those of another model file, for `calibrate`."""
+        """Return all earlier attempts, also of another model file, for `calibrate`."""
         if not self.earlier:
             return other
         certificate = getattr(other, "certificate_", None)
@@ -57,7 +57,7 @@ class AttemptLog:
         return NotCertifiedError("attempts on file", (), (*others, *new))
 
     def add(self, classifier: Any) -> None:
-        """Write the attempt that the classifier has noted since."""
+        """Write the new attempt of the classifier."""
         new = {
             key: (self.command, rows)
             for key, rows in known_attempts(classifier).items()
@@ -68,5 +68,5 @@ class AttemptLog:
                 write_attempts(self.path, self.attempts | new)
 
     def count(self, classifier: Any) -> int:
-        """Return the number of attempts, with those noted since."""
+        """Return the number of attempts, new ones included."""
         return len(self.attempts.keys() | known_attempts(classifier).keys())

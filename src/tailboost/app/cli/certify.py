@@ -47,10 +47,7 @@ def certify(
     rate: given.Rates = None,
     costs: given.Costs = None,
     cost_range: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="With costs by row: smallest and largest possible cost, as 0,50000."
-        ),
+        str | None, given.option("A,B", "With costs by row: smallest and largest possible cost, as 0,50000.")
     ] = None,
     equal_rows: given.EqualRows = "copies",
     cluster: given.Cluster = None,
@@ -59,10 +56,10 @@ def certify(
 ) -> None:
     """Compute confidence bounds for a model's errors or rates from fresh rows.
 
-    DATA are rows that no fit and no selection used. All bounds hold together with the given confidence. The
-    bounds are for the rates of --rate; by default for the limits of the fit; without limits for the errors by
-    class and group, beside the targets of --max-error or of the fit. The command fails if more than 5 % of
-    the rows are training rows.
+    DATA are fresh rows: no fit and no selection used them. All bounds hold together with the given
+    confidence. The bounds are for the rates of --rate; by default for the limits of the fit; without
+    limits for the errors by class and group, with the targets of --max-error or of the fit. The command
+    fails if more than 5 % of the rows are training rows.
     """
     targets, asked = read_targets(max_error), read_rates(rate)
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
@@ -118,21 +115,19 @@ def calibrate(
     group: given.Groups = None,
     confidence: given.Confidence = 0.95,
     cluster: given.Cluster = None,
-    previous: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Model file of an earlier calibration.")
-    ] = None,
+    previous: Annotated[Path | None, given.option("FILE", "Model file of an earlier calibration.")] = None,
     attempts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Record of attempts; default: MODEL.attempts.json."),
+        Path | None, given.option("FILE", "Record of attempts; default: MODEL.attempts.json.")
     ] = None,
     sep: given.Sep = ",",
 ) -> None:
-    """Select a point of the trade-off curve whose targets are certified on fresh rows.
+    """Select a point of the trade-off curve with certified targets, on fresh rows.
 
-    The selected point has the smallest overall error of all certified points. DATA are rows that no fit used.
-    Bounds on other rates need further rows (`tailboost certify`). The default for --max-error and --limit is
-    those of the fit. If no point is certified, no model is written and the exit code is 1. Each attempt is
-    recorded in a file. A later attempt counts all recorded ones, and needs rows that none of them used.
+    The selected point has the smallest overall error of all certified points. No fit may have used the rows
+    of DATA. Bounds on other rates need further rows (`tailboost certify`). The defaults of --max-error
+    and --limit are the targets and limits of the fit. If no point is certified, no model is written and
+    the exit code is 1. Each attempt is recorded in a file. A later attempt counts all recorded ones, and
+    needs other rows.
     """
     targets, limits = read_targets(max_error), read_limits(limit)
     if targets is not None and limits:
@@ -192,9 +187,9 @@ def card(
     data: given.Data,
     out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="File to write, .md or .html; may be repeated. Default: print."),
+        given.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
     ] = None,
-    purpose: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the model, in your words.")] = "",
+    purpose: Annotated[str, given.option("TEXT", "Purpose of the model, in your words.")] = "",
     target: given.Labels = None,
     group: given.Groups = None,
     cluster: given.Cluster = None,
@@ -208,7 +203,7 @@ def card(
     DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
     noted at the fit. The default for --group is the columns of the fit.
     """
-    from tailboost.app.report import ModelCard  # slow to import
+    from tailboost.app.model_card import ModelCard  # slow to import
 
     for path in out or []:
         check_output("--out", path, model, data)

@@ -32,7 +32,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.app.registry import Method, get_method
-from tailboost.app.report import Chapter, ComparisonTable, Results, compare, render, render_overview
+from tailboost.app.report import ComparisonTable, Results, compare, render, render_overview
 
 # Methods of the demo, which ends within minutes.
 WITHOUT_GROUPS = (
@@ -71,7 +71,7 @@ def demo(
     """
     command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
     wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
-    chapters: list[Chapter] = []
+    chapters: list[tuple[Results, str, str]] = []
     for folder, name, table, groups, methods, about in (
         ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
         ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
@@ -93,7 +93,7 @@ def demo(
             data_name=name,
             command=command,
         )
-        chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
+        chapters.append((results, f"{folder}/{REPORT_FILES[1]}", about))
         write_out(out / "index.html", render_overview("tailboost demo: two tables", chapters))
         _end(results)
     say(f"Overview of both: {out / 'index.html'}")
@@ -259,6 +259,6 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if comparison.rows:
         console().print(table)
-    for text in (*comparison.problems(), *comparison.warnings()):
-        tell(f"- {text}")
+    for message in (*comparison.problems(), *comparison.warnings()):
+        tell(f"- {message}")
     tell(comparison.sentence)

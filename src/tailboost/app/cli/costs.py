@@ -17,21 +17,11 @@ from tailboost.core.subgroups import PERSON
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs of predictions: a matrix, or an array with the costs of each row.
-
-    Attributes
-    ----------
-    labels : tuple
-        The labels, in the order of the columns.
-    matrix : ndarray of shape (K, K) or (K, K + 1), or None
-        Costs by true label and prediction. The last of K + 1 columns is the cost of a deferral.
-    by_row : ndarray of shape (n, K), or None
-        Costs by row and prediction.
-    """
+    """Costs of predictions: a matrix by true label, or an array by row; columns in the order of labels."""
 
     labels: tuple[Any, ...]
-    matrix: Any = None
-    by_row: Any = None
+    matrix: Any = None  # shape (K, K) or (K, K + 1); the last of K + 1 columns is the cost of a deferral
+    by_row: Any = None  # shape (n, K)
 
     def fill(self, rate: rates.Rate) -> rates.Rate:
         """Return a rate of costs with the matrix, if there is one."""

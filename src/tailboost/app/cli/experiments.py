@@ -23,26 +23,22 @@ from tailboost.core.output import is_same_file
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment of `tailboost list`.")],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of data sets that are not bundled.")
-    ] = None,
+    data: Annotated[Path | None, given.option("DIR", "Folder of data sets that are not bundled.")] = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Number of random splits; default: that of the experiment.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and NAME.png.")] = (
+    out: Annotated[Path, given.option("DIR", "Folder for NAME.json, NAME.md and NAME.png.")] = (
         Path("tailboost-reproduce")
     ),
     scale: Annotated[
         Literal["small", "paper"], typer.Option(help="Nets: minutes on a CPU, or as published.")
     ] = "small",
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Method (images) or data set to compute; may be repeated."),
+        list[str] | None, given.option("NAME", "Method (images) or data set to compute; may be repeated.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Number of the only repeat to compute.")] = None,
     max_time: Annotated[
-        float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Time to stop after; the same call continues."),
+        float | None, given.option("SECONDS", "Time to stop after; the same call continues.", min=1)
     ] = None,
     jobs: given.Jobs = 1,
 ) -> None:
@@ -95,9 +91,7 @@ def _experiments() -> Any:
 
 
 def list_all(
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Method whose parameters are listed.")
-    ] = None,
+    method: Annotated[str | None, given.option("NAME", "Method whose parameters are listed.")] = None,
     as_json: given.Json = False,
 ) -> None:
     """List methods, data sets and experiments; or the parameters of one method."""
@@ -119,7 +113,7 @@ def list_all(
     runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
         ("methods", "Methods", ("name", "takes", "summary"), methods),
-        ("datasets", "\nData sets (tailboost.app.datasets)", ("name", "summary"), loaders),
+        ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
         ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
     ]
     if as_json:

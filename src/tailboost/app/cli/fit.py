@@ -1,4 +1,4 @@
-"""``fit``: train a method on a table and store it with its preparation and notes."""
+"""``fit``: train a method on a table and store the model with its preparation and notes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
@@ -42,7 +40,6 @@ from tailboost.app.cli.shared import (
     console,
     is_quiet,
     printable,
-    progress,
     say,
     warn,
     warnings_as_lines,
@@ -64,8 +61,7 @@ def fit(
     target: given.Target,
     model: given.ModelOut,
     method: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Method of `tailboost list`; default: robustmixture."),
+        str | None, given.option("NAME", "Method of `tailboost list`; default: robustmixture.")
     ] = None,
     group: given.Groups = None,
     drop: given.Drop = None,
@@ -78,11 +74,10 @@ def fit(
     costs: given.Costs = None,
     error_budget: given.ErrorBudget = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the method; may be repeated."),
+        list[str] | None, given.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="New rows on which the stored model is evaluated.")
+        Path | None, given.option("FILE", "New rows on which the stored model is evaluated.")
     ] = None,
     sep: given.Sep = ",",
     seed: given.Seed = 0,
@@ -151,7 +146,7 @@ def fit(
 def configured(
     method: Method, settings: Sequence[str], parameters: dict[str, Any], seed: int, jobs: int
 ) -> Any:
-    """Return the method's classifier with the parameters of the options, after its own check of them."""
+    """Return the method's classifier with the parameters of the options, after its check of them."""
     classifier = method.make(random_state=seed, n_jobs=jobs)
     known = classifier.get_params(deep=False)
     for name, value in parameters.items():
@@ -191,7 +186,7 @@ def _has_parameter(method: Method, name: str) -> bool:
 
 
 def literal(text: str) -> Any:
-    """Return the value of a Python or JSON literal; another text is returned as it is."""
+    """Return the value of a Python or JSON literal; other text is returned unchanged."""
     for read in (ast.literal_eval, json.loads):
         try:
             return read(text)
@@ -201,8 +196,8 @@ def literal(text: str) -> Any:
 
 
 def _check_options(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
-        able = [m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)]
+    if group and not (method.may_use_groups or method.uses_groups):
+        able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
         reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
@@ -250,7 +245,7 @@ def _use_costs(
 
 def _fitted(classifier: Any, method: Method, table: Any, options: dict[str, Any]) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier; options are arguments of its ``fit``."""
-    with bad_input("--set: "):  # the preparation depends on the learner, whose name may be wrong
+    with bad_input("--set: "):  # the name of the learner may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
     say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
@@ -280,34 +275,29 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
         if hasattr(classifier, "summary_"):
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
-                say(f"{classifier.summary_.standing}\n{classifier.summary_.headline}")
+                say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:
         warn(f"the summary failed ({type(error).__name__}: {error})")
 
 
 @contextmanager
 def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
-    """Show the rounds of a fit on standard error: one changing line on a terminal, else a line every 2 s."""
-    if is_quiet():
+    """Show the rounds on standard error: a changing line on a terminal, otherwise a line every 2 s."""
+    terminal, last = console(stderr=True), -np.inf
+    # Classifiers of tailboost print a line per round if verbose=1; verbose=1 of the user is left unchanged.
+    if is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
         yield
         return
-    terminal = console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with progress(*columns) as bar:
-        task = bar.add_task(f"fitting {method.title}", total=None)
-        last = -np.inf
+    with terminal.status(f"fitting {method.title}") if terminal.is_terminal else nullcontext() as status:
 
         def show(line: str) -> None:
             nonlocal last
-            bar.update(task, description=line)
-            if not terminal.is_terminal and time.monotonic() - last >= BETWEEN_LINES:
+            if status is not None:
+                status.update(Text(line))
+            elif time.monotonic() - last >= BETWEEN_LINES:
                 terminal.print(Text(line), soft_wrap=True)
                 last = time.monotonic()
 
-        # Classifiers of tailboost print a line per round if verbose=1; a user's own verbose=1 is left alone.
-        if not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
-            yield
-            return
         classifier.set_params(verbose=1)
         try:
             with redirect_stdout(_Lines(show)):

@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
-    A second table has the rates and limits of the fit, or those of --rate. The default for --group is the
+    A second table has the rates and limits of the fit, or of --rate. The default of --group is the
     columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A warning
     gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
@@ -83,7 +83,7 @@ def evaluate(
 
 
 def warn_of_leakage(classifier: Any, features: Any) -> float:
-    """Return the fraction of training rows among new rows, with a warning if it is large."""
+    """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
     fraction = float(classifier.seen_share(features)) if hasattr(classifier, "seen_share") else 0.0
     if fraction > LEAKAGE:
         warn(f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows")

@@ -142,20 +142,8 @@ class StoredModel:
     ) -> NewRows:
         """Read a new file as the training table was read.
 
-        Parameters
-        ----------
-        data : Path
-            CSV or Parquet file.
-        sep : str
-            Separator of CSV files.
-        purpose : str
-            The verb for the message about a file without rows.
-        columns : sequence of str
-            Columns of groups.
-        cluster : str, optional
-            Column of persons or sites.
-        unused : sequence of str
-            Further columns that are no features and need no warning.
+        The purpose is the verb for the message about a file without rows. Columns of groups, that of
+        clusters, and unused ones are no features and need no warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)

@@ -44,31 +44,24 @@ ALARM = 3  # exit code
 def monitor(
     model: given.Model,
     data: given.Data,
-    state: Annotated[
-        Path, typer.Option(metavar="FILE", help="Results so far (JSON); made by the first call.")
-    ],
+    state: Annotated[Path, given.option("FILE", "Results so far (JSON); made by the first call.")],
     target: given.Labels = None,
     group: given.Groups = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="First call: output of `tailboost certify --json`.")
+        Path | None, given.option("FILE", "First call: output of `tailboost certify --json`.")
     ] = None,
     max_error: given.MaxError = None,
     limit: given.Limits = None,
     confidence: Annotated[
-        float,
-        typer.Option(metavar="P", help="First call, with targets: probability of no false alarm, ever."),
+        float, given.option("P", "First call, with targets: probability of no false alarm, ever.")
     ] = 0.95,
     reference: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="First call: rows to compare columns with; default: DATA."),
+        Path | None, given.option("FILE", "First call: rows to compare columns with; default: DATA.")
     ] = None,
     batch: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the batch; default: that of DATA. Again for late labels."),
+        str | None, given.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="HTML page of the evidence by batch.")
-    ] = None,
+    page: Annotated[Path | None, given.option("FILE", "HTML page of the evidence by batch.")] = None,
     equal_rows: given.EqualRows = "copies",
     cluster: given.Cluster = None,
     sep: given.Sep = ",",
@@ -77,9 +70,10 @@ def monitor(
     """Test bounds on a model's errors or rates on a batch of later rows, in addition to earlier batches.
 
     The command tests the bounds of --certificate, the targets of --max-error, or the limits of --limit; by
-    default those of the calibration or fit. If all bounds are true, the probability of any alarm, over all
-    batches, is at most 5 % (1 - P). Rows without labels wait: give the batch again when the labels are known.
-    Columns, scores and predictions are compared with those of the first rows, without labels and alarms.
+    default the bounds of the calibration or fit. If all bounds are true, the probability of any alarm,
+    over all batches, is at most 5 % (1 - P). Rows without labels wait: give the batch again when the
+    labels are known. Columns, scores and predictions are compared with the first rows, without labels and
+    alarms.
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
@@ -156,7 +150,7 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Tested:
-    """The statements that a new monitor tests: a certificate, targets, or limits."""
+    """The statements under test in a new monitor: a certificate, targets, or limits."""
 
     classifier: Any
     certificate: Certificate | None
@@ -166,7 +160,7 @@ class Tested:
 
     @classmethod
     def of(cls, stored: StoredModel, path: Path | None, max_error: Any, limit: Any) -> Tested:
-        """Return the statements of the options, else those of the calibration or fit."""
+        """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
         targets, limits = read_targets(max_error), list(read_limits(limit))
         n_given = sum((path is not None, targets is not None, bool(limits)))
@@ -223,7 +217,7 @@ def _features(stored: StoredModel, rows: NewRows) -> Any:
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
-    """Return the labels, None where a label is missing; None without a column of labels."""
+    """Return the labels (None for a missing label); None without a column of labels."""
     name = target or stored.target
     if name is None or name not in rows.table:
         if target is not None:

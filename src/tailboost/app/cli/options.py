@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tailboost.app.cli.shared import read_number
+
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """Return an option of typer; its name is that of the parameter unless names are given."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
 def level(text: str) -> float:
@@ -38,111 +43,96 @@ def _separator(sep: str) -> str:
     return sep
 
 
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Table: a CSV (or .gz, .bz2, .xz) or Parquet file.")
-]
+# Files and folders.
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV (or .gz, .bz2, .xz) or Parquet file.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`.")]
-ModelOut = Annotated[Path, typer.Option("--model", metavar="FILE", help="Model file to write.")]
-Target = Annotated[str, typer.Option(metavar="COL", help="Column to predict.")]
-Labels = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column of the true labels; default: the target of the fit.")
-]
-Groups = Annotated[
-    list[str] | None, typer.Option("--group", metavar="COL", help="Column of groups; may be repeated.")
-]
+ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]
+Out = Annotated[Path, option("DIR", "Folder for results.json and report.html.")]
+OutFile = Annotated[Path, option("FILE", "CSV file to write.")]
+Sep = Annotated[str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)]
+
+# Columns.
+Target = Annotated[str, option("COL", "Column to predict.")]
+Labels = Annotated[str | None, option("COL", "Column of the true labels; default: the target of the fit.")]
+Groups = Annotated[list[str] | None, option("COL", "Column of groups; may be repeated.", "--group")]
+Cluster = Annotated[str | None, option("COL", "Column of persons or sites, whose rows depend on each other.")]
 FitCluster = Annotated[
     str | None,
-    typer.Option(
-        "--cluster",
-        metavar="COL",
-        help="Column of persons or sites, no feature: rows with the same value stay together in splits.",
-    ),
+    option("COL", "Column of persons or sites, no feature: their rows stay together in splits.", "--cluster"),
 ]
-Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="Column of persons or sites, whose rows depend on each other."),
-]
-Confidence = Annotated[
-    float, typer.Option(metavar="P", help="Probability that all bounds hold together, in (0, 1).")
-]
-EqualRows = Annotated[
-    Literal["copies", "natural"],
-    typer.Option(
-        help="How rows that equal training rows are treated. copies: they are refused as data leakage; "
-        "natural: columns have few values, and equal rows are different cases."
-    ),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", metavar="COL", help="Column that is no feature; may be repeated."),
-]
+Drop = Annotated[list[str] | None, option("COL", "Column that is no feature; may be repeated.", "--drop")]
 Keep = Annotated[
-    list[str] | None,
-    typer.Option("--keep", metavar="COL", help="Feature that only looks like an id; may be repeated."),
+    list[str] | None, option("COL", "Feature that only looks like an id; may be repeated.", "--keep")
 ]
-Weight = Annotated[str | None, typer.Option(metavar="COL", help="Column of row weights, no feature.")]
-Sep = Annotated[
-    str,
-    typer.Option(metavar="CHAR", callback=_separator, help="Separator of CSV files; `tab` is allowed."),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
+Weight = Annotated[str | None, option("COL", "Column of row weights, no feature.")]
+
+# Numbers.
+Confidence = Annotated[float, option("P", "Probability that all bounds hold together, in (0, 1).")]
+Seed = Annotated[int, option(None, "Seed of all random numbers.", min=0)]
 # One core by default: threads of the tree library wait actively for each other. On shared cores a fit on a
 # few thousand rows took fifty times as long with two threads.
 Jobs = Annotated[
-    int, typer.Option(callback=_jobs, help="Processor cores per fit; -1 takes all (for large tables).")
-]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results.json and report.html.")]
-OutFile = Annotated[Path, typer.Option(metavar="FILE", help="CSV file to write.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Escape = Annotated[
-    bool,
-    typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
+    int, option(None, "Processor cores per fit; -1 takes all (for large tables).", callback=_jobs)
 ]
 ErrorBudget = Annotated[
     float | None,
-    typer.Option(
+    option(
+        "X",
+        "Largest accepted increase of the overall error, relative to the most accurate candidate.",
         parser=_fraction,
-        metavar="X",
-        help="Largest accepted increase of the overall error, relative to the most accurate candidate.",
     ),
 ]
+
+# Rates.
 MaxError = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TARGETS", help="Errors allowed: .3, or 'yes=.2,*=.4' by class or group (*: all others)."
-    ),
+    str | None, option("TARGETS", "Errors allowed: .3, or 'yes=.2,*=.4' by class or group (*: all others).")
 ]
 Objective = Annotated[
     str | None,
-    typer.Option(
-        metavar="RATE",
-        help="Rate to minimise: worst_class, worst_group, worst_cell, error, or a rate such as "
+    option(
+        "RATE",
+        "Rate to minimise: worst_class, worst_group, worst_cell, error, or a rate such as "
         "'largest(error(by=cell))' or 'cost()'. Default with --limit: the overall error.",
     ),
 ]
 Limits = Annotated[
     list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="LIMIT",
-        help="Limit on a rate: 'gap(selected(yes, by=sex)) <= 2%', 'miss(ill) <= .1', "
+    option(
+        "LIMIT",
+        "Limit on a rate: 'gap(selected(yes, by=sex)) <= 2%', 'miss(ill) <= .1', "
         "'ratio(selected(yes, by=sex)) >= .8'; may be repeated.",
-    ),
-]
-Costs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="CSV table of costs for 'cost()', with a column for each prediction. Either a row for each true "
-        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a "
-        "row for each row of DATA.",
+        "--limit",
     ),
 ]
 Rates = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "RATE",
+        "Rate such as 'selected(yes, by=sex)', or limit; may be repeated. Default: those of the fit.",
         "--rate",
-        metavar="RATE",
-        help="Rate such as 'selected(yes, by=sex)', or limit; may be repeated. Default: those of the fit.",
     ),
+]
+Costs = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "CSV table of costs for 'cost()', with a column for each prediction. Either a row for each true "
+        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a "
+        "row for each row of DATA.",
+    ),
+]
+EqualRows = Annotated[
+    Literal["copies", "natural"],
+    option(
+        None,
+        "How rows that equal training rows are treated. copies: they are refused as data leakage; natural: "
+        "columns have few values, and equal rows are different cases.",
+    ),
+]
+
+# Output.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Escape = Annotated[
+    bool,
+    typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
 ]

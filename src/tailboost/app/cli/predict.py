@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import typer
 
 from tailboost.app.cli import options as given
 from tailboost.app.cli.models import StoredModel
@@ -28,11 +27,9 @@ from tailboost.core.subgroups import can_defer
 def predict(
     model: given.Model,
     data: given.Data,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV file to write; default: print.")
-    ] = None,
+    out: Annotated[Path | None, given.option("FILE", "CSV file to write; default: print.")] = None,
     identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column of DATA to repeat in the output.")
+        str | None, given.option("COL", "Column of DATA to repeat in the output.", "--id")
     ] = None,
     escape_formulas: given.Escape = False,
     sep: given.Sep = ",",
@@ -92,17 +89,13 @@ def decide(
     data: given.Data,
     identity: Annotated[
         str,
-        typer.Option("--id", metavar="COL", help="Column of ids: stable, and all different."),
+        given.option("COL", "Column of ids: stable, and all different.", "--id"),
     ],
-    secret_env: Annotated[
-        str, typer.Option(metavar="VAR", help="Environment variable that holds the secret.")
-    ],
+    secret_env: Annotated[str, given.option("VAR", "Environment variable that holds the secret.")],
     out: given.OutFile,
     context: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Name of the decision, such as loans-2026; default: the name of the target."
-        ),
+        given.option("TEXT", "Name of the decision, such as loans-2026; default: the name of the target."),
     ] = None,
     escape_formulas: given.Escape = False,
     sep: given.Sep = ",",

@@ -19,13 +19,13 @@ def rule(
         bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
     ] = False,
     columns: Annotated[
-        str, typer.Option(metavar="PATTERN", help="With --sql: names of these columns.")
+        str, given.option("PATTERN", "With --sql: names of these columns.")
     ] = "{model}_{label}",
     table: Annotated[
-        str, typer.Option(metavar="NAME", help="With --sql: name or alias of the table in your query.")
+        str, given.option("NAME", "With --sql: name or alias of the table in your query.")
     ] = "t",
     group: Annotated[
-        str | None, typer.Option(metavar="COL", help="With --sql: column of groups of a group-aware rule.")
+        str | None, given.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
     deferred: Annotated[
         bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its label.")
@@ -33,8 +33,9 @@ def rule(
 ) -> None:
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
 
-    The rule of a robustmixture is a function of its models' class probabilities. A database or service that
-    has these probabilities needs nothing else. The SQL expression is NULL for rows that `predict` refuses.
+    The rule of a robustmixture is a function of its models' class probabilities. A database or service with
+    these probabilities needs nothing more. The SQL expression is NULL for rows with missing or invalid
+    probabilities.
     """
     if as_json and sql:
         raise BadInput("--json and --sql: give one of them")

@@ -68,7 +68,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def bad_input(prefix: str = "") -> Iterator[None]:
-    """Turn errors about values and files into `BadInput`, with a prefix that names the option or file."""
+    """Turn errors about values and files into `BadInput`, with a prefix: the option or file."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -101,7 +101,7 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
 
 
 def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
-    """Write the file that an option names."""
+    """Write the file of an option."""
     with bad_input(f"{option}: "):
         write_output(path, content)
 
@@ -154,13 +154,13 @@ def is_quiet() -> bool:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that is 130 characters wide in a file or pipe."""
+    """Return a console, 130 characters wide in a file or pipe."""
     terminal = Console(stderr=stderr, highlight=False)
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
 
 
 def progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress line on standard error. It is hidden with --quiet and outside a terminal."""
+    """Return a progress line on standard error. Hidden with --quiet and outside a terminal."""
     terminal = console(stderr=True)
     hidden = is_quiet() or not terminal.is_terminal
     # Older versions of rich end a hidden progress line with a line break.

@@ -25,28 +25,10 @@ def errors_by_subgroup(
     clusters: Any = None,
     deferred: Any = None,
 ) -> list[dict[str, Any]]:
-    """Return the errors of `predict` on all rows, in each class and in each group.
+    """Return the errors of `predict` on all rows, in each class and in each group, with 95 % intervals.
 
-    Parameters
-    ----------
-    y, predicted : ndarray of shape (n,)
-        Labels and predictions.
-    classes : ndarray
-        The labels of the model.
-    groups : mapping of str to ndarray of shape (n,)
-        The groups by column.
-    targets : mapping of str to float
-        Errors allowed, by the name of the class, or by "column=value" for groups.
-    clusters : ndarray of shape (n,), optional
-        The person or site of each row, for the intervals.
-    deferred : ndarray of bool of shape (n,), optional
-        Deferred rows. A deferred row is no error and counts among the rows.
-
-    Returns
-    -------
-    list of dict
-        ``kind`` (all, class, group), ``name``, ``rows``, ``clusters``, ``error``, ``low`` and ``high`` (95 %
-        interval), ``target`` and ``verdict``. Unknown values are None.
+    Groups are arrays by column. Targets are allowed errors by the name of the class, or by "column=value".
+    Clusters (persons, sites) widen the intervals. A deferred row is no error and counts among the rows.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
     if deferred is not None:

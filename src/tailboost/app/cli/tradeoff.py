@@ -38,36 +38,33 @@ def tradeoff(
     ] = None,
     target: given.Labels = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of the curve: .csv, .json, .png, .svg or .pdf."),
+        Path | None, given.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
     ] = None,
     limited: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Rate that is limited along the curve: 'gap(selected(yes, by=sex))', "
-            "'largest(error(by=cell))'. Default: the rate of the fit's first limit, or the overall error.",
+        given.option(
+            "RATE",
+            "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
+            "Default: the rate of the fit's first limit, or the overall error.",
         ),
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="With --limited: rate to minimise; default: the overall error."),
+        str | None, given.option("RATE", "With --limited: rate to minimise; default: the overall error.")
     ] = None,
     deferred: Annotated[
         list[float] | None,
-        typer.Option(
+        given.option(
+            "X",
+            "Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
             "--deferred",
             parser=given.level,
-            metavar="X",
-            help="Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
         ),
     ] = None,
     pick: Annotated[
-        float | None,
-        typer.Option(parser=given.level, metavar="X", help="Limit of the point that --model stores."),
+        float | None, given.option("X", "Limit of the point that --model stores.", parser=given.level)
     ] = None,
     picked: Annotated[
-        Path | None, typer.Option("--model", metavar="FILE", help="Model file to write, with --pick.")
+        Path | None, given.option("FILE", "Model file to write, with --pick.", "--model")
     ] = None,
     sep: given.Sep = ",",
     as_json: given.Json = False,

@@ -78,7 +78,7 @@ class DeferralDisplay(Display):
         *,
         limited: Any,
         objective: Any,
-        passed_on: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1),
+        deferred: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1),
         n_points: int = 9,
         groups: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -96,7 +96,7 @@ class DeferralDisplay(Display):
             Test rows and labels.
         limited, objective : rate, or largest of a family
             Limited rate and minimised rate, as in ``tradeoff``.
-        passed_on : sequence of float, default=(0, 0.01, 0.02, 0.05, 0.1)
+        deferred : sequence of float, default=(0, 0.01, 0.02, 0.05, 0.1)
             Largest fraction of deferred rows of each curve.
         n_points : int, default=9
             Points of a curve.
@@ -120,13 +120,13 @@ class DeferralDisplay(Display):
         ValueError
             As in ``tradeoff``.
         """
-        curves = estimator.tradeoff(limited, objective, n_points=n_points, deferred=passed_on)
+        curves = estimator.tradeoff(limited, objective, n_points=n_points, deferred=deferred)
         given = {"groups": groups, "sample_weight": sample_weight}
         # `predicted` returns the limited rate first.
         pairs = [curve.predicted(X, y, **given)[::-1] for curve in curves.values()]
         first = next(iter(curves.values()))
-        names = {"value": str(first.objective), "limited": str(first.limited), "name": name}
-        return cls([*curves], pairs, **names).plot(ax=ax, **kwargs)
+        display = cls([*curves], pairs, value=str(first.objective), limited=str(first.limited), name=name)
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         self.lines_ = []

@@ -28,7 +28,7 @@ LOOKS = {
     "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
     "worstclassboost-groups": (3, "★"), "groupdroboost-classes": (5, "★"),
     "xgboost": (1, "■"), "xgboost-balanced": (1, "▲"), "xgboost-tuned": (1, "◆"), "xgboost-cells": (1, "▼"),
-    "xgboost-groups": (1, "✚"), "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
+    "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
     "average-tuned": (4, "◆"), "erm": (7, "■"),
 }  # fmt: skip
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers
@@ -265,10 +265,8 @@ def classes_drawn(table: ComparisonTable) -> dict[str, int]:
     """Return the rows of each class; of many classes, those with the largest errors of the best method."""
     counts = dict(zip(table.data["classes"], table.data["class_counts"], strict=True))
     errors = [m["figures"]["class_errors"] for m in table.finished]
-    if len(counts) <= MOST_CLASSES or not errors:
-        return counts
     least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
-    hardest = set(sorted(counts, key=least.__getitem__, reverse=True)[:MOST_CLASSES])
+    hardest = sorted(counts, key=least.__getitem__, reverse=True)[:MOST_CLASSES]
     return {c: n for c, n in counts.items() if c in hardest}
 
 

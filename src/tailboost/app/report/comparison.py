@@ -6,7 +6,8 @@ import dataclasses
 import datetime
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
 from tailboost.app.table_encoder import TableEncoder, takes_missing
+from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.subgroups import telling_features
 
@@ -29,7 +31,8 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
-DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized")
+UNSUMMARISED = ("repeat", "fit_summary", "confusion")
+DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
 
 def compare(
@@ -96,15 +99,15 @@ def compare(
     ValueError, TypeError
         Before any fit, for unknown methods, numbers out of range, and labels or groups that cannot be split.
     """
-    levels = checked_alphas("alphas", alphas)
+    levels = sorted({float(a) for a in alphas})
+    if not levels or not all(0 < a <= 1 for a in levels):
+        raise ValueError(f"alphas must be numbers in (0, 1], got {list(alphas)}")
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
     table, labels = _checked_table(X, y)
-    classes, counts = _checked_classes(labels, test_size)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got {len(classes)}")
     columns = _group_columns(groups, len(labels))
     cluster = np.arange(len(labels))
     if clusters is not None:
@@ -137,8 +140,8 @@ def compare(
             "n_features": int(table.shape[1]),
             "classes": [str(c) for c in classes],
             "class_counts": counts.tolist(),
-            "groups": {column: _row_counts(values) for column, values in columns.items()},
-            "group_features": {column: _revealing(table, values) for column, values in columns.items()},
+            "groups": {name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()},
+            "group_features": {name: _revealing(table, v) for name, v in columns.items()},
         },
         "settings": settings,
         "left_out": left_out,
@@ -167,7 +170,9 @@ def compare(
                         entry["failures"].append({"repeat": repeat, "error": failure})
                     else:
                         entry["repeats"].append({"repeat": repeat, **record})
-                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
+                        entry["figures"] = summarise(
+                            [{k: v for k, v in r.items() if k not in UNSUMMARISED} for r in entry["repeats"]]
+                        )
                     done += 1
         document["status"] = "complete"
     except KeyboardInterrupt:
@@ -198,7 +203,6 @@ class DataSplit:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
-    joint_test: dict[str, Any]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
 
@@ -232,7 +236,6 @@ def _splits(
             labels[train],
             labels[test],
             {"groups": joint[train]} if groups else {},
-            {"groups": joint[test]} if groups else {},
             {name: values[test] for name, values in groups.items()},
             np.unique(labels),
         )
@@ -268,7 +271,6 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     if not takes_missing(classifier):
         split = _imputed(split)
-    given = split.joint_test if method.by_group else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {}))
     fitted = time.perf_counter()
@@ -276,10 +278,10 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
         {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
     )
     reweighted = time.perf_counter()
-    answers = np.asarray(models[main_alpha].predict(split.X_test, **given))
+    answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
 
-    shares = {a: method.distribution(m, split.X_test, split.classes, **given) for a, m in models.items()}
+    shares = {a: method.distribution(m, split.X_test, split.classes) for a, m in models.items()}
     at_alpha = {a: shares.get(a, shares[main_alpha]) for a in curve}
     loss = metrics.cvar_zero_one_loss
     cvar = {a: float(loss(split.y_test, at_alpha[a], a, labels=split.classes)) for a in curve}
@@ -303,11 +305,6 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     if (summary := getattr(models[main_alpha], "summary_", None)) is not None:
         record["fit_summary"] = str(summary)
     return record
-
-
-def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a record that are summarised over splits."""
-    return {k: v for k, v in record.items() if k not in ("repeat", "fit_summary", "confusion")}
 
 
 def _imputed(split: DataSplit) -> DataSplit:
@@ -372,17 +369,6 @@ def _selected(
     return list(selected.values()), left_out
 
 
-def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:
-    """Return the distinct tail masses in increasing order; raise ValueError if one is not in (0, 1]."""
-    levels = sorted({float(a) for a in alphas})
-    if not levels:
-        raise ValueError(f"{name} must hold at least one number")
-    for a in levels:
-        if not 0 < a <= 1:
-            raise ValueError(f"{name} must lie in (0, 1], got {a:g}")
-    return levels
-
-
 def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
@@ -392,29 +378,8 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         raise ValueError(
             f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
         )
-    for label in labels.tolist() if labels.dtype.kind in "fO" else ():
-        equal = label == label  # NaN differs from itself, and pandas' NA compares as NA
-        if label is None or not isinstance(equal, bool | np.bool_) or not equal:
-            raise ValueError("y has missing labels")
+    refuse_missing(labels, "y")
     return table, labels
-
-
-def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    classes, counts = np.unique(labels, return_counts=True)
-    if len(classes) < 2:
-        only = f"has a single class, {classes[0]}; at least two are needed" if len(classes) else "is empty"
-        raise ValueError(f"y {only}")
-    if counts.min() < 2:
-        raise ValueError(
-            f"class {classes[counts.argmin()]} has one row only; a split needs at least two of each"
-        )
-    smaller = int(len(labels) * min(test_size, 1 - test_size))
-    if smaller < len(classes):
-        raise ValueError(
-            f"{len(labels)} rows with test_size = {test_size:g} leave one side of a split {smaller} rows, "
-            f"fewer than the {len(classes)} classes"
-        )
-    return classes, counts
 
 
 def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
@@ -423,11 +388,6 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
     return columns
-
-
-def _row_counts(values: NDArray[Any]) -> dict[str, int]:
-    names, counts = np.unique(values, return_counts=True)
-    return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 
 def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:

@@ -22,22 +22,14 @@ WORDS = {WORST_CLASS: "worst class", WORST_GROUP: "worst group"}
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean of a measure over the splits; ``half`` is half its 95 % interval, None for a single split.
+    """Mean of a measure over the splits, and half its 95 % interval (None for a single split).
 
     ``mark`` is "best" for the lowest number of a column, "lower" or "higher" for a significant difference.
     """
 
-    mean: float
+    text: str
     half: float | None
     mark: str = ""
-    signed: bool = False
-
-    @property
-    def text(self) -> str:
-        """The mean with three decimals."""
-        if self.signed and abs(self.mean) >= NO_DIFFERENCE:
-            return f"{self.mean:+.3f}".replace("-", "−")
-        return f"{abs(self.mean) if self.signed else self.mean:.3f}"
 
 
 @dataclass(frozen=True)
@@ -66,12 +58,12 @@ class Difference:
     @property
     def cell(self) -> Cell:
         """The difference for the table."""
-        mean, low, high = (self.interval[key] for key in ("mean", "low", "high"))
-        if low is None:
-            return Cell(mean, None, signed=True)
-        significant = not low <= 0.0 <= high and abs(mean) >= NO_DIFFERENCE
+        mean, half = self.interval["mean"], _half(self.interval)
+        if abs(mean) < NO_DIFFERENCE:
+            return Cell("0.000", half)
+        significant = half is not None and abs(mean) > half
         mark = ("lower" if mean < 0 else "higher") if significant else ""
-        return Cell(mean, high - mean, mark, signed=True)
+        return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
 
 
 class ComparisonTable:
@@ -142,12 +134,12 @@ class ComparisonTable:
             for path in self.measures.values():
                 figure = figure_of(group[0], *path)
                 best = round(figure["mean"], 3) == self._lowest(path) < self.random_error - NO_DIFFERENCE
-                cells.append(Cell(figure["mean"], _half(figure), "best" * best))
+                cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), "best" * best))
             for worst in self.references:
-                found = [d for m in group if (d := self.differences.get((worst, m["name"])))]
-                cells.append(found[0].cell if found else None)
+                differences = (self.differences.get((worst, m["name"])) for m in group)
+                cells.append(next((d.cell for d in differences if d), None))
             seconds = group[0]["figures"]["fit_seconds"]
-            cells.append(Cell(seconds["mean"], _half(seconds)))
+            cells.append(Cell(f"{seconds['mean']:.3f}", _half(seconds)))
             rows.append(MethodRow(group[0], cells, tuple(m["title"] for m in group[1:])))
         return rows
 
@@ -242,15 +234,15 @@ class ComparisonTable:
             return "The comparison needs at least one of our methods and one baseline."
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
-        d, cell = self.headline, self.headline.cell
+        d, mean = self.headline, 100 * self.headline.interval["mean"]
         (error, worst), (its_error, its_worst) = d.ours_at, d.baseline_at
         ours, baseline = d.ours["title"], d.baseline["title"]
-        difference = f"difference {100 * cell.mean:+.1f} percentage points".replace("-", "−")
-        if cell.half is None:
-            difference += ", a single split"
+        if (half := d.cell.half) is None:
+            difference = f"{mean:+.1f} percentage points, a single split"
         else:
-            ends = (f"{100 * (cell.mean + sign * cell.half):.1f}".replace("-", "−") for sign in (-1, 1))
-            difference += f", 95 % interval {' to '.join(ends)}{'' if cell.mark else ', not significant'}"
+            difference = f"{mean:+.1f} percentage points, 95 % interval {mean - 100 * half:.1f} to "
+            difference += f"{mean + 100 * half:.1f}{'' if d.cell.mark else ', not significant'}"
+        difference = f"difference {difference}".replace(" -", " −")
         if abs(error - its_error) < NO_DIFFERENCE:
             return (
                 f"At an overall error of {100 * its_error:.1f} %, {ours} has a worst-class error of "

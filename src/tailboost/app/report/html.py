@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.results import Results
 
 if TYPE_CHECKING:
-    from tailboost.guarantees.monitor import Monitor
+    from tailboost import Monitor
 
-__all__ = ["Chapter", "render", "render_monitor", "render_overview"]
+__all__ = ["render", "render_monitor", "render_overview"]
 
 MOST_CLASSES = 10  # classes in a confusion matrix
 
@@ -32,8 +31,8 @@ def render(results: Results | Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch anything and allows only its own script.
-        Without scripts the page lacks only marking, tooltips and the slider for α.
+        The page. The content security policy forbids requests and allows only the included script. Without
+        scripts the page lacks marking, tooltips and the slider for α.
     """
     table = ComparisonTable(results)
     styles = charts.method_styles(table)
@@ -51,47 +50,28 @@ def render(results: Results | Mapping[str, Any]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """One comparison of an overview.
-
-    Attributes
-    ----------
-    results : Results or dict
-        Returned by `compare`, or its document as read from JSON.
-    link : str
-        Address of its report, relative to the overview.
-    about : str
-        A sentence or two about the data, such as their source.
-    """
-
-    results: Results | Mapping[str, Any]
-    link: str
-    about: str = ""
-
-
-def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
+def render_overview(title: str, comparisons: Sequence[tuple[Results | Mapping[str, Any], str, str]]) -> str:
     """Return one page with the sentence and the chart of each comparison, and links to the reports.
 
     Parameters
     ----------
     title : str
         Heading.
-    chapters : sequence of Chapter
-        At least one.
+    comparisons : sequence of (results, link, about)
+        Results of `compare`, address of the report relative to the overview, and a sentence about the data.
 
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch or to run anything.
+        The page. The content security policy forbids requests and scripts.
     """
-    described = []
-    for chapter in chapters:
-        table = ComparisonTable(chapter.results)
+    chapters = []
+    for results, link, about in comparisons:
+        table = ComparisonTable(results)
         styles = charts.method_styles(table)
         chart = charts.tradeoff_chart(table, styles) if table.finished else ""
-        described.append({"chapter": chapter, "table": table, "styles": styles, "chart": chart})
-    return page("overview.html.j2", title=title, chapters=described)
+        chapters.append({"table": table, "link": link, "about": about, "styles": styles, "chart": chart})
+    return page("overview.html.j2", title=title, chapters=chapters)
 
 
 def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
@@ -107,7 +87,7 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
     Returns
     -------
     str
-        The page. Its content security policy forbids it to fetch or to run anything.
+        The page. The content security policy forbids requests and scripts.
     """
     heads, rows = monitor.cells()
     evidence = [(batch.name, batch.evidence) for batch in monitor.batches]

@@ -16,7 +16,7 @@ settings           alphas, main_alpha, curve_alphas, repeats, test_size, cluster
                    interval
 left_out           methods that cannot be used: title, reason
 splits             per split: repeat, fit_seed, n_train, n_test
-methods            name, title, summary, ours, uses_alpha, uses_groups, by_group, randomized,
+methods            name, title, summary, ours, uses_alpha, uses_groups, randomized,
                    warnings, failures (repeat, error), repeats (one record each), figures (the keys of a
                    record with a figure for each number; null before the first record)
 =================  ====================================================================================

@@ -1,4 +1,4 @@
-"""A small canvas that writes SVG: axes with round ticks, marks, lines and words, coloured by style sheet."""
+"""Minimal SVG canvas: axes, markers, lines and texts; the style sheet of the page sets the colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Outlines around the origin, about 5 units in radius; any other marker is a number.
+# Outlines around the origin with a radius of about 5 pixels. Any other marker is drawn as text.
 MARKERS = {
     "●": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
     "■": "M-4,-4h8v8h-8z",
@@ -25,30 +25,30 @@ MARKERS = {
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
-    """Return round numbers between two numbers, about so many."""
+    """Return approximately ``about`` round numbers between two numbers."""
     power = 10 ** math.floor(math.log10((high - low) / about))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= (high - low) / about)
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-# Characters that no XML may hold, not even as entities: a label that has one would break the whole picture.
+# Characters that are invalid in XML, even as entities.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def escape(words: str) -> str:
-    """Return a text as it may stand in XML, with a mark for each character that may not."""
+    """Return a text escaped for XML; invalid characters are replaced."""
     return html.escape(_NO_XML.sub("\ufffd", words))
 
 
 def text_width(text: str) -> float:
-    """Estimate the width of a text of size 12 in the units of the canvas, rather too much than too little."""
+    """Return an upper estimate of the width of a text of size 12, in pixels."""
     return 0.69 * 12.0 * len(text)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from numbers to places on the canvas."""
+    """Scale from numbers to pixels on the canvas."""
 
     low: float
     high: float
@@ -57,45 +57,45 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the place of a number."""
+        """Return the position of a number."""
         low, high, x = self.low, self.high, value
         if self.log:
             low, high, x = math.log(low), math.log(high), math.log(value)
         return round(self.start + (x - low) / (high - low) * (self.end - self.start), 1)
 
     def inside(self, value: float) -> float:
-        """Return the place of a number, or the end of the axis that it is beyond."""
+        """Return the position of a number, clipped to the axis."""
         return self(min(max(value, self.low), self.high))
 
 
 @dataclass
 class Canvas:
-    """Collects the elements of one picture, ``width`` × ``height`` in pixels at its natural size."""
+    """Elements of one chart with its natural size in pixels."""
 
     width: int
     height: int
     parts: list[str] = field(default_factory=list)
 
     def add(self, element: str) -> None:
-        """Add an element as it is."""
+        """Add an SVG element."""
         self.parts.append(element)
 
     def text(self, x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> None:
-        """Add words; ``anchor`` is "start", "middle" or "end", ``kind`` a class of the style sheet."""
-        where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        """Add a text; ``anchor`` is "start", "middle" or "end", ``kind`` a class of the style sheet."""
+        align = "" if anchor == "start" else f' text-anchor="{anchor}"'
         named = f' class="{kind}"' if kind else ""
-        self.add(f'<text x="{x:g}" y="{y:g}"{where}{named}>{escape(words)}</text>')
+        self.add(f'<text x="{x:g}" y="{y:g}"{align}{named}>{escape(words)}</text>')
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """Add a straight line of a class of the style sheet."""
+        """Add a straight line; ``kind`` is a class of the style sheet."""
         self.add(f'<path class="{kind}" d="M{x1:g},{y1:g}L{x2:g},{y2:g}"/>')
 
     def path(self, points: Sequence[tuple[float, float]], kind: str) -> None:
-        """Add a line through points."""
+        """Add a line through points; ``kind`` is a class of the style sheet."""
         self.add(f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in points)}"/>')
 
     def marker(self, x: float, y: float, sign: str) -> None:
-        """Add a marker: one of `MARKERS`, or a number."""
+        """Add a marker: one of `MARKERS`, or a text."""
         if sign in MARKERS:
             self.add(f'<path class="dot" transform="translate({x:g},{y:g})" d="{MARKERS[sign]}"/>')
         else:
@@ -105,7 +105,7 @@ class Canvas:
 
     @contextmanager
     def group(self, kind: str, tip: str) -> Iterator[None]:
-        """Put what is added inside into a group of a class of the style sheet, which says what it is."""
+        """Group the elements added in the block, with a class of the style sheet and a tooltip."""
         self.add(f'<g class="{kind}"><title>{escape(tip)}</title>')
         yield
         self.add("</g>")
@@ -127,7 +127,7 @@ class Canvas:
         self.text(2, axis.end - 10, title, "start", "tick")
 
     def svg(self, label: str, kind: str = "") -> str:
-        """Return the picture; ``label`` says in words what it shows."""
+        """Return the chart; ``label`` describes the content for screen readers."""
         return (
             f'<svg class="chart {kind}" viewBox="0 0 {self.width} {self.height}" role="img" '
             f'aria-label="{escape(label)}">{"".join(self.parts)}</svg>'

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, check_row_shape
-from tailboost.core.fingerprints import fingerprint, hash_rows
+from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.torch_data import unpack
 from tailboost.learners.torch.losses import make_loss
 from tailboost.learners.torch.net_data import Feed, find_device
@@ -119,7 +119,7 @@ class TorchSession:
 
     def _start(self, rows: Mask | None) -> Start:
         """Return the model warmed up on these rows; each fold has one."""
-        key = "all" if rows is None else fingerprint(rows)
+        key = "all" if rows is None else digest(rows)
         if key not in self.starts:
             self.starts[key] = self.warm_up(rows)
         return self.starts[key]

@@ -1,17 +1,16 @@
-"""False alarms and delays of the watch, beside CUSUM charts tuned to the same rate of false alarms.
+"""False alarms and delays of the monitor, beside CUSUM charts with the same rate of false alarms.
 
-    python benchmarks/watch.py [--years N] [--out FILE]
+    python benchmarks/monitor.py [--years N] [--out FILE]
 
-A model is watched by three bounds: class A errs on 20 % (500 rows of it a month), class B on 10 % (1,500
-rows), all rows on 12.5 %. False alarms: any in twelve months in which nothing changes and the errors are
-exactly the bounds. Delay: months until the first alarm after class A's error rose to 25 %, from 20 % or from
-15 %, at the begin, after six months and after two years. The charts know the change they look for
-(log-likelihood ratios, by month); their common limit is simulated so that any of the three is false in 5 %
-of the years, and in as many as the watch is.
+Three bounds are monitored: an error of .20 in class A (500 rows a month), of .10 in class B (1,500 rows), and
+of .125 overall. False alarms: years of twelve months without a change, in which all errors equal their
+bounds, with any alarm. Delay: months until the first alarm after the error of class A rose to .25, from .20
+or .15, at the start, after six months or after two years. The charts use the true change (log-likelihood
+ratios by month). Their limit is simulated: a false alarm in 5 % of the years, or in as many as the monitor.
 
-Rates: a share answered "yes" of at most 30 %, of 2,000 rows a month, and a gap between two groups (1,500 and
-500 rows) of at most 5 points; without a change both are just that, after one the smaller group's share is 5
-points higher still.
+Rates: at most .30 predictions "yes" among 2,000 rows a month, and a gap of at most .05 between two groups
+(1,500 and 500 rows). Without a change both equal their limits. The change raises the rate of the smaller
+group by .05.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CONFIDENCE, MONTHS, LATER, SEED = 0.95, 12, 48, 0
 
 
 def errors_of(rng, years, months, change=None, before=0.2):
-    """Errors by year, month and bound; class A's error is 25 % from a month on."""
+    """Return errors by year, month and bound; the error rate of class A is .25 from a month on."""
     rate = np.full(months, before)
     if change is not None:
         rate[change:] = 0.25
@@ -41,8 +40,8 @@ def errors_of(rng, years, months, change=None, before=0.2):
     return np.stack([a, b, a + b], axis=2)
 
 
-def watch(errors):
-    """First month with an alarm in each year; as many months as there are without one."""
+def alarms(errors):
+    """Return the first month with an alarm in each year; the number of months if there is none."""
     limit = len(BOUNDS) / (1 - CONFIDENCE)
     first = np.full(len(errors), errors.shape[1])
     for year, months in enumerate(errors):
@@ -59,7 +58,7 @@ def watch(errors):
 
 
 def charts(errors):
-    """Largest chart of each month, (years, months)."""
+    """Return the largest chart of each month, years × months."""
     p, q, n = (np.array(values) for values in (BOUNDS, RISEN, ROWS))
     gains = errors * np.log(q / p) + (n - errors) * np.log((1 - q) / (1 - p))
     level, found = np.zeros(gains[:, 0].shape), []
@@ -70,13 +69,13 @@ def charts(errors):
 
 
 def passed(levels, limit):
-    """First month above a limit in each year; as many months as there are without one."""
+    """Return the first month above a limit in each year; the number of months if there is none."""
     above = levels >= limit
     return np.where(above.any(axis=1), above.argmax(axis=1), levels.shape[1])
 
 
-def watch_rates(rng, years, months, change=None):
-    """First month with an alarm on the share or the gap in each year; as many as there are without one."""
+def alarms_of_rates(rng, years, months, change=None):
+    """Return the first month with an alarm of the rate or the gap in each year."""
     claims = [Claim("mean", (None,), upper=0.3), Claim("gap", ("a", "b"), upper=0.05)]
     limit, first = len(claims) / (1 - CONFIDENCE), np.full(years, months)
     for year in range(years):
@@ -103,7 +102,7 @@ def main():
     given = parser.parse_args()
     rng, years = np.random.default_rng(SEED), given.years
     quiet = errors_of(rng, years, MONTHS)
-    false = float((watch(quiet) < MONTHS).mean())
+    false = float((alarms(quiet) < MONTHS).mean())
     largest = charts(errors_of(rng, 200_000, MONTHS)).max(axis=1)
     limits = {
         "5 %": float(np.quantile(largest, 0.95)),
@@ -112,24 +111,24 @@ def main():
     document = {
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "years": years,
-        "false_alarms": {"watch": false, **{k: float((largest >= h).mean()) for k, h in limits.items()}},
+        "false_alarms": {"monitor": false, **{k: float((largest >= h).mean()) for k, h in limits.items()}},
         "delays": [],
     }
     for before, change in ((0.2, 0), (0.2, 6), (0.2, 24), (0.15, 6), (0.15, 24)):
         errors = errors_of(rng, years // 4, change + LATER, change, before)
         levels = charts(errors)
-        first = {"watch": watch(errors)} | {f"CUSUM, {k}": passed(levels, h) for k, h in limits.items()}
+        first = {"monitor": alarms(errors)} | {f"CUSUM, {k}": passed(levels, h) for k, h in limits.items()}
         for name, months in first.items():
             late = months[months >= change] - change + 1
             row = {"from": before, "after": change, "by": name, "median": float(np.median(late))}
             row |= {"mean": round(float(late.mean()), 3), "p90": float(np.quantile(late, 0.9))}
             document["delays"].append(row | {"false_before": float((months < change).mean())})
-    quiet = watch_rates(np.random.default_rng(SEED), years, MONTHS)
+    quiet = alarms_of_rates(np.random.default_rng(SEED), years, MONTHS)
     document["false_alarms"]["rates"] = float((quiet < MONTHS).mean())
     for change in (0, 6):
-        months = watch_rates(np.random.default_rng(SEED + 1 + change), years // 4, change + LATER, change)
+        months = alarms_of_rates(np.random.default_rng(SEED + 1 + change), years // 4, change + LATER, change)
         late = months[months >= change] - change + 1
-        row = {"of": "share and gap", "after": change, "by": "watch", "median": float(np.median(late))}
+        row = {"of": "rate and gap", "after": change, "by": "monitor", "median": float(np.median(late))}
         row |= {"mean": round(float(late.mean()), 3), "p90": float(np.quantile(late, 0.9))}
         document["delays"].append(row | {"false_before": float((months < change).mean())})
     for row in document["delays"]:

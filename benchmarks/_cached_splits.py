@@ -1,4 +1,4 @@
-"""The tables of `selection.py`, and the default models' probabilities on splits of them."""
+"""The tables of `quality.py`, and the probabilities of the default models on their splits."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 import tailboost as tb
 
-# At most so many rows to select on, with up to three classes and with more, and to test on.
+# Largest numbers of selection rows (up to three classes, more classes) and of test rows.
 ROWS, ROWS_OF_MANY, TEST_ROWS = 5_000, 3_000, 20_000
-# Fewer rows to select on, or no error of any rule, measure nothing: these tables are left out.
+# Tables with fewer selection rows, or without errors of any rule, are left out.
 FEWEST_ROWS = 300
 WITHOUT_ERRORS = ("mushroom",)
-# Groups with a smaller share of the rows are put together.
+# Groups with a smaller fraction of the rows are merged.
 LEAST_SHARE = 0.02
 RACES = ["black", "asian", "white"]
-# Title: the table of `experiments.field._tables`, its column of groups, and columns that tell the group.
+# Title: the table of `experiments.field._tables`, its column of groups, and columns that reveal the group.
 GROUPED = {
     "adult, sex": ("adult", "sex", ("sex", "relationship")),
     "law school, race": ("law school", "race", ()),
@@ -33,7 +33,7 @@ GROUPED = {
 
 
 def loaded(folder: Path) -> dict[str, Any]:
-    """Return the tables by title, the quickest to fit first; those with groups have one column of them."""
+    """Return the tables by title, ordered by the time of a fit; grouped tables have one column of groups."""
     from experiments import tradeoff
     from experiments._tables import LOADERS, Data, without_rare_classes
     from experiments.field._classes import SETS
@@ -62,7 +62,7 @@ def loaded(folder: Path) -> dict[str, Any]:
 
 
 def selection_rows(data: Any) -> int:
-    """Return how many rows of a table select: at most three fifths."""
+    """Return the number of selection rows of a table: at most three fifths."""
     return min(round(0.6 * len(data.y)), ROWS if data.n_classes <= 3 else ROWS_OF_MANY)
 
 
@@ -89,7 +89,7 @@ def fit_models(data: Any, seed: int) -> dict[str, Any]:
 
 
 def fill(folder: Path, cache: Path, splits: int, only: list[str]) -> None:
-    """Fit what is not in the cache yet, a split of every table before the next split."""
+    """Fit the splits that the cache does not have."""
     sys.path.insert(0, str(Path(__file__).parents[1]))  # the experiments, whose tables these are
     cache.mkdir(parents=True, exist_ok=True)
     tables = loaded(folder)

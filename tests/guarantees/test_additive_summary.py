@@ -77,7 +77,7 @@ class TestErrors:
         assert found.error == pytest.approx(np.average(wrong, weights=w), abs=1e-12)
         always = found.constant != y[judged]
         assert found.constant_error == pytest.approx(np.average(always, weights=w), abs=1e-12)
-        for label, line in zip(clf.classes_, found.units.lines, strict=True):
+        for label, line in zip(clf.classes_, found.errors.lines, strict=True):
             of_class = y[judged] == label
             assert line.unit == label
             assert 0 < line.rows <= of_class.sum()  # an effective number of rows
@@ -86,9 +86,9 @@ class TestErrors:
         assert bool(found.decided) == (
             patience is not None or (name == "softmarginboost" and rows != "train")
         )
-        assert ("No intervals: members were fitted" in str(found.units)) == found.fitted
-        assert ("selected on these rows" in str(found.units)) == bool(found.decided)
-        assert "by weight" in found.judged_on
+        assert ("No intervals: members were fitted" in str(found.errors)) == found.fitted
+        assert ("selected on these rows" in str(found.errors)) == bool(found.decided)
+        assert "by weight" in found.measured_on
 
     @pytest.mark.parametrize("K", [2, 3])
     def test_ties_are_settled_as_predict_settles_them(self, K):
@@ -101,17 +101,17 @@ class TestErrors:
         X, y = table(0)
         clf = tb.AdaBoostClassifier(TREE, n_estimators=5).fit(X, y, X_val=X[:80], y_val=y[:80])
         assert clf.summary_.fitted
-        assert "says little" in clf.summary_.verdict
+        assert "Models were trained on these rows" in clf.summary_.comparison
         apart = tb.AdaBoostClassifier(TREE, n_estimators=5).fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
         assert not apart.summary_.fitted
-        assert "no part in the fit" in apart.summary_.verdict
+        assert "not used in the fit" in apart.summary_.comparison
 
     @pytest.mark.parametrize("name", [n for n in ADDITIVE if n != "ebboost"])
     def test_a_class_without_a_judged_row_has_no_error(self, name):
         X, y = table(5, K=3)
         judged = np.flatnonzero(y != "c")[:20]
         clf = make(name, TREE, n_estimators=5).fit(X, y, X_val=X[judged] + 100, y_val=y[judged])
-        errors = {line.unit: line.value for line in clf.summary_.units}
+        errors = {line.unit: line.value for line in clf.summary_.errors}
         assert np.isnan(errors["c"])
         json.dumps(clf.summary_.to_dict(), allow_nan=False)
 
@@ -223,8 +223,8 @@ class TestWords:
         assert found.only == found.constant
         assert (found.achieved, found.promised, found.observed) == (None, (), ())
         assert found.error == found.constant_error == np.mean(y != found.constant)
-        assert f"answers {found.constant!r} to all" in found.verdict
-        assert "no hypothesis was kept" in found.details
+        assert f"answers {found.constant!r} to all" in found.comparison
+        assert "no model was kept" in found.details
 
     def test_no_better_than_the_constant(self):
         X = np.random.default_rng(0).normal(size=(200, 3))
@@ -232,7 +232,7 @@ class TestWords:
         clf = tb.AdaBoostClassifier(DecisionTreeClassifier(), n_estimators=3)
         clf.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:])
         assert clf.summary_.error >= clf.summary_.constant_error
-        assert "no less than always answering 0" in clf.summary_.verdict
+        assert f"always answering 0 has {clf.summary_.constant_error:.4g}" in clf.summary_.comparison
 
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_every_face(self, name):
@@ -240,13 +240,13 @@ class TestWords:
         found = clf.summary_
         text = str(found)
         assert text.startswith("error of each class, measured on the 160 training rows:")
-        assert found.verdict in text
+        assert found.summary in text
         html = found._repr_html_()
         assert "<table>" in html
         assert "&lt;b&gt;" in html
         assert "<b>" not in html
         record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-        assert record["verdict"] == found.verdict
+        assert record["summary"] == found.summary
         assert record["error"] == found.error
 
 
@@ -287,14 +287,14 @@ def test_the_command_line_says_it(tmp_path):
     result = call.invoke(app, ["fit", str(tmp_path / "t.csv"), *settings])
     assert result.exit_code == 0, result.output
     clf = tb.load_model(model)[-1]
-    assert clf.summary_.verdict in " ".join(result.output.split("\n"))
+    assert clf.summary_.comparison in " ".join(result.output.split("\n"))
     shown = call.invoke(app, ["inspect", model])
     assert shown.exit_code == 0, shown.output
-    assert clf.summary_.verdict in " ".join(shown.output.split("\n"))
+    assert clf.summary_.comparison in " ".join(shown.output.split("\n"))
 
 
 def test_a_comparison_records_it():
     X, y = table(0)
     found = tb.compare(X, y, methods=["adaboost"], alphas=[0.5], repeats=1)
     record = next(m for m in found.document["methods"] if m["name"] == "adaboost")["repeats"][0]
-    assert "errs on" in record["fit_summary"]
+    assert "predict has an error of" in record["fit_summary"]

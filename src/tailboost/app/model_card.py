@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost import LeakageError, certify
+from tailboost import Certificate, LeakageError, certify
 from tailboost.app.report.html import page
 from tailboost.core.pipelines import last_step
-from tailboost.guarantees.certificates import Certificate
 from tailboost.rates.bounds import clopper_pearson_interval
 
 __all__ = ["ModelCard", "Section"]
@@ -24,7 +23,7 @@ LISTED = 20  # most names in one sentence
 
 @dataclass(frozen=True)
 class Section:
-    """Section of a card: a table (if it has ``heads``), preformatted text, and sentences."""
+    """Section of a card: a table (if ``heads`` is not empty), preformatted text, and sentences."""
 
     title: str
     lines: Sequence[str] = ()
@@ -76,7 +75,7 @@ class ModelCard:
         model : fitted classifier
             A classifier of tailboost, or a pipeline around it.
         X, y : array-like of shape (n, d), (n,)
-            Rows that were not used in training or selection, and their labels.
+            Fresh rows, not used in training or selection, and their labels.
         groups, clusters, max_error, confidence, equal_rows
             As in `tailboost.certify`.
         title, purpose, rows_are : str
@@ -134,7 +133,7 @@ class ModelCard:
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def to_html(self) -> str:
-        """Return the card as an HTML page that fetches and runs nothing."""
+        """Return the card as an HTML page without requests and scripts."""
         return page("card.html.j2", card=self)
 
 
@@ -258,7 +257,7 @@ def _limitations(certificate: Certificate | None, final: Any) -> Section:
                 b.name for b in certificate.bounds if b.target is not None and not b.certified
             ],
         }
-        lines += [f"{words}: {', '.join(found[:LISTED])}." for words, found in names.items() if found]
+        lines += [f"{words}: {', '.join(listed[:LISTED])}." for words, listed in names.items() if listed]
     lines += [
         f"Each row gets one of the answers {', '.join(map(str, final.classes_))}, even if it is unlike all "
         "training rows.",

@@ -62,7 +62,7 @@ def test_rows_of_several_choices_count_together():
     rows = np.r_[few, 1100:1160]
     assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.chosen_rows_)
     assert mix.count_known(table[rows]).tolist() == [[0, 100], [40, 100]]
-    with pytest.raises(tb.LeakageError, match="combination was chosen on 40%"):
+    with pytest.raises(tb.LeakageError, match="decision rule was selected on 40%"):
         tb.certify(mix, table[rows], labels[rows])
     tb.certify(mix, table[1100:], labels[1100:])
 
@@ -128,8 +128,10 @@ def test_a_step_that_makes_rows_equal_hides_no_training_row():
         tb.certify(coarse, *new)
     said = tb.certify(coarse, *new, equal_rows="natural")  # the caller's word
     assert said.bound("mean").upper > 0.5
-    assert any(note.startswith("100 % of these rows equal a row that the model was") for note in said.notes)
-    assert any("is the word of who asked" in note for note in said.notes)
+    assert any(
+        note.startswith("100 % of these rows equal a training row of the model") for note in said.notes
+    )
+    assert any("According to the caller" in note for note in said.notes)
     with pytest.raises(tb.LeakageError):
         said.recheck(*noise(300, 2))
     assert not said.recheck(*noise(300, 2), equal_rows="natural").contradicted
@@ -140,10 +142,9 @@ def test_the_share_known_is_in_every_certificate():
     mix = forest(X, y)
     cert = tb.certify(mix, np.r_[X[:30], Z], np.r_[y[:30], z])
     assert any(
-        note.startswith("2.91 % of these rows equal a row that the model was fitted on")
-        for note in cert.notes
+        note.startswith("2.91 % of these rows equal a training row of the model") for note in cert.notes
     )
-    with pytest.raises(tb.LeakageError, match="fitted on 13% of these rows"):
+    with pytest.raises(tb.LeakageError, match="trained on 13% of these rows"):
         tb.certify(mix, np.r_[X[:150], Z], np.r_[y[:150], z])
     with pytest.raises(ValueError, match="equal_rows must be 'copies' or 'natural', got 'yes'"):
         tb.certify(mix, Z, z, equal_rows="yes")
@@ -167,7 +168,7 @@ def test_of_frozen_models_the_rows_are_not_known(how):
     else:
         mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
     cert = tb.certify(mix, X, y)  # the forest's own rows
-    assert "on which rows it was fitted is not known" in str(cert)
+    assert "Its training rows are not known" in str(cert)
     assert "no more are among them" not in str(cert)
     assert not mix.seen_rows_.complete
     assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).seen_rows_.complete
@@ -186,7 +187,7 @@ def test_rows_are_known_in_other_types_and_digits(name):
 def test_validation_rows_that_were_fitted_on_are_said(name):
     X, y = noise(200, 0)
     clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None)
-    with pytest.warns(tb.ResubstitutionWarning, match="100% of the 200 rows of X_val equal rows"):
+    with pytest.warns(tb.ResubstitutionWarning, match="100% of the 200 rows of X_val equal training rows"):
         clf.fit(X, y, X_val=X.astype(np.float32), y_val=y)
     fresh = noise(200, 1)
     with warnings.catch_warnings():
@@ -205,7 +206,7 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
         before = curve.at(level)
         curve.predicted(Z, z)
         point = curve.at(level)
-        with pytest.raises(tb.LeakageError, match="combination was chosen on 100%"):
+        with pytest.raises(tb.LeakageError, match="decision rule was selected on 100%"):
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
             tb.certify(model, *rows)
@@ -229,13 +230,13 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
     models = [("inner", frozen_by(how, inner))]
     for rows in (slice(0, 600), slice(600, 900)):
-        with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows that a frozen"):
+        with pytest.warns(tb.ResubstitutionWarning, match="100% of .* equal rows of the fit of a frozen"):
             mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
-        assert "100% of which equal rows that a frozen model was made on" in str(mix.summary_)
+        assert "100% of which equal rows of the fit of a frozen model" in str(mix.summary_)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)
         mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
-    with pytest.warns(tb.ResubstitutionWarning, match="a frozen model was made on"):
+    with pytest.warns(tb.ResubstitutionWarning, match="rows of the fit of a frozen model"):
         mix.reweight(X[:600], y[:600])
     assert mix.seen_rows_.complete
     if how == "alone":  # a file holds what it has to; the others are as good
@@ -254,7 +255,7 @@ def test_rows_of_other_frozen_models_are_as_stated():
     mix = tb.tune(model, X[:600], y[:600])  # nobody knows
     assert "which you state that the models were not fitted on" in str(mix.summary_.details)
     assert not mix.seen_rows_.complete
-    assert any("is for you to see to" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
+    assert any("make sure that" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # noise is below every limit
@@ -282,7 +283,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
     refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
     asked = {"rates": [rates.error()]}
     for point in refused:
-        with pytest.raises(tb.LeakageError, match="combination was chosen on 100%"):
+        with pytest.raises(tb.LeakageError, match="decision rule was selected on 100%"):
             tb.certify(point, Z, z, **asked)
         assert tb.certify(point, U, u, **asked).n_rows == 300
     for model in (before, mix):
@@ -299,12 +300,12 @@ def test_copies_that_are_said_to_be_natural_are_refused(how):
     given = X, y
     if how == "half of them":
         given = np.r_[X[:400], r.integers(0, 3, size=(400, 5))], np.r_[y[:400], r.integers(0, 2, 400)]
-    with pytest.raises(tb.LeakageError, match="the labels of the equal rows"):
+    with pytest.raises(tb.LeakageError, match="the labels of these rows agree"):
         tb.certify(boosted, *given, equal_rows="natural")
     fresh = r.integers(0, 3, size=(800, 5)), r.integers(0, 2, 800)
     assert tb.certify(boosted, *fresh, equal_rows="natural").bound("mean").upper > 0.5
     X, y = noise(300, 0)
-    with pytest.raises(tb.LeakageError, match="only 0% equal one another"):
+    with pytest.raises(tb.LeakageError, match="only 0% of the rows of the fit equal one another"):
         tb.certify(forest(X, y), X, y, equal_rows="natural")
 
 

@@ -33,7 +33,7 @@ def worst_class(data):
 
 def test_lines_are_the_fitted_errors(data, worst_class):
     _, y, _ = data
-    table = worst_class.summary_.units
+    table = worst_class.summary_.errors
     assert table.kind == "class"
     allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
     for rule, errors in (
@@ -55,7 +55,7 @@ def test_the_table_is_printed_first(worst_class):
     assert titles.split("  ")[0] == "class"
     for name, line in zip(worst_class.units_, lines, strict=False):
         assert line.startswith(name)
-    assert text.index(worst_class.summary_.verdict) > text.index(lines[2])
+    assert text.index(worst_class.summary_.headline) > text.index(lines[2])
 
 
 def test_html_is_escaped_and_whole(worst_class):
@@ -63,19 +63,19 @@ def test_html_is_escaped_and_whole(worst_class):
     assert "<c>" not in html
     assert "&lt;c&gt;" in html
     assert html.count("<table>") == html.count("</table>") == 1
-    assert worst_class.summary_.verdict.replace("<", "&lt;") in html.replace("&#x27;", "'")
+    assert worst_class.summary_.headline.replace("<", "&lt;") in html.replace("&#x27;", "'")
 
 
 def test_dict_is_json(worst_class):
     found = json.loads(json.dumps(worst_class.summary_.to_dict()))
-    units = [line["unit"] for line in found["units"]["lines"] if line["rule"] == "predict"]
+    units = [line["unit"] for line in found["errors"]["lines"] if line["rule"] == "predict"]
     assert units == worst_class.units_
 
 
 def test_groups_and_cells(data):
     X, y, groups = data
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
-    table = dro.summary_.units
+    table = dro.summary_.errors
     for line in table:  # effective numbers: rows of equal lots count once
         assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
     drawn = [line.value for line in table if line.rule == "randomised"]
@@ -84,17 +84,17 @@ def test_groups_and_cells(data):
     cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
         X, y, groups=groups
     )
-    rows = {line.unit: line.rows for line in cells.summary_.units}
+    rows = {line.unit: line.rows for line in cells.summary_.errors}
     assert rows[("a", "u")] == pytest.approx(((y == "a") & (groups == "u")).sum(), rel=0.01)
     json.dumps(cells.summary_.to_dict())
 
 
 def test_no_table_where_the_objective_is_about_rows(data, worst_class):
     X, y, groups = data
-    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).summary_.units is None
+    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).summary_.errors is None
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=groups)
-    assert dro.reweight(alpha=0.3).summary_.units is None  # about rows
-    assert dro.reweight(objective="worst_class").summary_.units.kind == "class"
+    assert dro.reweight(alpha=0.3).summary_.errors is None  # about rows
+    assert dro.reweight(objective="worst_class").summary_.errors.kind == "class"
 
 
 def test_of_many_units_the_worst_are_shown():
@@ -132,7 +132,7 @@ def test_long_traces_are_cut(data):
     clf = tb.AdaBoostClassifier(n_estimators=30, random_state=0).fit(X, (y == "a").astype(int))
     html = clf.trace_._repr_html_()
     assert html.count("<tr>") == 21
-    assert f"{len(clf.trace_) - 20} in the middle left out" in html
+    assert f"{len(clf.trace_) - 20} in the middle omitted" in html
 
 
 @pytest.mark.parametrize("name", ["GroupDROBoostClassifier", "AdaLPBoostClassifier"])
@@ -152,12 +152,11 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     """The numbers of the last sentence are those of the table; symbols are in the details alone."""
     said = worst_class.summary_
     *table, standing, headline = str(said).splitlines()
-    assert "\n".join(table) == said.units.of_rule("predict").text
-    assert [standing, headline] == [said.standing, said.headline]
-    worst = max(said.units.of_rule("predict"), key=lambda line: line.value)
-    between = f"{100 * worst.low:.0f}–{100 * worst.high:.0f}, 95 %"
-    error = f"{100 * worst.value:.0f} of 100 wrong ({between})"
-    assert said.headline.startswith(f"Worst class: {worst.unit}, {error}")
-    assert "compared with" not in said.headline  # what is made small there is the excess over targets
+    assert "\n".join(table) == said.errors.of_rule("predict").text
+    assert [standing, headline] == [said.comparison, said.headline]
+    worst = max(said.errors.of_rule("predict"), key=lambda line: line.value)
+    between = f"95 %: {100 * worst.low:.0f}–{100 * worst.high:.0f} %"
+    error = f"error {100 * worst.value:.0f} % ({between})"
+    assert said.headline == f"Worst class: {worst.unit}, {error}."
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))

@@ -1,24 +1,24 @@
-"""Selection engines on the same cached probabilities: errors, intervals, limits.
+"""Quality of selection engines: the same cached probabilities, one regret, one set of splits.
 
-    python benchmarks/selection.py cache --cache CACHE --data DIR [--splits 3] [--only TITLE ...]
-    python benchmarks/selection.py run --cache CACHE --engine NAME [--problems TEXT ...] [--rows N] [--again]
-    python benchmarks/selection.py report --cache CACHE --engine NAME OTHER ... [--out FILE]
+    python benchmarks/quality.py cache --cache CACHE --data DIR [--splits 3] [--only TITLE ...]
+    python benchmarks/quality.py run --cache CACHE --engine NAME [--problems TEXT ...] [--rows N] [--again]
+    python benchmarks/quality.py report --cache CACHE --engine NAME OTHER ... [--out FILE]
 
-``cache`` fits the default models once; DIR holds the tables of `experiments/_tables.py`, and ``field/``.
-``run`` selects with one engine on every cached split. Outcomes that are there stay, unless ``--again``.
-Engines of the product use the `tailboost` that is imported: PYTHONPATH chooses the edition.
+``cache`` fits the default models once for each split of each table. DIR has the tables of
+`experiments/_tables.py`, and ``field/``. ``run`` selects with one engine on every cached split, and keeps
+earlier outcomes unless ``--again``. PYTHONPATH chooses the edition of tailboost.
 
-    argmax            the likeliest class of the even average of the models' log-probabilities
-    simple            `_simple_engine.py`: one learned average, Hedge at five prices, plain counts
-    named             `RobustMixtureClassifier` as it came before the engines were merged
-    program           the same with a limit that every rule satisfies, ``rates.error() <= 1``
-    one, one vacuous  the merged engine, without and with that limit
-    one confident     the merged engine with ``confidence=0.9``
+    argmax     the most probable class of the even average of the models' log-probabilities
+    tuned      class weights tuned on this average, for the worst class within each budget
+    simple     `_simple_engine.py`: one learned average, Hedge at five prices, confusion counts
+    one        `RobustMixtureClassifier`
+    confident  the same with ``confidence=0.9``
 
-``report`` compares the others with the first NAME on the splits that all have: means over splits, then over
-tables, ± half a 95 % t interval over tables. The cost of an engine is the mean over w = 0, .1, …, 1 of
-``(1 − w) overall + w worst`` on test rows, of the budget with the least on the selection data. ``--rows 300``
-selects on 300 random rows of the cached ones. Seconds are of the processor, for all budgets together.
+``report`` compares the engines with the first one on the splits that all have: means over splits, then over
+tables, ± half a 95 % t interval over tables. The regret of an engine is its cost less that of the first one.
+The cost is the mean over w = 0, .1, …, 1 of ``(1 − w) overall + w worst`` on test rows, for the budget with
+the smallest value on the selection data. ``--rows 300`` selects on 300 random rows. Seconds are processor
+seconds for all budgets together.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from _selection_cache import fill
-from _selection_engines import ENGINES, PROBLEMS, Problem, Recorded, excess_of, measured, subgroups
+from _cached_splits import fill
+from _engines import ENGINES, PROBLEMS, Problem, Recorded, excess_of, measured, subgroups
 from scipy.stats import t as student
 
 import tailboost as tb
 
 WEIGHTS = np.linspace(0, 1, 11)
-# Test rows below which a subgroup's error is not judged, and rows of an interval that is.
+# Fewest test rows of a subgroup whose error counts, and fewest selection rows of an interval that counts.
 TEST_ROWS_OF_SUBGROUP, ROWS_OF_INTERVAL = 30, 5
-# Rows of the selection data by which intervals are told apart: fewer than each.
+# Bins of intervals by the number of selection rows: fewer than each.
 SIZES = (50, 200, 1_000, np.inf)
-# By less a limit is not exceeded.
+# Tolerance of limits.
 ROUNDING = 1e-9
 
 
@@ -51,7 +51,7 @@ ROUNDING = 1e-9
 
 
 def cases(args: argparse.Namespace) -> Any:
-    """Yield the title, the split and the arrays of each cached split, the first split of all tables first."""
+    """Yield the title, the number and the arrays of each cached split, ordered by number."""
     files = [
         (int(file.stem.rsplit(".", 1)[1]), file.stat().st_size, file) for file in args.cache.glob("*.npz")
     ]
@@ -69,14 +69,14 @@ def cases(args: argparse.Namespace) -> Any:
 
 
 def _some(y: Any, g: Any, n: int, seed: int) -> Any:
-    """Return n random rows, of each class, or class in a group, at least five."""
+    """Return n random rows, at least five of each class or cell."""
     order = np.random.default_rng(seed).permutation(len(y))
     first = [order[rows[order]][:5] for rows in subgroups("class" if g is None else "cell", y, g).values()]
     return np.sort(np.r_[first := np.concatenate(first), np.setdiff1d(order, first)[: n - len(first)]])
 
 
 def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any]:
-    """Return what a rule reaches on the selection data and on test rows."""
+    """Return the rates of a rule on the selection data and on test rows."""
     budget, seconds, answers, lines, stated = found
     test, chosen = (case["y_test"], case.get("g_test")), (case["y"], case.get("g"))
     wrong = answers != test[0]
@@ -95,7 +95,7 @@ def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any
 
 
 def _on_test(line: Any, answers: Any, y: Any, g: Any) -> tuple[float, float, int]:
-    """Return a line's rate on test rows, its standard error there, and the rows, of a gap the fewest."""
+    """Return the rate of a line on test rows, its standard error, and the number of rows."""
     kind, by, unit, *_ = line
     found = {u: (r, np.sqrt(r * (1 - r) / n), n) for u, (r, n) in measured(kind, by, answers, y, g).items()}
     if unit not in ("gap", "ratio"):
@@ -108,7 +108,7 @@ def _on_test(line: Any, answers: Any, y: Any, g: Any) -> tuple[float, float, int
 
 
 def run(args: argparse.Namespace) -> None:
-    """Append what is missing to the engine's file."""
+    """Append the missing outcomes to the file of an engine."""
     (name,), file = args.engine, file_of(args, args.engine[0])
     if args.again:
         file.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ def file_of(args: argparse.Namespace, name: str) -> Path:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the outcomes of a file, the last of each."""
+    """Return the latest outcome of each case in a file."""
     lines = file.read_text().splitlines() if file.exists() else []
     return list({_key(outcome): outcome for outcome in map(json.loads, lines)}.values())
 
@@ -156,7 +156,7 @@ def over_tables(values: dict[tuple[str, int], float]) -> tuple[float, float]:
 
 
 def figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], float]]:
-    """Return every figure by table and split: the cost, and [overall, worst] at each budget."""
+    """Return all figures by table and split: the cost, and both errors at each budget."""
     by_case: dict[tuple[str, int], list[Any]] = {}
     for x in outcomes:
         by_case.setdefault((x["table"], x["split"]), []).append(x)
@@ -182,10 +182,9 @@ def figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], f
 
 
 def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the coverage of intervals by kind of line and rows of the selection data, with width and error.
+    """Return the coverage of intervals by rate and number of selection rows, with width and absolute error.
 
-    A rate is covered if it is within the interval, each arm of which is lengthened in quadrature by 1.96
-    standard errors of the test rate.
+    The interval is widened on both sides, in quadrature, by 1.96 standard errors of the test rate.
     """
     found: dict[tuple[str, Any], list[Any]] = {}
     for x in outcomes:
@@ -210,7 +209,7 @@ def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def calibration(outcomes: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Return stated probabilities that limits hold, in five bins, beside the share of limits kept."""
+    """Return the stated probabilities that limits hold, in five bins, with the fraction of limits kept."""
     known = [x for x in outcomes if x["stated"] is not None and x["excess"] is not None]
     stated, kept = np.array([x["stated"] for x in known]), np.array([x["excess"] <= ROUNDING for x in known])
     bins = np.minimum((stated * 5).astype(int), 4)
@@ -221,7 +220,7 @@ def calibration(outcomes: list[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 def report(args: argparse.Namespace) -> None:
-    """Print and keep the comparison of engines."""
+    """Print the comparison of engines and write it."""
     engines = {
         name: [x for x in read(file_of(args, name)) if x["split"] < args.splits] for name in args.engine
     }
@@ -242,12 +241,12 @@ def report(args: argparse.Namespace) -> None:
             lines[name]["seconds"] = over_tables({k: of["seconds"][k] for k in shared})[:1]
         tables = len({table for table, _ in shared})
         record["problems"][problem.title] = {"tables": tables, "splits": len(shared), "engines": lines}
-        title = f"**{problem.title}**: {tables} tables, {len(shared)} splits; less {args.engine[0]}"
+        title = f"**{problem.title}**: {tables} tables, {len(shared)} splits; minus {args.engine[0]}"
         _show(title, [*columns, "seconds"], {n: [_text(*x) for x in of.values()] for n, of in lines.items()})
     of_first = {_key(x): x.get("answers") for x in engines[args.engine[0]]}
     for name, of in engines.items():
         both = [x["answers"] == of_first[_key(x)] for x in of if "answers" in x and of_first.get(_key(x))]
-        print(f"\n{name}: {sum(both)} of {len(both)} rules answer all test rows as {args.engine[0]} does")
+        print(f"\n{name}: {sum(both)} of {len(both)} rules predict the same as those of {args.engine[0]}")
         record.setdefault("same answers", {})[name] = [sum(both), len(both)]
         record.setdefault("stated probability", {})[name] = calibration(of)
         print(*record["stated probability"][name], sep="\n")

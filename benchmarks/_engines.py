@@ -1,8 +1,7 @@
-"""Problems and engines of `selection.py`."""
+"""Problems and engines of `quality.py`."""
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,17 +18,19 @@ from _simple_engine import (
     learned_average,
     within_limits,
 )  # fmt: skip
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.app.baselines.thresholds import adjusted_answers, tune_class_weights
 
 BUDGETS = (None, 0.0, 0.005, 0.02, 0.05)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The largest error of subgroups is made small, or the error within limits (form, bound, kind, by)."""
+    """Minimise the largest error of subgroups, or the overall error within limits (form, bound, kind, by)."""
 
     title: str
     by: str | None = None
@@ -131,32 +132,30 @@ class Recorded(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def product(case: dict[str, Any], problem: Problem, vacuous: bool = False, **params: Any) -> Iterator[Any]:
-    """Select with `RobustMixtureClassifier`: a fit, then another choice for each budget."""
-    limits = [_stated(*limit) for limit in problem.limits] + [rates.error() <= 1.0] * vacuous
+def product(case: dict[str, Any], problem: Problem, **params: Any) -> Iterator[Any]:
+    """Select with `RobustMixtureClassifier`: one fit, then a selection for each budget."""
+    limits = [_stated(*limit) for limit in problem.limits]
     fold, grouped = case["fold"], problem.by != "class" and problem.title != "limits: miss"
     mix = tb.RobustMixtureClassifier(
         [(f"model {i}", Recorded(i)) for i in range(len(case["P"]))], limits=limits, by_group=problem.aware,
         objective=None if problem.by is None else f"worst_{problem.by}", random_state=0, n_jobs=1,
         cv=[(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)], **params,
     )  # fmt: skip
-    known = inspect.signature(tb.RobustMixtureClassifier).parameters
-    name = "error_budget" if "error_budget" in known else "mean_budget"
     asked = {"groups": case["g_test"]} if problem.aware else {}
     for budget in (None,) if problem.limits else BUDGETS:
         Recorded.part, began = "", time.process_time()
         if budget is None:
             found = mix.fit(case["X"], case["y"], **({"groups": case["g"]} if grouped else {}))
         else:
-            found = mix.reweight(**{name: budget})
+            found = mix.reweight(error_budget=budget)
         seconds = time.process_time() - began
         table, Recorded.part = found.rates_, "_test"
-        lines = [_line(line) for line in (found.summary_.units if table is None else table)]
+        lines = [_line(line) for line in (found.summary_.errors if table is None else table)]
         answers = found.predict(case["X_test"], **asked)
         yield budget, seconds, answers, lines, getattr(found, STATED, None)
 
 
-# Where a fitted classifier states the probability that its limits hold on fresh rows.
+# Attribute with the probability that all limits hold on new rows.
 STATED = "limits_probability_"
 RATES = {
     "error": rates.error,
@@ -235,7 +234,7 @@ def simple(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
 
 
 def _counted(stated: list[Any], answers: Any, y: Any, g: Any) -> list[Any]:
-    """Return the lines of a table that counts on the selection data."""
+    """Return the rates on the selection data with exact intervals."""
     return [
         (kind, by, name, rate, rate, *interval(rate, n), n)
         for kind, by in dict.fromkeys(stated) for name, (rate, n) in measured(kind, by, answers, y, g).items()
@@ -243,15 +242,26 @@ def _counted(stated: list[Any], answers: Any, y: Any, g: Any) -> list[Any]:
 
 
 def argmax(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
-    """Answer the likeliest class of the even average of log-probabilities."""
+    """Predict the most probable class of the even average of log-probabilities."""
     answers, test = (np.log(case[name].clip(1e-6)).mean(axis=0).argmax(axis=1) for name in ("P", "P_test"))
     stated = [("error", problem.by), *(limit[2:] for limit in problem.limits)]
     for budget in (None,) if problem.limits else BUDGETS:
         yield budget, 0.0, test, _counted(stated, answers, case["y"], case.get("g")), None
 
 
+def tuned(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
+    """Tune class weights on the even average of log-probabilities, for the worst class within each budget."""
+    averages = [softmax(np.log(case[name].clip(1e-6)).mean(axis=0), axis=1) for name in ("P", "P_test")]
+    stated = [("error", problem.by), *(limit[2:] for limit in problem.limits)]
+    for budget in (None,) if problem.limits else BUDGETS:
+        began = time.process_time()
+        weights = tune_class_weights(averages[0], case["y"], error_budget=budget)[0]
+        seconds = time.process_time() - began
+        answers, test = (adjusted_answers(P, weights) for P in averages)
+        yield budget, seconds, test, _counted(stated, answers, case["y"], case.get("g")), None
+
+
 ENGINES: dict[str, Any] = {
-    "named": product, "one": product, "simple": simple, "argmax": argmax,
-    "program": partial(product, vacuous=True), "one vacuous": partial(product, vacuous=True),
-    "one confident": partial(product, confidence=0.9),
+    "one": product, "simple": simple, "argmax": argmax, "tuned": tuned,
+    "confident": partial(product, confidence=0.9),
 }  # fmt: skip

@@ -1,0 +1,603 @@
+"""Processor time and memory of solvers, fits, predictions, files and draws, beside other libraries.
+
+    python benchmarks/timing.py [PART ...] [--quick] [--alone] [--data DIR] [--out FILE]
+
+Each part prints its rows and writes them to FILE, which keeps the rows of other parts. Seconds are processor
+seconds of one thread, the median of several calls. ``--quick`` takes small problems, ``--alone`` leaves out
+the other libraries. DIR holds real tables (`fits`) and ``mnist.npz`` (`stumps`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import platform
+import resource
+import secrets
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq, linprog
+from scipy.special import logsumexp
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.app.table_encoder import preparation
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, StumpClassifier
+from tailboost.solvers import (
+    BitLosses,
+    entropic_weights,
+    least_worst_within,
+    minimize_cvar_mixture,
+    mixture_path,
+    worst_case_weights,
+    worst_mean_curve,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+Row = dict[str, Any]
+LIBRARIES = (
+    "numpy", "scipy", "scikit-learn", "highspy", "xgboost-cpu", "torch", "dask", "onnx", "onnxruntime",
+)  # fmt: skip
+KINDS = ("bernoulli", "trees2", "trees10", "complement", "repeated")
+ALPHAS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.9)
+
+
+def seconds(call: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
+    """Return the median processor seconds of a call, and its last result."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        result = call()
+        times.append(time.process_time() - start)
+    return float(np.median(times)), result
+
+
+def peak_mib() -> float:
+    """Return the peak memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def apart(function: str, *arguments: Any) -> Row:
+    """Return the result of a function of this file from a process of its own, for its peak memory."""
+    command = [sys.executable, __file__, "--apart", function, json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    row: Row = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+# -- solvers -----------------------------------------------------------------------------------------------
+
+
+def losses_of(kind: str, n_models: int, n: int, seed: int = 0) -> Any:
+    """Return zero-one losses, models × rows: coin flips, boosted trees, or with ties on purpose."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    if kind.startswith("trees"):
+        return boosted_trees(n_models, n, int(kind[5:]), rng)
+    losses = rng.random((n_models, n)) < rng.beta(0.5, 2, n)
+    if kind == "complement":
+        losses[-2] = rng.random(n) < 0.3
+        losses[-1] = ~losses[-2]
+    elif kind == "repeated":
+        losses[:, rng.random(n) < 0.3] = losses[:, :1]
+    return losses
+
+
+def boosted_trees(n_models: int, n: int, n_classes: int, rng: np.random.Generator) -> Any:
+    """Return the training losses of trees of depth 5, boosted by exponential weights, with noisy labels."""
+    X = rng.normal(size=(n, 20))
+    score = X @ rng.normal(size=(20, n_classes))
+    score += 2 * np.sin(X[:, :n_classes]) @ rng.normal(size=(n_classes, n_classes))
+    y = np.where(rng.random(n) < 0.2, rng.integers(0, n_classes, n), score.argmax(axis=1))
+    losses, total, fitted = np.empty((n_models, n), dtype=bool), np.zeros(n), rng.random(n) < 20_000 / n
+    for t in range(n_models):
+        tree = DecisionTreeClassifier(max_depth=5, max_features=6, random_state=t)
+        tree.fit(X[fitted], y[fitted], np.exp(total - total.max())[fitted])
+        losses[t] = tree.predict(X) != y
+        total += losses[t]
+    return losses
+
+
+def by_highs(losses: Any, alpha: float) -> float:
+    """Return the smallest CVaR of a mixture by HiGHS, from the dual program."""
+    T, n = losses.shape
+    rows = np.vstack([-losses.astype(float), np.ones(n)])[:T]
+    found = linprog(
+        np.r_[np.zeros(n), -1.0], np.c_[rows, np.ones(T)], np.zeros(T),
+        np.r_[np.ones(n), 0.0][None], [1.0], [(0, 1 / (alpha * n))] * n + [(None, None)], method="highs",
+    )  # fmt: skip
+    return float(-found.fun)
+
+
+def mixture(run: argparse.Namespace) -> Iterator[Row]:
+    """The mixture with the smallest CVaR, beside HiGHS."""
+    n, T = (5_000, 30) if run.quick else (50_000, 100)
+    for kind in KINDS:
+        dense = losses_of(kind, T, n)
+        losses = BitLosses.from_rows(dense)
+        for alpha in ALPHAS:
+            taken, found = seconds(lambda: minimize_cvar_mixture(losses, alpha))
+            row = {"losses": kind, "alpha": alpha, "rows": n, "models": T, "seconds": taken, "gap": found.gap}
+            if not run.alone:
+                row["HiGHS"], value = seconds(lambda: by_highs(dense, alpha), 1)
+                row |= {"ratio": row["HiGHS"] / taken, "difference": abs(value - found.value)}
+            yield row
+
+
+def large(run: argparse.Namespace) -> Iterator[Row]:
+    """The same for many rows, packed into bits; memory above the losses."""
+    sizes = [(100_000, 30)] if run.quick else [(1_000_000, 12), (1_000_000, 100), (10_000_000, 12)]
+    for n, T in sizes:
+        rng = np.random.default_rng(0)
+        difficulty, losses = rng.beta(0.5, 2, n), BitLosses(n)
+        for _ in range(T):
+            losses = losses.append(rng.random(n) < difficulty)
+        before = peak_mib()
+        for alpha in (0.1, 0.3, 0.9):
+            taken, found = seconds(lambda: minimize_cvar_mixture(losses, alpha))
+            row = {"rows": n, "models": T, "alpha": alpha, "seconds": taken, "gap": found.gap}
+            yield row | {"MiB": peak_mib() - before}
+
+
+def path(run: argparse.Namespace) -> Iterator[Row]:
+    """Many tail masses at once, beside as many single programs."""
+    n, T, points = (5_000, 30, 10) if run.quick else (50_000, 100, 50)
+    for kind in KINDS:
+        losses = BitLosses.from_rows(losses_of(kind, T, n))
+        alphas = np.linspace(0.02, 0.98, points)
+        together, path = seconds(lambda: mixture_path(losses, alphas), 1)
+        single, others = seconds(lambda: [minimize_cvar_mixture(losses, alpha) for alpha in alphas], 1)
+        row = {"losses": kind, "points": points, "seconds": together, "single": single}
+        difference = max(abs(a.value - b.value) for a, b in zip(path, others, strict=True))
+        yield row | {"fraction": together / single, "difference": difference}
+
+
+def entropic(run: argparse.Namespace) -> Iterator[Row]:
+    """All rounds of a regularised game, each from the last one, and one round from nothing."""
+    n, T = (5_000, 30) if run.quick else (50_000, 100)
+    for kind in KINDS[:3]:
+        dense = losses_of(kind, T, n)
+        for alpha in (0.1, 0.5):
+            losses, start, total, gap = BitLosses(n), None, 0.0, 0.0
+            for model in dense:
+                losses = losses.append(model)
+                taken, found = seconds(lambda: entropic_weights(losses, alpha, 100.0, start=start), 1)
+                start, total, gap = found.mixture, total + taken, max(gap, found.gap)
+            cold, _ = seconds(lambda: entropic_weights(losses, alpha, 100.0))
+            yield {"losses": kind, "alpha": alpha, "all rounds": total, "one round": cold, "gap": gap}
+
+
+def by_root_finder(losses: Any, radius: float) -> float:
+    """Return the worst case in a KL ball by Brent's method."""
+
+    def excess(theta: float) -> float:
+        log_total = logsumexp(theta * losses) - np.log(losses.size)
+        w = np.exp(theta * losses - log_total) / losses.size
+        return float(theta * (w @ losses) - log_total - radius)
+
+    theta = brentq(excess, 1e-9, 100.0, xtol=1e-12)
+    return float((logsumexp(theta * losses) - np.log(losses.size) + radius) / theta)
+
+
+def worst_case(run: argparse.Namespace) -> Iterator[Row]:
+    """Worst-case weights of KL, χ² and CVaR balls; the KL ball beside a root finder."""
+    n = 1_000_000 if run.quick else 10_000_000
+    losses = np.random.default_rng(0).normal(size=n)
+    for ball in ("kl", "chi2", "cvar"):
+        for radius in (0.01, 0.5, 2.0):
+            taken, found = seconds(lambda: worst_case_weights(losses, ball, radius=radius))
+            row = {"ball": ball, "radius": radius, "rows": n, "seconds": taken, "gap": found.gap}
+            if ball == "kl" and not run.alone:
+                row["root finder"], value = seconds(lambda: by_root_finder(losses, radius), 1)
+                row |= {"ratio": row["root finder"] / taken, "difference": abs(value - found.value)}
+            yield row
+
+
+def curve(run: argparse.Namespace) -> Iterator[Row]:
+    """The whole trade-off curve of K subgroups, beside HiGHS at 50 budgets."""
+    for K, T in [(10, 30)] if run.quick else [(K, T) for K in (2, 10, 100) for T in (30, 300)]:
+        rng = np.random.default_rng([0, K, T])
+        errors = rng.beta(2, 5, (T, K))
+        means = errors @ rng.dirichlet(np.full(K, 3.0))
+        whole, found = seconds(lambda: worst_mean_curve(errors, means))
+        limits = np.linspace(found.mean[0], found.mean[-1], 50)
+        one, _ = seconds(lambda: least_worst_within(errors, means, limits[20]))
+        row = {"subgroups": K, "models": T, "points": len(found), "seconds": whole, "one budget": one}
+        if not run.alone:
+            row["HiGHS"], truth = seconds(lambda: [least_worst(errors, means, x) for x in limits], 1)
+            row["difference"] = float(np.abs(np.interp(limits, found.mean, found.worst) - truth).max())
+        yield row
+
+
+def least_worst(errors: Any, means: Any, limit: float) -> float:
+    """Return the smallest largest error of a mixture within a limit on its mean error, by HiGHS."""
+    T, m = errors.shape
+    rows = np.vstack([np.c_[errors.T, -np.ones(m)], np.r_[means, 0.0]])
+    found = linprog(
+        np.r_[np.zeros(T), 1.0], rows, np.r_[np.zeros(m), limit], np.r_[np.ones(T), 0.0][None], [1.0],
+        [(0, None)] * T + [(None, None)], method="highs",
+    )  # fmt: skip
+    return float(found.fun)
+
+
+# -- fits and predictions ----------------------------------------------------------------------------------
+
+#: Trees of one fit of the default learner, for XGBoost in five folds.
+TREES: dict[str, Row] = {
+    "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
+    "WorstClassBoostClassifier": {"n_estimators": 10, "max_depth": 3},
+    "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+    "GroupDROBoostClassifier": {"n_estimators": 10, "max_depth": 3},
+}
+REAL = {"letter": "lettr", "taiwan_credit": "default", "bank_full": "y", "adult": "income"}
+
+
+def table(n: int, d: int, K: int, seed: int = 0) -> tuple[Any, Any]:
+    """Return normal features, and labels from interactions, of which 20 % are random."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    score = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 3]
+    y = np.searchsorted(np.quantile(score, np.arange(1, K) / K), score)
+    return X, np.where(rng.random(n) < 0.2, rng.integers(0, K, n), y)
+
+
+def load(name: str, folder: str) -> tuple[Any, Any]:
+    """Return features and class numbers of "ROWS x COLUMNS, CLASSES", or of a file of the folder."""
+    if " x " in name:
+        size, K = name.split(", ")
+        n, d = map(int, size.split(" x "))
+        return table(n, d, int(K))
+    frame = pd.read_csv(Path(folder) / f"{name}.csv.gz").drop(columns="split", errors="ignore")
+    y = pd.factorize(frame.pop(REAL[name]), sort=True)[0]
+    for column in frame.select_dtypes(exclude="number"):
+        frame[column] = pd.factorize(frame[column], sort=True)[0]
+    return frame.to_numpy(np.float32), y
+
+
+def one_fit(name: str, data: str, folder: str) -> Row:
+    """Return the cost of a default fit, or of XGBoost in five folds with the trees of a default learner."""
+    X, y = load(data, folder)
+    before = peak_mib()
+    if name.startswith("XGBoost"):
+        import xgboost
+
+        params = TREES[name.removeprefix("XGBoost as ")] | {"n_jobs": 1}
+
+        def cross_validate() -> None:
+            for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+                xgboost.XGBClassifier(**params).fit(X[a], y[a]).predict(X[b])
+
+        taken, _ = seconds(cross_validate, 1)
+        model = xgboost.XGBClassifier(**params).fit(X, y)
+    else:
+        model = getattr(tb, name)(random_state=0, n_jobs=1)
+        groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
+        taken, _ = seconds(lambda: model.fit(X, y, **groups), 1)
+    row = {"data": data, "classifier": name, "fit": taken, "MiB above the data": peak_mib() - before}
+    many = X[np.resize(np.arange(len(X)), 100_000)]
+    return row | {"predict 100,000": seconds(lambda: model.predict(many), 2)[0]}
+
+
+def fits(run: argparse.Namespace) -> Iterator[Row]:
+    """Default fits, beside XGBoost in five folds with the same trees."""
+    sizes = ["10000 x 20, 2", "10000 x 20, 10"]
+    if not run.quick:
+        sizes += ["100000 x 20, 2", "1000000 x 20, 2", *(REAL if run.data else [])]
+    for data in sizes:
+        for name in run.who or TREES:
+            row = apart("one_fit", name, data, run.data)
+            if not run.alone:
+                peer = apart("one_fit", f"XGBoost as {name}", data, run.data)
+                row |= {"XGBoost": peer["fit"], "ratio": row["fit"] / peer["fit"]}
+            yield row
+
+
+def rounds(run: argparse.Namespace) -> Iterator[Row]:
+    """A boosting round of AdaLPBoost with trees of depth 5, beside AdaBoost of scikit-learn."""
+    n, T = (5_000, 20) if run.quick else (50_000, 100)
+    for K in (2, 10):
+        X, y = table(n, 50, K)
+        clf = tb.AdaLPBoostClassifier(
+            HistTreeClassifier(max_depth=5),
+            n_estimators=T,
+            validation="train",
+            n_iter_no_change=None,
+            random_state=0,
+        )
+        whole, _ = seconds(lambda: clf.fit(X, y), 1)
+        peer = AdaBoostClassifier(DecisionTreeClassifier(max_depth=5), n_estimators=3, random_state=0)
+        theirs = seconds(lambda: peer.fit(X, y), 1)[0] / 3
+        row = {"rows": n, "classes": K, "rounds": T, "a round": whole / T, "AdaBoost": theirs}
+        yield row | {"ratio": theirs * T / whole, "gap": clf.gap_}
+
+
+def predictions(run: argparse.Namespace) -> Iterator[Row]:
+    """Predictions of a mixture of boosted trees, beside XGBoost with as many trees."""
+    import xgboost
+
+    n, n_models = (100_000, 10) if run.quick else (1_000_000, 30)
+    X, y = table(20_000, 50, 2)
+    clf = tb.AverageBoostClassifier(
+        HistBoostClassifier(n_estimators=50), n_estimators=n_models, random_state=0
+    )
+    clf.fit(X, y)
+    peer = xgboost.XGBClassifier(n_estimators=50 * n_models, max_depth=5, n_jobs=1).fit(X, y)
+    many, before = table(n, 50, 2, seed=1)[0], peak_mib()
+    ours, theirs = (seconds(lambda m=model: m.predict(many))[0] for model in (clf, peer))
+    row = {"rows": n, "models": n_models, "seconds": ours, "XGBoost": theirs, "ratio": ours / theirs}
+    yield row | {"MiB above the data": peak_mib() - before}
+
+
+def stumps(run: argparse.Namespace) -> Iterator[Row]:
+    """A round of the stump search, beside one pass over the presorted table in doubles and in integers."""
+    n, d = (500, 50) if run.quick else (5_000, 784)
+    rng = np.random.default_rng(0)
+    tables = {"noise": (rng.normal(size=(n, d)), rng.integers(0, 2, n))}
+    if run.data and (Path(run.data) / "mnist.npz").exists():
+        with np.load(Path(run.data) / "mnist.npz") as images:
+            rows = np.flatnonzero(np.isin(images["y_train"], (3, 8)))[:n]
+            X, y = images["x_train"][rows], (images["y_train"][rows] == 8).astype(int)
+        tables["MNIST 3/8"] = X.reshape(len(rows), -1).astype(float), y
+    for name, (X, y) in tables.items():
+        order, u = np.argsort(X, axis=0, kind="stable").T.astype(np.int32), rng.exponential(size=len(y))
+        whole = rng.integers(0, 2**40, (2, len(y)))
+
+        def one_pass(weights: Any, order: Any = order) -> None:
+            for column in order:
+                for w in weights:
+                    w.take(column).cumsum()
+
+        doubles, integers = (seconds(lambda w=w: one_pass(w))[0] for w in (whole.astype(float), whole))
+        session = StumpClassifier(variance_weight=0.5).open_session(X, y, 2, np.ones(len(y)))
+        tracemalloc.start()
+        first, _ = seconds(lambda: session.fit(u, 0), 1)
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        row = {"table": name, "a round": seconds(lambda: session.fit(u, 0))[0], "first round": first}
+        yield row | {"pass, doubles": doubles, "pass, integers": integers, "MiB": peak}
+
+
+def steps(run: argparse.Namespace) -> Iterator[Row]:
+    """Training steps per second of nets, beside a bare PyTorch loop on the same data."""
+    import torch
+
+    from experiments import _architectures as nets
+    from tailboost.learners.torch import TorchClassifier
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    rng, n_steps = np.random.default_rng(0), 30 if run.quick else 300
+    grey = rng.integers(0, 256, (10_000, 28, 28, 1), dtype=np.uint8)
+    rows = rng.normal(size=(5_049, 8)).astype(np.float32)
+    for name, factory, X in (("MLP 8-100-100-10", nets.mlp_100_100, rows), ("CNN", nets.small_cnn, grey)):
+        y, weight = rng.integers(0, 10, len(X)), rng.exponential(size=len(X))
+        learner = TorchClassifier(factory, steps=n_steps, batch_size=128, random_state=0, device=device)
+        session = learner.open_session(X, y, 10, np.ones(len(X)))
+        training = session.begin(weight, 0, None)
+        training.advance(5)
+        ours, _ = seconds(lambda t=training: t.advance(n_steps), 1)
+        images = torch.from_numpy(np.moveaxis(X, -1, 1).copy() if X.ndim == 4 else X).to(device)
+        net = factory(session.feed.input_shape, 10).to(device)
+        bare, _ = seconds(lambda: bare_training(net, images, torch.from_numpy(y).to(device), n_steps), 1)
+        row = {"net": name, "device": device, "a second": n_steps / ours, "bare loop": n_steps / bare}
+        yield row | {"ratio": bare / ours}
+
+
+def bare_training(net: Any, X: Any, y: Any, n_steps: int) -> float:
+    """Train a net by a minimal loop."""
+    import torch
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    net.train()
+    for _ in range(n_steps):
+        rows = torch.randint(len(X), (128,), device=X.device)
+        x = X[rows].float() / 255 if X.dtype == torch.uint8 else X[rows]
+        loss = torch.nn.functional.cross_entropy(net(x), y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return float(loss.detach())
+
+
+# -- files, serving, draws, clusters -----------------------------------------------------------------------
+
+TABLES = {"wine": tb.datasets.load_wine_quality, "credit": tb.datasets.load_credit_default}
+
+
+def one_file(step: str, folder: str) -> Row:
+    """Return the cost of writing or reading the model file of a folder."""
+    path = Path(folder) / "m.model"
+    if step == "save":
+        model = pickle.loads((Path(folder) / "model.pkl").read_bytes())
+    call = (lambda: tb.save_model(model, path)) if step == "save" else (lambda: tb.load_model(path))
+    return {"seconds": seconds(call, 1)[0], "MiB": peak_mib()}
+
+
+def files(run: argparse.Namespace) -> Iterator[Row]:
+    """Size of a model file and of a pickle; seconds and memory to write and to read the file."""
+    data = tb.datasets.load_credit_default()
+    n = 3_000 if run.quick else len(data.data)
+    for name in ("AdaLPBoostClassifier", "RobustMixtureClassifier"):
+        classifier = getattr(tb, name)(random_state=0, n_jobs=1)
+        model = Pipeline([*preparation(classifier), ("classifier", classifier)])
+        model.fit(data.data[:n], data.target[:n])
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "model.pkl").write_bytes(pickle.dumps(model))
+            row = {"classifier": name, "rows": n, "save": apart("one_file", "save", folder)}
+            row["load"] = apart("one_file", "load", folder)
+            sizes = {key: (Path(folder) / file).stat().st_size / 1e6
+                     for key, file in (("MB", "m.model"), ("pickle, MB", "model.pkl"))}  # fmt: skip
+            yield row | sizes
+
+
+def milliseconds(predict: Callable[[Any], Any], rows: list[Any]) -> list[float]:
+    """Return the median and the 99 % quantile of the milliseconds of single rows."""
+    taken = [seconds(lambda row=row: predict(row), 1)[0] for row in rows[:20] + rows][20:]
+    return [round(1000 * float(np.quantile(taken, q)), 2) for q in (0.5, 0.99)]
+
+
+def serving(run: argparse.Namespace) -> Iterator[Row]:
+    """Single rows by `predict`; equal labels of the rule in Python and SQL, and of the ONNX file."""
+    calls = 50 if run.quick else 1_000
+    for name, loader in TABLES.items():
+        data = loader()
+        X, y = data.data, np.asarray(data.target)
+        order = np.random.default_rng(0).permutation(len(y))
+        fitted = order[: min(3_000, len(y) // 2)]
+        mix = tb.RobustMixtureClassifier(random_state=0).fit(X.iloc[fitted], y[fitted])
+        row: Row = {"table": name, "mixture": milliseconds(mix.predict, [X.iloc[[i]] for i in order[:calls]])}
+        labels, rule = mix.predict(X), mix.rule_
+        P = {m: mix.named_estimators_[m].predict_proba(X) for m in rule.models}
+        row["unequal, rule"] = int((rule.predict(P) != labels).sum())
+        names = [f'"{m}_{label}"' for m in rule.models for label in rule.classes]
+        base = sqlite3.connect(":memory:")
+        base.execute(f"create table t (row_ integer, {', '.join(f'{c} double' for c in names)})")
+        values = [(i, *p) for i, p in enumerate(np.hstack([P[m] for m in rule.models]).tolist())]
+        base.executemany(f"insert into t values (?, {', '.join('?' * len(names))})", values)
+        found = base.execute(f"select {rule.to_sql()} from t order by row_").fetchall()
+        row["unequal, SQLite"] = int((np.array([label for (label,) in found]) != labels).sum())
+        yield row
+        columns = [X[c].cat.codes if hasattr(X[c].dtype, "categories") else X[c] for c in X]
+        numbers = np.column_stack(columns).astype(np.float32)
+        for title, models in {
+            "default models": None,
+            "forest": [("forest", RandomForestClassifier(50, random_state=0))],
+            "boosting": [("boosting", HistGradientBoostingClassifier(max_iter=30, random_state=0))],
+        }.items():
+            yield {"table": name, "models": title} | in_onnx(models, numbers, y, fitted, order[:calls])
+
+
+def in_onnx(models: Any, X: Any, y: Any, fitted: Any, rows: Any) -> Row:
+    """Return the labels of an ONNX file that differ from `predict`, and the milliseconds of single rows."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        return {"refused": str(error)}
+    mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[fitted], y[fitted])
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            tb.export_onnx(mix, Path(folder) / "m.onnx")
+        except (ValueError, ImportError) as error:
+            return {"refused": str(error)[:200]}
+        session = onnxruntime.InferenceSession(Path(folder) / "m.onnx", providers=["CPUExecutionProvider"])
+    labels = np.concatenate([session.run(None, {"X": X[i : i + 5_000]})[0] for i in range(0, len(X), 5_000)])
+    single = milliseconds(lambda row: session.run(None, {"X": row}), [X[[i]] for i in rows])
+    return {"unequal": int((labels != mix.predict(X)).sum()), "rows": len(X), "in the graph": single}
+
+
+def draws(run: argparse.Namespace) -> Iterator[Row]:
+    """A million draws of a randomised decision, by the type of the ids."""
+    n = 10_000 if run.quick else 1_000_000
+    X, y = table(200, 4, 2)
+    clf = tb.AverageBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3).fit(X, y)
+    policy = tb.RandomizedDecision(clf, secrets.token_bytes(32), "benchmark")
+    ids = {"list of int": list(range(n)), "array of int": np.arange(n)}
+    for kind, values in (ids | {"list of str": [f"person-{i:09d}" for i in range(n)]}).items():
+        yield {"ids": kind, "draws": n, "seconds": seconds(lambda v=values: policy.draw(v))[0]}
+
+
+def cluster(run: argparse.Namespace) -> Iterator[Row]:
+    """Rules on the probabilities of a model that a Dask cluster trained: errors and processor seconds."""
+    import dask.array as da
+    from dask.distributed import Client, LocalCluster
+    from xgboost import dask as dxgb
+
+    from tailboost.dask import DaskRobustMixtureClassifier
+
+    n = 20_000 if run.quick else 1_000_000
+    X, y = table(n, 20, 3)
+    groups, test = np.arange(n) % 4, slice(9 * n // 10, None)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as local, Client(local) as client:
+
+        def spent() -> float:
+            return time.process_time() + sum(client.run(time.process_time).values())
+
+        a, b = slice(0, 7 * n // 10), slice(7 * n // 10, 9 * n // 10)
+        start = spent()
+        model = dxgb.DaskXGBClassifier(n_estimators=50, max_depth=5)
+        model.client = client
+        lazy = da.from_array(X, (n // 20, 20)), da.from_array(y, n // 20)
+        booster = model.fit(lazy[0][a], lazy[1][a]).get_booster()
+        fresh = {"all": np.asarray(booster.inplace_predict(X[test]))}
+        P = {"all": model.predict_proba(lazy[0][b]).persist()}
+        answers = {"xgboost.dask": (fresh["all"].argmax(axis=1), spent() - start)}
+        for objective in ("worst_class", "worst_group"):
+            start = spent()
+            given = {"groups": da.from_array(groups[b], n // 20)} if objective == "worst_group" else {}
+            mix = DaskRobustMixtureClassifier.from_probabilities(P, lazy[1][b], objective=objective, **given)
+            answers[objective] = mix.to_local().predict_from(fresh), spent() - start
+    for name, (predicted, taken) in answers.items():
+        worst = tb.metrics.worst_class_error(y[test], predicted)
+        row = {"rows": n, "rule": name, "seconds": taken, "error": float(np.mean(predicted != y[test]))}
+        yield row | {"worst class": float(worst)}
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+    part.__name__: part
+    for part in (
+        mixture, large, path, entropic, worst_case, curve, fits, rounds, predictions, stumps, steps, files,
+        serving, draws, cluster,
+    )
+}  # fmt: skip
+
+
+def text(value: Any) -> str:
+    """Return a figure with three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Run parts, print their rows and write them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="small problems")
+    parser.add_argument("--alone", action="store_true", help="without other libraries")
+    parser.add_argument("--data", default="", help="folder with real tables")
+    parser.add_argument("--who", nargs="*", choices=TREES, help="classifiers of `fits`")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--apart", nargs=2, help=argparse.SUPPRESS)
+    run = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if run.apart:
+        print(json.dumps(globals()[run.apart[0]](*json.loads(run.apart[1]))))
+        return
+    record = json.loads(run.out.read_text("utf-8")) if run.out and run.out.exists() else {}
+    record["machine"] = {
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+    }
+    for library in LIBRARIES:
+        try:
+            record["machine"][library] = version(library)
+        except PackageNotFoundError:
+            continue
+    for part in run.parts or PARTS:
+        record[part] = []
+        for row in PARTS[part](run):
+            record[part].append(row)
+            print(part, *(f"{name}: {text(value)};" for name, value in row.items()), flush=True)
+        if run.out:
+            run.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

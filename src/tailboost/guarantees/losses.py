@@ -1,0 +1,98 @@
+"""Certificates for losses that the user computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Mask
+from tailboost.core.checks import check_length, label_column
+from tailboost.core.numeric import check_number, finite
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.rate_bounds import CertifiedBound
+from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
+
+
+def certify_losses(
+    losses: Any, *, groups: Any = None, max_loss: float | None = None, confidence: float = 0.95
+) -> Certificate:
+    """Return confidence bounds on a mean loss and on the mean loss of each group.
+
+    All bounds hold together with probability `confidence`, if the rows are independent draws that had no
+    part in the choice of the model. The level is divided equally among the mean and the groups.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        Loss of each row in [0, 1], for example a graded harm or the share of wrong words of an answer.
+    groups : array-like of shape (n,), optional
+        Group of each row.
+    max_loss : float in [0, 1], optional
+        Target for the mean and each group.
+    confidence : float in (0, 1), default=0.95
+        Probability that all bounds hold.
+
+    Returns
+    -------
+    Certificate
+        Its ``bounds`` are the mean, each group and the worst group among these rows. Losses of 0 and 1 have
+        exact binomial bounds, other losses have betting bounds.
+
+    Raises
+    ------
+    ValueError
+        If a loss is outside of [0, 1] or a length is wrong.
+
+    See Also
+    --------
+    certify : Bounds on errors and other rates of a classifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost import certify_losses
+    >>> losses = np.r_[np.ones(8), np.zeros(192)]
+    >>> certificate = certify_losses(losses, max_loss=0.1)
+    >>> certificate.certified, round(certificate.bound("mean").upper, 3)
+    (True, 0.071)
+    """
+    values = finite(losses, "losses")
+    if values.ndim != 1 or not len(values) or ((values < 0) | (values > 1)).any():
+        raise ValueError("losses must be a vector of numbers in [0, 1] with at least one row")
+    delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
+    if max_loss is not None:
+        check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
+    subgroups: list[tuple[Any, Any, Mask]] = [("mean", None, np.ones(len(values), dtype=bool))]
+    if groups is not None:
+        labels = label_column(groups, "groups")
+        check_length(labels, "groups", len(values), "losses")
+        subgroups += [("group", name, labels == name) for name in np.unique(labels).tolist()]
+    bounds = [
+        _bound(kind, name, values[rows], delta / len(subgroups), max_loss) for kind, name, rows in subgroups
+    ]
+    if groups is not None:
+        worst = max(bounds[1:], key=lambda b: b.upper)
+        estimate = max(float(b.estimate or 0.0) for b in bounds[1:])
+        bounds.append(
+            CertifiedBound(
+                "worst", "group", estimate=estimate, upper=worst.upper, n=worst.n,
+                method="largest group bound", target=max_loss, of_seen=True,
+            )
+        )  # fmt: skip
+    notes = (
+        "Assumptions: the rows are independent draws from the population of the bounds, and they had no part "
+        "in the choice of the model or of the loss.",
+        f"The level {delta:.3g} is divided equally among {len(subgroups)} means.",
+    )
+    return Certificate(bounds, confidence, len(values), notes)
+
+
+def _bound(kind: Any, name: Any, losses: Floats, level: float, target: float | None) -> CertifiedBound:
+    if np.isin(losses, (0.0, 1.0)).all():
+        upper, method = clopper_pearson_upper(int(losses.sum()), len(losses), level), "Clopper–Pearson"
+    else:
+        upper, method = betting_upper(losses, level), "betting"
+    return CertifiedBound(
+        kind, name, estimate=float(losses.mean()), upper=upper, n=len(losses), method=method, target=target
+    )
