@@ -359,7 +359,7 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
         ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
         ({"objective": rates.error(by="sex")}, r"write largest\(error"),
-        ({"objective": rates.precision("yes")}, "depends on the answers"),
+        ({"objective": rates.precision("yes")}, "a rule with very few answers"),
         ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
     ],
 )

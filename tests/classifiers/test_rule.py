@@ -140,7 +140,7 @@ def test_a_rule_refuses_what_predict_refuses(given, groups, says):
     with pytest.raises((ValueError, TypeError)):
         told.predict(given, groups=groups)
     blind = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
-    with pytest.raises(ValueError, match="no part in the answers"):
+    with pytest.raises(ValueError, match="not used by the rule"):
         blind.predict(HALF, ["x"])
 
 

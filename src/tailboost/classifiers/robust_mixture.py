@@ -434,7 +434,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         rows = noting_frozen(estimators, given, judged.rows)
         score_columns = only_scores([model for _, model in estimators])
         if score_columns:  # rows with equal scores are different rows
-            rows = replace(rows, lots=None)
+            rows = replace(rows, row_hashes=None)
         judged = averaging(replace(judged, rows=rows))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
