@@ -79,7 +79,7 @@ def test_groups_are_inferred_from_features_where_they_are_not_told():
     answers = mix.predict(X)
     alone = [mix.predict(X[[i]])[0] for i in range(40)]
     assert alone == answers[:40].tolist()
-    with pytest.raises(ValueError, match="groups have no part"):
+    with pytest.raises(ValueError, match="groups are not used"):
         mix.predict(X, groups=GROUPS)
     fresh = rates.measure(SELECTED, Y, answers, groups=GROUPS)
     assert abs(fresh["f"] - fresh["m"]) < 0.12
