@@ -316,7 +316,7 @@ def rounds(run: argparse.Namespace) -> Iterator[Row]:
         clf = tb.AdaLPBoostClassifier(
             HistTreeClassifier(max_depth=5),
             n_estimators=T,
-            validation="train",
+            cv="train",
             n_iter_no_change=None,
             random_state=0,
         )

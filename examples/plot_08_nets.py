@@ -19,7 +19,7 @@ X, X_test, y, y_test = train_test_split(
     digits.images.astype("float32"), digits.target, test_size=0.5, stratify=digits.target, random_state=0
 )
 net = TorchClassifier(nets.mlp_100_100, learning_rate=0.05, warmup_steps=300, steps=100)
-clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, validation=0.3, random_state=0).fit(X, y)
+clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, cv=0.3, random_state=0).fit(X, y)
 print(clf.summary_.summary)
 
 # %%

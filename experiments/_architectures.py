@@ -30,7 +30,7 @@ def mlp_1024_512(input_shape: Shape, n_classes: int) -> nn.Module:
 
 
 class _BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut, which, where it changes shape, projects or pads with zeros."""
+    """Two 3×3 convolutions and a shortcut, with a projection or zero padding for a new shape."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, project: bool) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ def resnet20(input_shape: Shape, n_classes: int) -> nn.Module:
 
 
 class _WideBlock(nn.Module):
-    """Normalisation and ReLU before each of two 3×3 convolutions; a shortcut, 1×1 where the width changes."""
+    """Normalisation and ReLU before each of two 3×3 convolutions; a shortcut, 1×1 if the width changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

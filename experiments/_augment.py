@@ -10,9 +10,9 @@ __all__ = ["crop_and_flip"]
 
 
 def crop_and_flip(x: Tensor, padding: int = 4, *, generator: torch.Generator | None = None) -> Tensor:
-    """Shift every image by up to ``padding`` pixels, zeros beyond its edge, and mirror every other one.
+    """Shift images by up to ``padding`` pixels, with zeros outside, and mirror half of them at random.
 
-    Each image draws for itself.
+    Each image has an independent draw.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def crop_and_flip(x: Tensor, padding: int = 4, *, generator: torch.Generator | N
     padding : int ≥ 0
         Pixels; 4 is usual for CIFAR's 32.
     generator : torch.Generator, optional
-        Where to draw from; None is PyTorch's global generator of the batch's device.
+        Source of random numbers; None is PyTorch's global generator of the batch's device.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Bounds on errors of new rows from the rows that a mixture was chosen on, as the papers argue with them."""
+"""Theoretical bounds on errors of new rows from the selection data of a mixture, as in the papers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailboost.rates.metrics import cvar
 def worst_class_margin_bound(
     y: ArrayLike, shares: ArrayLike, complexity: float, delta: float = 0.05
 ) -> float:
-    """Bound on every class's error on new rows, for a vote chosen among all votes on these rows.
+    """Return a bound on every class error on new rows, for a vote selected on these rows.
 
     A row has the margin θ if (1 + θ)/2 of the vote's weight is on its true label. With probability 1 − δ over
     n_k independent rows of each of K classes, for every vote at once and every class k,
@@ -21,23 +21,23 @@ def worst_class_margin_bound(
         error_k ≤ min over θ in (0, 1] of  share of class k's rows with a margin below θ
                   + 4C/(θ √n_k) + √(log log₂(2/θ)/n_k) + √(log(2K/δ)/(2 n_k)).
 
-    This is the margin bound for convex combinations [1]_ in the form that holds for all θ at once ([2]_,
-    chapters 5 and 7), class by class, with δ shared among the classes: a vote that errs on a row of class k
-    has at most half of its weight on k, whatever the other labels are.
+    This is the margin bound for convex combinations [1]_ in the form for all θ at once ([2]_, chapters 5
+    and 7), class by class, with δ shared among the classes: a vote with an error on a row of class k has at
+    most half of its weight on k.
 
-    At usual sizes it is 1 and says nothing; errors on held-out rows say more. Without the margin the
-    complexity of the hypotheses does not bound the error of their vote, see the errata page on Saito et al.
+    At usual sizes the bound is 1, so errors on held-out rows are more useful. Without the margin the
+    complexity of the hypotheses does not bound the error of their vote; see the errata page on Saito et al.
     2024.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Labels of the rows the vote was chosen on. A class without rows gets no bound.
+        Labels of the selection rows. A class without rows gets no bound.
     shares : array-like of shape (n,), in [0, 1]
-        Share of the vote's weight on hypotheses that answer the row's label.
+        Fraction of the vote's weight on the row's label.
     complexity : float ≥ 0
-        C, where C/√n_k bounds the Rademacher complexity, on n_k rows of class k, of the functions that are 1
-        where a hypothesis answers k and −1 elsewhere; √(2 log N) for N hypotheses fixed beforehand.
+        C such that C/√n_k bounds the Rademacher complexity, on n_k rows of class k, of the functions 1
+        for the answer k and −1 otherwise; √(2 log N) for N hypotheses fixed beforehand.
     delta : float in (0, 1), default=0.05
         Probability that the bound fails for any class.
 
@@ -94,35 +94,34 @@ def cvar_bound(
     n_hypotheses: float = 1,
     complexity: float | None = None,
 ) -> float:
-    """Bound on the CVaR of a loss on new rows, from losses in [0, 1].
+    """Return a bound on the CVaR of a loss on new rows, from losses in [0, 1].
 
-    With probability 1 − δ over n independent rows the share of new rows with a loss of at most x is no less
-    than the share seen, less ε = √(log(N/δ)/(2n)), at every x at once. Of all distributions that this leaves,
-    the one with ε of its mass at a loss of 1, in place of the least losses seen, has the largest CVaR, which
-    is the bound ([1]_; never above 1). It holds for all of N classifiers fixed beforehand at once,
-    so also for one chosen among them on these very rows.
+    With probability 1 − δ over n independent rows the fraction of new rows with a loss of at most x is at
+    least the observed fraction minus ε = √(log(N/δ)/(2n)), for every x at once. Among all such distributions,
+    the largest CVaR has mass ε moved from the smallest losses to a loss of 1. This CVaR is the bound
+    ([1]_; at most 1). The bound holds for N classifiers fixed beforehand at once, so also for one of them
+    selected on these rows.
 
-    A mixture of classifiers whose shares were chosen on these rows is one of infinitely many. Where C/√n
-    bounds the Rademacher complexity of the losses to choose from, with probability 1 − δ all of them have
+    A mixture with weights selected on these rows is one of infinitely many. If C/√n
+    bounds the Rademacher complexity of all losses, with probability 1 − δ all of them have
 
         CVaR_α ≤ CVaR_α on the rows + ((2C + 1)/√n + √(log(1/δ)/(2n)))/α:
 
-    the mean of (loss − η)⁺ converges uniformly in the loss and in η in [0, 1], and CVaR_α is the least value
-    of η + mean (loss − η)⁺/α. This is uniform convergence as in [2]_, of which [3]_ (section 3.4) makes use.
+    the mean of (loss − η)⁺ converges uniformly in the loss and in η in [0, 1], and CVaR_α is the minimum
+    of η + mean (loss − η)⁺/α. This is uniform convergence as in [2]_, used by [3]_ (section 3.4).
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
         n ≥ 1 losses of independent rows, of equal weight: for a mixture its expected zero-one losses.
     alpha : float in (0, 1]
-        Share of the rows in the tail.
+        Fraction of the rows in the tail.
     delta : float in (0, 0.5], default=0.05
         Probability that the bound fails.
     n_hypotheses : float ≥ 1, default=1
-        N: 1 on rows that had no part in the choice of the classifier.
+        N: 1 on fresh rows.
     complexity : float ≥ 0, optional
-        C, for the second form; N then counts for nothing. √(2 log T) for any mixture of T members that were
-        fixed before these rows were seen.
+        C, for the second form, without N. √(2 log T) for any mixture of T hypotheses from other rows.
 
     Returns
     -------
@@ -159,7 +158,7 @@ def cvar_bound(
     n = len(values)
     if complexity is None:
         moved = float(np.sqrt(np.log(n_hypotheses / delta) / (2 * n)))
-        # The mass that stays of each row: the least losses give theirs up first.
+        # The remaining mass of each row: the smallest losses lose theirs first.
         kept = np.diff(np.maximum(np.arange(n + 1) / n - moved, 0.0))
         return cvar(np.append(np.sort(values), 1.0), alpha, np.append(kept, min(moved, 1.0)))
     check_number(complexity, "complexity", 0, closed=True)

@@ -46,7 +46,7 @@ def make_discs(n_min: int = 100, *, ratio: int = 10, random_state: Any = None) -
 
     Each class is uniform in a disc of radius 1. Classes 0, 1, 2 are centred at (0, 0), (0, 1), (1, 1) and
     have ``ratio * n_min`` rows, class 3 at (1, 0) has ``n_min`` ([1]_: ratio 10; 10, 50 or 100
-    to train, 10,000 to test). Centres and radius are read off the figures of [1]_, whose text has none.
+    to train, 10,000 to test). Centres and radius are read off the figures of [1]_.
 
     References
     ----------
@@ -83,7 +83,7 @@ def make_ringnorm(n_samples: int = 300, *, random_state: Any = None) -> Sample:
     """Draw Breiman's ringnorm (20 features, 2 classes) [1]_.
 
     Class 0 is N(0, 4·I), class 1 is N(a·1, I), a = 2/√20, equally likely. The best possible error is about
-    1.2 % ([1]_ prints 1.3 %). Some libraries take a = 1/√20, where it is about 1.5 %.
+    1.2 % ([1]_ prints 1.3 %). Some libraries use a = 1/√20, with about 1.5 %.
 
     References
     ----------
@@ -103,8 +103,7 @@ def make_waveform(n_samples: int = 300, *, binary: bool = False, random_state: A
     With the triangular waves ``h₁(j) = max(6 − |j − 11|, 0)``, h₂(j) = h₁(j − 4), h₃(j) = h₁(j + 4),
     j = 1…21, a row of class 0, 1, 2 is u·h₁ + (1 − u)·h₂, u·h₁ + (1 − u)·h₃, u·h₂ + (1 − u)·h₃ with u uniform
     in [0, 1], plus standard normal noise. Classes are equally likely; the best possible error is about 14 %.
-    With ``binary``: 1 for class 0, 0 for the other two together. Papers that use a binary waveform seldom say
-    how they made it.
+    With ``binary``: 1 for class 0, 0 for the other two together. Papers seldom define their binary waveform.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Image data sets from a path, in their published formats: rows are height × width × channels, bytes.
 
 All loaders return a Bunch as `load_image_npz` does, or with ``return_X_y`` its data and target, and raise
-ValueError where files are missing or damaged.
+ValueError if files are missing or damaged.
 """
 
 from __future__ import annotations
@@ -96,15 +96,15 @@ def load_cifar10(path: str | Path, *, subset: Subset = "train", return_X_y: bool
     Parameters
     ----------
     path : path-like
-        The unpacked folder, ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or one that holds it.
+        The unpacked folder, ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or its parent folder.
     subset : {"train", "test"}, default="train"
         50,000 or 10,000 images, in the published order.
 
     Raises
     ------
     ValueError
-        Files that are missing or damaged. The python files are pickles: nothing but arrays, text and lists is
-        taken from them.
+        If files are missing or damaged. The python files are pickles: only arrays, text and lists are
+        read.
     """
     _check_subset("load_cifar10", subset, ("train", "test"))
     batches = [f"data_batch_{i}" for i in range(1, 6)] if subset == "train" else ["test_batch"]
@@ -131,7 +131,7 @@ def load_cifar100(path: str | Path, *, subset: Subset = "train", return_X_y: boo
     Parameters
     ----------
     path : path-like
-        The unpacked folder, ``cifar-100-python`` or ``cifar-100-binary``, or one that holds it.
+        The unpacked folder, ``cifar-100-python`` or ``cifar-100-binary``, or its parent folder.
     subset : {"train", "test"}, default="train"
         50,000 or 10,000 images, in the published order.
     """
@@ -181,10 +181,10 @@ def load_tiny_imagenet(path: str | Path, *, subset: Subset = "train", return_X_y
     Parameters
     ----------
     path : path-like
-        ``tiny-imagenet-200``, or the folder that holds it.
+        ``tiny-imagenet-200``, or its parent folder.
     subset : {"train", "test"}, default="train"
-        100,000 or 10,000 images; those of the test are the published validation rows, as the labels of the
-        published test rows are not public.
+        100,000 or 10,000 images; test images are the published validation rows, because the published
+        test labels are secret.
     """
     _check_subset("load_tiny_imagenet", subset, ("train", "test"))
     with _readable("load_tiny_imagenet", Path(path), f"the folder unpacked from {_TINY}"):
@@ -223,12 +223,12 @@ def load_celeba(
     subset : {"train", "validation", "test"}, default="train"
         The published split.
     size : int, default=64
-        Height and width that the middle square of an image is scaled to.
+        Height and width of the scaled middle square of an image.
 
     Returns
     -------
     Bunch or (data, target)
-        As from `load_image_npz`, ``target`` 1 where the hair is blond; the Bunch has ``groups``, shape (n,),
+        As from `load_image_npz`, ``target`` 1 for blond hair; the Bunch has ``groups``, shape (n,),
         1 for men: (class, group) are the four cells of Sagawa et al. 2020.
     """
     _check_subset("load_celeba", subset)
@@ -248,7 +248,7 @@ def load_celeba(
     return (bunch.data, bunch.target) if return_X_y else bunch
 
 
-# -- what the loaders share ------------------------------------------------------------------------------
+# -- common parts of loaders ---------------------------------------------------------------------------
 
 
 def _check_subset(loader: str, subset: str, allowed: Sequence[str] = ("train", "validation", "test")) -> str:
@@ -259,7 +259,7 @@ def _check_subset(loader: str, subset: str, allowed: Sequence[str] = ("train", "
 
 @contextmanager
 def _readable(loader: str, path: Path, source: str) -> Iterator[None]:
-    """Turn errors from a missing or damaged file into one sentence that says what is expected there."""
+    """Turn errors of a missing or damaged file into one sentence with the expected file."""
     try:
         yield
     except (OSError, EOFError, KeyError, IndexError, TypeError, ValueError, NotImplementedError,
@@ -317,7 +317,7 @@ def _idx_pair(folder: Path, prefix: str) -> tuple[Bytes, Bytes]:
 
 
 def _cifar_folder(path: Path, file: str, *folders: str) -> tuple[Path, bool]:
-    """Return the folder that holds the batches, and whether they are the binary ones."""
+    """Return the folder of the batches, and whether they are binary."""
     for folder in (path, *(path / name for name in folders)):
         for name in (file, f"{file}.bin"):
             if (folder / name).is_file():
@@ -330,7 +330,7 @@ def _records(path: Path, labels: int = 1) -> Bytes:
 
 
 def _picture(file: Path, size: int | None = None) -> Bytes:
-    """Return an image's pixels in colour; with a size those of its middle square, scaled."""
+    """Return an image's pixels in colour; with a size, of the scaled middle square."""
     from PIL import Image, ImageOps
 
     with Image.open(file) as image:

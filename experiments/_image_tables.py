@@ -1,4 +1,4 @@
-"""What the experiments on images say: names, published numbers, tables and pictures of their cells."""
+"""Output of the experiments on images: names, published numbers, tables and pictures of cells."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ TITLES = {
 OCO, WORST, MINIMAX, GAME = "OCO boosting", "worst-class boosting", "class game, mixture", "AdaLPBoost"
 BY_THETA = f"{WORST}, θ = "
 BY_OCO_GAMMA = f"{OCO}, γ = "
-# Worst-class boosting by γ, at the largest θ of those tried.
+# Worst-class boosting by γ, at the largest θ.
 BY_GAMMA = f"{WORST}, γ = "
-# Its condition is met on rows held out, for the largest θ that one net reaches there.
+# Its condition is met on held-out rows, for the largest θ of a single net.
 REACHED = "worst-class boosting, θ reached on rows held out"
-# The budget on the mean error that the table shows.
+# The error budget in the table.
 SHOWN_BUDGET = BUDGETS.index(0.01)
 # Saito et al., Tables III and IV: worst / mean test error, %.
 PUBLISHED: dict[str, dict[str, str]] = {
@@ -129,8 +129,8 @@ def by_method(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the cells of a data set by method, in the order of the seeds.
 
-    Worst-class boosting and OCO boosting as published are added: for each seed with all θ (or γ) the one
-    whose vote is best on the rows held out.
+    Worst-class boosting and OCO boosting as published are added: for each seed the θ (or γ) of the best
+    vote on held-out rows.
     """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for (of, method, seed), cell in cells.items():
@@ -237,7 +237,7 @@ def table(title: str, found: dict[str, list[dict[str, Any]]], settings: Settings
 
 
 def of_prefix(cells: Sequence[dict[str, Any]], errors: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
-    """Return cells that have errors as their "prefix"."""
+    """Return cells with errors as their "prefix"."""
     return [cell | {"prefix": error} for cell, error in zip(cells, errors, strict=True)]
 
 

@@ -1,8 +1,8 @@
-"""The papers' losses for nets on unbalanced classes, as `tailboost.torch.losses` has the usual ones.
+"""The papers' losses for nets on unbalanced classes; `tailboost.torch.losses` has the usual ones.
 
-``TorchClassifier(loss=cvar_doro)`` takes any of them: it gives a loss with a parameter ``class_counts`` those
-of its training rows, and one with ``features`` the input of the last layer. Logits have shape (m, K), class
-numbers y (m,) and counts (K,).
+``TorchClassifier(loss=cvar_doro)`` takes any of them. A loss with a parameter ``class_counts`` gets the
+counts of the training rows, and a loss with ``features`` the input of the last layer. Logits have shape (m,
+K), class numbers y (m,) and counts (K,).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: flo
     Parameters
     ----------
     beta : float in [0, 1)
-        0 is cross-entropy; towards 1 the weights become those of "weighted_cross_entropy" up to a
-        factor. They are scaled to sum to K.
+        0 is cross-entropy; towards 1 the weights are proportional to "weighted_cross_entropy"'s.
+        Their sum is K.
 
     References
     ----------
@@ -47,18 +47,18 @@ def influence_balanced(
     """Cross-entropy divided by the row's influence on the last layer (IB) [1]_.
 
     The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K, h the input of the last
-    layer, which `TorchClassifier` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence
-    then is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
+    layer from `TorchClassifier`. As a loss of logits alone, ‖h‖₁ is 1: the influence
+    on the last layer's bias. [1]_ trains with cross-entropy first and uses this loss later.
 
     Parameters
     ----------
     features : Tensor of shape (m, …), default=None
         h, for the loss as published.
     alpha : float > 0, optional
-        Scale of the loss: None is the published code's 1000, which offsets the size of ‖h‖₁, and 1 without
-        features.
+        Scale of the loss: None means the published 1000 with features, which offsets the size of ‖h‖₁, and
+        1 without.
     epsilon : float > 0
-        Keeps the factor finite for a row that is fitted perfectly.
+        Keeps the factor finite for perfectly fitted rows.
 
     References
     ----------
@@ -95,7 +95,7 @@ def class_dependent_temperature(
     Parameters
     ----------
     gamma : float ≥ 0
-        0 is cross-entropy. [1]_ tunes it for each data set; 0.3 is what [2]_ compares with.
+        0 is cross-entropy. [1]_ tunes γ for each data set; [2]_ uses 0.3.
 
     References
     ----------
@@ -115,9 +115,9 @@ def vector_scaling(
     Parameters
     ----------
     tau : float ≥ 0
-        Additive part; with γ = 0 it is `tailboost.torch.losses.logit_adjustment`.
+        Additive part; with γ = 0 the loss is `tailboost.torch.losses.logit_adjustment`.
     gamma : float ≥ 0
-        Multiplicative part; with τ = 0 it is `class_dependent_temperature`.
+        Multiplicative part; with τ = 0 the loss is `class_dependent_temperature`.
 
     References
     ----------
@@ -131,13 +131,13 @@ def vector_scaling(
 
 
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
+    """Largest of the classes' mean cross-entropies in the batch; absent classes are ignored [1]_.
 
     References
     ----------
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
     """
-    # `bincount` would wait for a GPU, and `index_add` would add up there in an order of its own.
+    # `bincount` would wait for a GPU, and `index_add` would sum in a varying order.
     belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
     total, rows = torch.where(belongs, _cross_entropies(logits, y)[:, None], 0).sum(0), belongs.sum(0)
     return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
@@ -151,16 +151,16 @@ def cvar_doro(
     alpha: float = 0.5,
     outlier_fraction: float = 0.1,
 ) -> Tensor:
-    """CVaR of the batch's cross-entropies once its highest ones are left out (CVaR-DORO) [1]_.
+    """CVaR of the batch's cross-entropies without the highest ones (CVaR-DORO) [1]_.
 
-    The mean of the worst share α of what is left of the batch without the share ε of the highest losses,
-    which may be those of mislabelled rows; other rows of the batch have no gradient. Rows at the two edges
-    count by the fraction of them inside, where the published code rounds to whole rows.
+    The fraction ε with the highest losses is left out: their labels may be wrong. The loss is the mean of
+    the worst fraction α of the rest; other rows of the batch have no gradient. Rows at the two edges count
+    partially; the published code rounds to whole rows.
 
     Parameters
     ----------
     alpha : float in (0, 1]
-        α; 1 is the mean of all that is left.
+        α; 1 is the mean of the rest.
     outlier_fraction : float in [0, 1)
         ε; 0 is the CVaR of the whole batch, and with α = 1 cross-entropy.
 
@@ -176,7 +176,7 @@ def cvar_doro(
     check_number(alpha, "alpha", 0, 1)
     check_number(outlier_fraction, "outlier_fraction", 0, 1, closed=True, below=True)
     losses = _cross_entropies(logits, y).sort(descending=True).values
-    # Each row has an interval of length 1/m; that from ε to ε + α (1 − ε) counts.
+    # Each row has an interval of length 1/m; the part from ε to ε + α (1 − ε) counts.
     low, high = outlier_fraction, outlier_fraction + alpha * (1 - outlier_fraction)
     edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device).clamp(low, high)
     inside = edges.diff()
@@ -200,7 +200,7 @@ def _inverse_counts(class_counts: Tensor) -> Tensor:
 
 
 def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
-    # (1 − β)/(1 − β^n) up to its constant factor; expm1 keeps the digits that β^n ≈ 1 would lose.
+    # (1 − β)/(1 − β^n) up to its constant factor; expm1 avoids cancellation for β^n ≈ 1.
     weight = torch.ones_like(class_counts) if beta == 0 else -1 / torch.expm1(class_counts * np.log(beta))
     return _summing_to_classes(weight)
 
@@ -217,7 +217,7 @@ def _cross_entropies(logits: Tensor, y: Tensor) -> Tensor:
     return functional.cross_entropy(logits, y, reduction="none")
 
 
-#: All losses by the names that records of experiments have for them.
+#: Losses by their names in records of experiments.
 LOSSES: dict[str, Callable[..., Tensor]] = {
     **losses.LOSSES,
     "class_balanced": class_balanced,

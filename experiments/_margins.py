@@ -14,11 +14,11 @@ from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
 class MarginDisplay(Display):
-    """Share of the rows with at most a margin, against the margin; several estimators in one picture.
+    """Display of the distribution function of margins; several estimators in one picture.
 
-    The margin of a row is ``f_y(x)/Σ_t a_t``, the true class's score with the steps summing to 1: 1 where all
-    hypotheses are right, negative where the ensemble errs if there are two classes, and at least −1/(K−1).
-    Classifiers of low variance have a steep curve [1]_. Make one with `from_estimator`.
+    The margin of a row is ``f_y(x)/Σ_t a_t``, the true class's score with the steps summing to 1: 1 if all
+    hypotheses are correct, negative for errors with two classes, and at least −1/(K−1).
+    Classifiers of low variance have a steep curve [1]_. Use `from_estimator`.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class MarginDisplay(Display):
     line_ : matplotlib Line2D
         The curve.
     margins, shares : ndarray of shape (m,)
-        Distinct margins in order, and the share of the weight at or below each.
+        Distinct margins in order, and the fraction of the weight at or below each.
 
     Raises
     ------
     ValueError
-        No margins, one that is not finite, or weights that do not fit.
+        If there are no margins, a margin is not finite, or weights do not fit.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """A radar of class errors, as in Saito et al. 2024, Figure 6, from the record of an experiment on images.
 
-``python -m experiments._radar results/cifar10.json radar.png`` draws it. Bars
-(`tailboost.plotting.ClassErrorDisplay`) are easier to read; this is the published form.
+``python -m experiments._radar results/cifar10.json radar.png`` draws the radar. Bars
+(`tailboost.plotting.ClassErrorDisplay`) are easier to read; the radar is the published form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN = (CE, "naive", OCO, WORST)
 
 
 def radar(record: Mapping[str, Any], plt: Any, methods: Sequence[str] = SHOWN) -> Any:
-    """Draw the test error of each class on a spoke of its own, a closed line for each method.
+    """Draw the test error of each class on a spoke, with a closed line for each method.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def radar(record: Mapping[str, Any], plt: Any, methods: Sequence[str] = SHOWN) -
     plt : module
         ``matplotlib.pyplot``.
     methods : sequence of str
-        Methods by their names in the record; those that a data set does not have are left out.
+        Methods by their names in the record; missing methods are left out.
 
     Returns
     -------

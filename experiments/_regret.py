@@ -1,10 +1,9 @@
-"""Regret over preferences: what two sides' choices on training rows cost on test rows; and twins.
+"""Regret over preferences: the test cost of selections on training rows, for two sides; and twins.
 
-A preference w in [0, 1] weighs the worst error against the mean one: the loss of a point is
-``L_w = (1 − w) mean + w worst``. Each side takes, for every w, the point of its own with the least L_w
-**out of fold**, and is judged by L_w of that point **on test rows**. The difference, integrated over all w,
-has no tolerance and no favourite w; 0 is level, below 0 our side costs less. Choices change at finitely many
-w, so the integral is exact.
+A preference w in [0, 1] weighs the worst error against the overall error: the loss of a point is
+``L_w = (1 − w) overall + w worst``. For every w, each side selects its point with the smallest L_w
+**out of fold**. The result is L_w of this point **on test rows**. The difference is integrated over all w:
+0 is level, below 0 our side costs less. Selections change at finitely many w, so the integral is exact.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ LEVEL, DRAWS = 0.95, 10_000
 
 @dataclass(frozen=True)
 class Points:
-    """The points that one side may choose from: (mean, worst) error of each.
+    """Points of one side: (overall, worst) error of each.
 
     Parameters
     ----------
     out_of_fold, test : ndarray of shape (P, 2), in [0, 1]
-        On training rows, by models that did not see them, and on test rows.
+        Errors out of fold on training rows, and on test rows.
     """
 
     out_of_fold: Floats
@@ -37,14 +36,14 @@ class Points:
 
     @classmethod
     def of(cls, out_of_fold: ArrayLike, test: ArrayLike) -> Points:
-        """Make them from anything that arrays are made from."""
+        """Return points from array-likes."""
         return cls(np.asarray(out_of_fold, dtype=np.float64), np.asarray(test, dtype=np.float64))
 
 
 def cost(points: Points) -> float:
-    """Return ∫₀¹ L_w on test rows of the point with the least L_w out of fold.
+    """Return ∫₀¹ L_w on test rows of the point with the smallest L_w out of fold.
 
-    Where several have it, as copies of one point do, the mean of theirs counts.
+    Ties, such as copies of one point, count by their mean.
     """
     mean, worst = points.out_of_fold.T
     slope = worst - mean
@@ -61,7 +60,7 @@ def cost(points: Points) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """A table with one kind of units.
+    """A table with one kind of subgroups.
 
     Parameters
     ----------
@@ -70,9 +69,8 @@ class Case:
     splits : sequence of (Points, Points)
         Ours and theirs, for each split.
     scale : float
-        What the difference is divided by: what is between the random guess and the best single model, at w
-        = ½. Where that model is no better than the coin there is no such unit, and the case counts unscaled
-        alone.
+        Divisor of the difference: random guess minus best single model, at w = ½. If this model is no
+        better than the random guess, the case only counts unscaled.
     test_to_train : float > 0
         Test rows for one training row.
     """
@@ -85,19 +83,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Regret:
-    """What was found.
+    """Result of a comparison.
 
     Parameters
     ----------
     mean : float
-        The mean over the cases, in units of each one's scale: below 0 ours costs less.
+        Mean over the cases, each divided by its scale: below 0 ours costs less.
     low, high : float
-        Its 95 % interval, by a bootstrap over the tables.
+        95 % interval of the mean, by a bootstrap over the tables.
     unscaled : (float, float, float)
-        The same three where nothing is divided: hard tables then count no more than easy ones.
+        The same three without division: hard tables then count like easy ones.
     cases : dict of str to (float, float)
-        By case the mean over its splits and half the width of its 95 % interval, corrected for splits that
-        share rows (see `corrected_half_width`); nan for a single split, both nan without a scale > 0.
+        By case the mean over its splits and half the width of its 95 % interval, corrected for overlapping
+        splits (see `corrected_half_width`); nan for a single split, both nan without a scale > 0.
     """
 
     mean: float
@@ -170,20 +168,21 @@ def twin_share(
     sizes: Sequence[Sequence[int]], errors: ArrayLike, agreement: float, within: float,
     *, draws: int = 2_000, seed: int = 0,
 ) -> float:  # fmt: skip
-    """Return how often a classifier is as good as its *twin* in mean and worst error, within a tolerance.
+    """Return how often a classifier is as good as its *twin* in overall and worst error, within a tolerance.
 
-    A twin has the same true error on every unit, and its mistakes fall on the same rows as the classifier's
-    with probability ``agreement``, on rows of their own else. What a twin does not reach no figure can ask.
+    A twin has the same true error on every subgroup. With probability ``agreement`` its errors fall on the
+    same rows as the classifier's errors, otherwise on other rows. The twin's frequency is an upper
+    reference.
 
     Parameters
     ----------
     sizes : sequence of J sequences of U int > 0
-        Test rows of each unit, in each of J splits over which both numbers are averaged.
+        Test rows of each subgroup in each of J splits; both numbers are averages over splits.
     errors : array-like of shape (U,), in [0, 1]
         The true errors of both.
     agreement : float in [0, 1]
     within : float ≥ 0
-        How much above the twin's a number may be.
+        Tolerance above the twin's number.
     draws : int, default=2,000
         Experiments drawn.
     seed : int, default=0

@@ -1,4 +1,4 @@
-"""The cost along one hypothesis against its step, with the bound that VadaBoost minimises instead."""
+"""The cost along one hypothesis against its step, with the bound minimised by VadaBoost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _POINTS = 201
 class StepCostDisplay(Display):
     """The variance-penalised cost V of a round against the step a, and its upper bound U [1]_, figure 1.
 
-    With w the weights of the round, z = e^(−a) where its hypothesis is right and e^(a/(K−1)) where it is
-    wrong, and u = λw²/p + (1−λ)w,
+    With w the weights of the round, z = e^(−a) for rows with the correct answer and e^(a/(K−1)) for the
+    others, and u = λw²/p + (1−λ)w,
 
         V(a) = (1−λ)(Σ w z)² + λ Σ w² z²/p  ≤  U(a) = Σ u z²,
 
-    equal at a = 0. VadaBoost takes the step at the least U, where the cost falls; the dot. Make one with
+    equal at a = 0. VadaBoost takes the step with the smallest U, marked by a dot. Use
     `from_estimator`.
 
     Parameters
@@ -34,19 +34,19 @@ class StepCostDisplay(Display):
     steps, cost, bound : array-like of shape (m,)
         Steps a, and V and U at each.
     step : float
-        The step that was taken.
+        The step of the fit.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the plot.
     cost_line_, bound_line_, step_line_ : matplotlib Line2D
-        V, U and the dot at the step that was taken.
+        V, U and the dot at the step of the fit.
 
     Raises
     ------
     ValueError
-        The three are not of one length of at least 2.
+        If the lengths differ or are below 2.
 
     References
     ----------
@@ -90,7 +90,7 @@ class StepCostDisplay(Display):
         estimator : fitted classifier
             With ``margins``, ``estimators_``, ``estimator_weights_`` and ``variance_weight``.
         X : array-like of shape (n, d)
-            The rows it was fitted on.
+            The training rows.
         y : array-like of shape (n,)
             Labels.
         boosting_round : int ≥ 1, default=1
@@ -109,12 +109,12 @@ class StepCostDisplay(Display):
         Raises
         ------
         ValueError
-            There is no such round, its hypothesis errs nowhere (the cost has no least value then), λ > 1,
-            where U is no upper bound, or the rows, labels or weights do not fit.
+            If the round does not exist, its hypothesis has no error (the cost then has no minimum), λ > 1
+            (U is then no upper bound), or rows, labels and weights do not fit.
         TypeError
-            If it is no additive classifier.
+            If the estimator is no additive classifier.
         sklearn.exceptions.NotFittedError
-            If it is not fitted.
+            If the estimator is not fitted.
         """
         index, p = _labelled(estimator, X, y, sample_weight)
         a = np.asarray(estimator.estimator_weights_, dtype=np.float64)
@@ -164,7 +164,7 @@ def _labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Ints,
 
 
 def _staged_margins(estimator: Any, X: Any, index: Ints) -> Iterator[Floats]:
-    """Yield the margins of rows of these class numbers: zeros, then those after each hypothesis."""
+    """Yield the margins of rows of these class numbers: zeros, then after each hypothesis."""
     yield np.zeros(len(index))
     for f in estimator.staged_decision_function(X):
         yield f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(index)), index]

@@ -18,7 +18,7 @@ from tailboost.app.table_encoder import TableEncoder
 
 Ints = NDArray[np.intp]
 
-# Rows of a class that is not rare: a stratified test set of 30 % has more than two of them.
+# Minimum rows of a class: a stratified test set of 30 % has more than two of them.
 FEWEST = 8
 
 
@@ -32,7 +32,7 @@ class Data:
 
     @property
     def n_classes(self) -> int:
-        """Classes that have rows."""
+        """Classes with rows."""
         return len(np.unique(self.y))
 
     def rows(self, index: NDArray[Any]) -> Data:
@@ -43,7 +43,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train on, to test on and, where there are some, to choose on."""
+    """Training rows, test rows and, if any, selection rows."""
 
     train: Data
     test: Data
@@ -53,7 +53,7 @@ class Split:
 def split(data: Data, seed: int, test_size: float, max_train: int, max_test: int | None = None) -> Split:
     """Draw a stratified random split, each side cut to at most a given number of rows.
 
-    Text columns are encoded by what the training rows show.
+    Text columns are encoded by the training rows.
     """
     n = len(data.y)
     n_test = round(test_size * n)
@@ -100,7 +100,7 @@ def frame(folder: Path, name: str) -> Any:
 
 
 def libsvm(folder: Path, name: str, n_features: int) -> Data:
-    """Read ``NAME.libsvm.gz``; what is absent there means 0, not missing."""
+    """Read ``NAME.libsvm.gz``; absent entries mean 0, not missing."""
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(folder / f"{name}.libsvm.gz"), n_features=n_features)
@@ -123,7 +123,7 @@ def compas(folder: Path) -> Data:
     """Load COMPAS as in Boosted CVaR Classification, with its columns of groups.
 
     The file is ProPublica's compas-scores-two-years.csv with all of its rows; the target is ``is_recid``, as
-    in that paper, not the more usual ``two_year_recid``.
+    in the paper, not the more usual ``two_year_recid``.
     """
     import pandas as pd
 
@@ -203,7 +203,7 @@ LOADERS: dict[str, Callable[[Path], Data]] = {
 
 
 def load_all(folder: Path, titles: Iterable[str]) -> dict[str, Data]:
-    """Load tables by title: all before any work, so that a missing file is reported first."""
+    """Load tables by title: all before any work, so a missing file is reported first."""
     return {title: LOADERS[title](folder) for title in titles}
 
 

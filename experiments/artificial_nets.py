@@ -25,7 +25,7 @@ LOSSES = {
     "LA": "logit_adjustment",
     "VS": "vs",
 }
-# Trained from a net that cross-entropy has brought half of the way, as published.
+# Trained from a net after half of the epochs with cross-entropy, as published.
 INFLUENCE = {
     "IB": "influence_balanced",
     "IB + CB": "influence_balanced_cb",
@@ -34,7 +34,7 @@ INFLUENCE = {
 
 
 def nets(scale: Scale) -> Family:
-    """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
+    """Return the growing learner, and nets trained by one loss each to the last epoch."""
     from experiments import _losses
     from tailboost.learners.torch import TorchClassifier
     from tailboost.learners.torch.nets import mlp
@@ -57,7 +57,7 @@ def nets(scale: Scale) -> Family:
         return TorchClassifier(**then).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
-        """Draw all classes equally often, so that every batch has rows of each."""
+        """Draw all classes equally often, so every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
         given = {"loss": _losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
         net = TorchClassifier(**learner.get_params() | given)

@@ -1,8 +1,8 @@
 """Table II of Saito et al. 2024 by both readings of "the cross-entropy with class-weight w_t".
 
 Equation (8) weighs the error rates of the classes: a row of class y has the weight w_y / n_y. The published
-image scripts pass w to the loss: a row has the weight w_y. All else is the same here: a 2-1024-512-4 net with
-Adam at 0.01, shuffled batches of 100, a new net in each round, which is trained until w·r ≥ ½ + γ, and the
+image scripts pass w to the loss: a row has the weight w_y. The rest is the same: a 2-1024-512-4 net with
+Adam at 0.01, shuffled batches of 100, a new net in each round, trained until w·r ≥ ½ + γ, and the
 vote of all rounds.
 
 The games of a table are trained side by side: the weights of their nets are stacked, and a layer is one
@@ -147,7 +147,7 @@ class Nets:
         return self._activations(self.weights, X)[-1].argmax(2)
 
     def predict_with(self, net: int, X: Any) -> NDArray[np.int64]:
-        """Return the class numbers that one net gives to rows of shape (rows, d)."""
+        """Return one net's class numbers for rows of shape (rows, d)."""
         weights = self.weights[net : net + 1]
         parts = [
             self._activations(weights, part[None])[-1].argmax(2)[0] for part in X.split(PREDICTED_AT_ONCE)
@@ -192,7 +192,7 @@ class Game:
         self.votes_test = np.zeros((len(self.rows.y_test), K), dtype=np.int64)
         gamma = METHODS[self.method]
         self.goal = 0.5 + gamma - ROUNDING
-        # One net that meets the bound for every class is the game with γ = ½, of one round.
+        # One net within the bound for every class is the game with γ = ½ and one round.
         self.most = 1 if gamma == 0.5 else math.ceil(2 * math.log(K) / gamma**2)
         self.eta = math.sqrt(8 * math.log(K) / self.most)
         self._begin()
@@ -265,7 +265,7 @@ class Game:
         return folder / f"{len(self.rows.y)}-{self.seed}-{WEIGHTINGS.index(self.weighting)}-{method}.npz"
 
     def save(self, folder: Path) -> None:
-        """Write what full rounds have left."""
+        """Write the state of full rounds."""
         folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(
             self.file(folder), w=self.w, votes=self.votes.astype(np.int16),
@@ -273,7 +273,7 @@ class Game:
         )  # fmt: skip
 
     def resume(self, folder: Path) -> None:
-        """Read what an interrupted run left, if anything."""
+        """Read the state of an interrupted run, if any."""
         if (file := self.file(folder)).exists():
             with np.load(file) as kept:
                 self.w, self.epochs = kept["w"], kept["epochs"].tolist()
@@ -283,7 +283,7 @@ class Game:
 
 
 def train(games: list[Game], limits: Limits, batch: int, late: Any) -> Iterator[Game]:
-    """Train the games of one table side by side; yield each when it ends, until ``late()``."""
+    """Train the games of one table side by side; yield each game at its end, until ``late()``."""
     if not games:
         return
     nets = Nets((2, *limits.hidden, games[0].classes), len(games))
@@ -323,7 +323,7 @@ def train(games: list[Game], limits: Limits, batch: int, late: Any) -> Iterator[
 
 
 def play(settings: Settings, name: str) -> Report:
-    """Compute what is missing, table by table, and read it."""
+    """Compute missing cells, table by table, and read all cells."""
     limits, batch = SCALES[settings.scale], 100
     cells = Cells(settings, name)
     folder = settings.out / "checkpoints" / f"{name}-{settings.scale}"

@@ -114,7 +114,7 @@ class Family:
 
 ROUNDS = {"paper": 100, "small": 30}
 # Training losses, no constants, all rounds: the paper's protocol.
-AS_PUBLISHED = {"validation": "train", "include_constants": False, "n_iter_no_change": None}
+AS_PUBLISHED = {"cv": "train", "include_constants": False, "n_iter_no_change": None}
 # At so small a rate Hedge keeps the weights uniform.
 UNIFORM_WEIGHTS = {"eta": 1e-12}
 
@@ -172,14 +172,14 @@ def _perceptron_games(scale: str) -> dict[str, Game]:
     T, few = PERCEPTRON_ROUNDS[TRAINED], PERCEPTRON_ROUNDS[CROSS]
 
     def with_rows_of_its_own(validation: Any, constants: bool) -> Game:
-        params = AS_PUBLISHED | {"validation": validation, "include_constants": constants}
+        params = AS_PUBLISHED | {"cv": validation, "include_constants": constants}
         return Game(AdaLPBoostClassifier, few, params, "own")
 
     return {
         TRAINED: Game(AdaLPBoostClassifier, T, AS_PUBLISHED),
         REFITTED: with_rows_of_its_own(HELD_OUT, constants=False),
-        CROSS: with_rows_of_its_own("cv", constants=False),
-        CROSS_CONSTANTS: with_rows_of_its_own("cv", constants=True),
+        CROSS: with_rows_of_its_own(5, constants=False),
+        CROSS_CONSTANTS: with_rows_of_its_own(5, constants=True),
         **_regularised(PERCEPTRON_ROUNDS["regularised"]),
         UNIFORM: Game(AverageBoostClassifier, T, UNIFORM_WEIGHTS),
         AS_IT_COMES: Game(AdaLPBoostClassifier, None, {}, "own"),

@@ -54,7 +54,7 @@ def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
         **{f"DRO, δ = {r:g}": partial(dro, radius=r) for r in RADII},
         "DRO, δ from the data": dro,
         "DRO, δ from the data, logistic": partial(dro, loss="logistic"),
-        "AdaBoost, early stopping": partial(adaboost, validation=0.2, n_iter_no_change=10),
+        "AdaBoost, early stopping": partial(adaboost, cv=0.2, n_iter_no_change=10),
         "AdaBoost, shrinkage 0.1": partial(dro, radius=0.0, learning_rate=0.1),
         "DRO, δ from the data, shrinkage 0.1": partial(dro, learning_rate=0.1),
         "XGBoost": partial(plain_xgboost, n_jobs=n_jobs),

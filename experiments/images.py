@@ -1,14 +1,14 @@
 """Nets on images: CVaR as in Zhai et al. 2021, worst class as in Saito et al. 2024 (Tables III and IV).
 
-``--scale paper`` is the papers' protocol where they print it; ``--scale small`` cuts the data and takes a
-small net, so that a CPU is done in minutes. Single nets and vote games are trained on the same part of the
-training rows, the CVaR game on a larger one, each as in its paper; on the rest λ and θ are chosen, and what
-post-processing does to each net and game (see ``post_processing``). Class errors are those of the test rows;
-the CVaR weighs test rows so that classes are as frequent as in training. Mixtures have expected class errors,
-and those of ``predict``.
+``--scale paper`` follows the printed protocols; ``--scale small`` uses less data and a
+small net, minutes on a CPU. Single nets and vote games are trained on the same part of the
+training rows, the CVaR game on a larger one, as in the papers. The rest selects λ and θ, and the
+post-processing of each net and game (see ``post_processing``). Class errors are test errors.
+The CVaR weighs test rows to the class frequencies of the training rows. Mixtures have expected class errors
+and errors of ``predict``.
 
-A method with a seed is a job: ``--only``, ``--seed`` and ``--max-time`` choose what a call computes, the
-tables are made of what is there, and finished cells of other machines are read from ``NAME.ANYTHING.jsonl``.
+A method with a seed is a job: ``--only``, ``--seed`` and ``--max-time`` select the jobs of a call. The
+tables contain finished cells, also of other machines (``NAME.ANYTHING.jsonl``).
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ from tailboost.classifiers import (
 from tailboost.core.pipelines import label_shares
 from tailboost.core.spelling import did_you_mean
 
-# Rows that every class keeps, so that both parts of the training rows have some.
+# Minimum rows of each class, for both parts of the training rows.
 LEAST = 4
 INFLUENCE = frozenset(name for name in TITLES if name.startswith("influence_balanced"))
-# Losses that equal CE, or IB, up to a factor where classes have equally many rows, and are not published
-# there. CB, LA, CDT and VS equal CE there, too: beside it they show what is chance.
+# Losses equal to CE, or IB, up to a factor for balanced classes, and not published for them. CB, LA, CDT and
+# VS also equal CE there; their differences show chance.
 SAME_IF_BALANCED = frozenset(["weighted_cross_entropy", "influence_balanced_cb"])
 
 
@@ -81,49 +81,50 @@ SAME_IF_BALANCED = frozenset(["weighted_cross_entropy", "influence_balanced_cb"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How nets are trained and games are played.
+    """Settings of nets and games.
 
     Attributes
     ----------
     game_net, net : str
-        Names in ``tailboost.torch.nets``: of the CVaR game, and of the rest.
+        Names in ``tailboost.torch.nets``: for the CVaR game, and for the others.
     game : dict
         Parameters of `TorchClassifier` in the CVaR game, ``steps`` a round; ``warmup_epochs`` in place of
         steps.
     rounds : int
-        Of the CVaR game.
+        Rounds of the CVaR game.
     single : dict
         Parameters of `TorchClassifier` for one net by one loss; ``epochs`` in place of steps.
     voter_epochs, growth_epochs : float
-        The most epochs of a voter of the vote games, and those by which it grows at a time.
+        Largest number of epochs of a voter in vote games, and epochs per growth step.
     voters : int or "auto"
-        Of the vote games; "auto" is the number in the theorems.
+        Number of voters; "auto" is the number in the theorems.
     thetas : tuple of float
-        θ of worst-class boosting, whose condition is met on the rows fitted on, is the one whose vote has the
-        least worst-class error on the rows held out.
+        Values of θ for worst-class boosting, with its condition on the training rows. The vote with the
+        smallest worst-class error on held-out rows is selected.
     gammas : tuple of float
-        γ of worst-class boosting at the largest θ, beside the default of the other games.
+        Values of γ for worst-class boosting at the largest θ, in addition to the default.
     held_out, game_held_out : float
-        Share of the training rows that are not fitted on but chosen on, where the data have no such part: of
-        single nets and vote games, and of the CVaR game (5,000 rows of CIFAR-10).
+        Fraction of the training rows for selection, if the data have no validation part: for
+        single nets and vote games, and for the CVaR game (5,000 rows of CIFAR-10).
     augment : int
-        Pixels by which the images of all trainings are shifted at random at most; they are mirrored too. 0
-        leaves them as they are.
+        Largest random shift of training images in pixels; they are mirrored, too. 0 means no
+        augmentation.
     constants : dict
         Parameters of losses, by the name of the loss.
     influence_from : float or None
-        Epoch from which an influence-balanced loss follows cross-entropy; None is half of all.
+        Epoch from which an influence-balanced loss follows cross-entropy; None means half of the epochs.
     best_epoch : bool
-        Whether of a single net the epoch is kept whose error on the rows held out is least: the mean error,
-        and the largest of a class for the naive loss.
+        Whether a single net is taken from the epoch with the smallest error on held-out rows: the overall
+        error, or the worst-class error for the naive loss.
     oco_gammas : tuple of float
-        γ of OCO boosting; the vote with the least worst-class error on the rows held out counts.
+        Values of γ for OCO boosting; the vote with the smallest worst-class error on held-out rows is
+        selected.
     side : int or None
-        Height and width of the images, for data sets that are scaled when they are read.
+        Height and width of the images, for data sets scaled at loading.
     largest : int or None
-        Rows of the largest class in the training data; None takes all.
+        Rows of the largest training class; None means all.
     tested : int or None
-        Rows to test on; None takes all.
+        Test rows; None means all.
     """
 
     game_net: str
@@ -161,14 +162,14 @@ SMALL = Protocol(
     largest=1500,
     tested=3000,
 )
-# The papers print step sizes, momenta, batches, milestones, rounds, γ and the rows held out. The code of
-# Saito et al. (saito-yuya/Bounding-the-Worst-class-Error-A-Boosting-Approach at d5466c1) has the epochs of
-# a single net (CIFAR 200, TissueMNIST 100), the epoch kept by validation, the crops and flips of CIFAR, and
-# the constants of the losses. Its focal loss has a factor of 10, which Adam cancels. Three things there are
-# not here: row weights w_y (results/errata.md, equation 8), one initial net and one state of Adam for all
-# rounds, and inputs scaled to [−1, 1]. Rounds of the CVaR game are those of the text; the code
-# (RuntianZ/boosted_cvar at 2216d2d) has 100 steps a round by default, and CelebA is cropped at random
-# there. All is in float32.
+# The papers print step sizes, momenta, batches, milestones, rounds, γ and held-out rows. The code of Saito
+# et al. (saito-yuya/Bounding-the-Worst-class-Error-A-Boosting-Approach at d5466c1) has the epochs of a
+# single net (CIFAR 200, TissueMNIST 100), the epoch selected by validation, the crops and flips of CIFAR,
+# and the constants of the losses. Its focal loss has a factor of 10, which Adam cancels. Three of its
+# settings are not used here: row weights w_y (results/errata.md, equation 8), one initial net and one state
+# of Adam for all rounds, and inputs scaled to [−1, 1]. Rounds of the CVaR game follow the text; the code
+# (RuntianZ/boosted_cvar at 2216d2d) has 100 steps a round by default, and random crops of CelebA. All
+# numbers are float32.
 SAITO_CONSTANTS = {
     "focal": {"gamma": 1.0},
     "logit_adjustment": {"tau": 2.25},
@@ -208,7 +209,7 @@ PAPER_CIFAR = Protocol(
     influence_from=50,
     best_epoch=True,
 )  # fmt: skip
-# Table VIII, where q = 0.8 gives the 0.2995 of the other tables.
+# Table VIII; q = 0.8 gives the 0.2995 of the other tables.
 PAPER_CIFAR10 = replace(PAPER_CIFAR, gammas=(0.0995, 0.1995, 0.3995))
 PAPER_CIFAR100 = replace(
     PAPER_CIFAR,
@@ -218,7 +219,7 @@ PAPER_CIFAR100 = replace(
 )
 PAPER_TINY = replace(PAPER, single=PAPER.single | {"batch_size": 128})
 PAPER_CELEBA = replace(PAPER, side=224)
-# What fits into minutes of a GPU, or a night on a CPU: a quarter of the pixels, a thinner net, ten voters.
+# Minutes on a GPU, or a night on a CPU: a quarter of the pixels, a thinner net, ten voters.
 PAPER_CIFAR10_16 = replace(PAPER_CIFAR, net="resnet20", rounds=10, voters=10, augment=2)
 PAPER_CIFAR10_TEN = replace(PAPER_CIFAR, rounds=10, voters=10)
 
@@ -233,16 +234,16 @@ class Task:
     Attributes
     ----------
     read : callable
-        ``read(folder, subset) -> (X, y)``; for "validation" None where it has no such part. With ``side``
-        where a protocol gives it.
+        ``read(folder, subset) -> (X, y)``; for "validation" None if there is no such part. With ``side``
+        if the protocol has one.
     ratio : float
-        Rows of the largest class per row of the smallest, falling exponentially; 1: the data as they are.
+        Ratio of the largest to the smallest class, with exponential decrease; 1: unchanged data.
     small, paper : Protocol
         By scale.
     n_classes : int
         K; two classes have the class game with errors only.
     groups : callable or None
-        ``groups(folder) -> ndarray`` gives a group of each test row: errors of class × group cells are shown.
+        ``groups(folder) -> ndarray`` gives the group of each test row, for errors of class × group cells.
     """
 
     read: Callable[..., Sample | None]
@@ -254,7 +255,7 @@ class Task:
 
 
 def _npz_or(name: str, load: Callable[..., Any], *folders: str) -> Callable[[Path, Any], Sample | None]:
-    """Read ``NAME.npz`` where it is there, else the published files in one of the folders."""
+    """Read ``NAME.npz`` if present, otherwise the published files in one of the folders."""
 
     def read(folder: Path, subset: Any) -> Sample | None:
         if subset == "validation":
@@ -288,7 +289,7 @@ def _halved(folder: Path, subset: Any) -> Sample | None:
     return ((total + 2) // 4).astype(np.uint8), y
 
 
-# Without augmentation: with it the small net cannot fit its training rows to θ = .9.
+# Without augmentation; otherwise the small net cannot fit its training rows to θ = .9.
 _CIFAR_SMALL = replace(SMALL, largest=700, tested=2000, voter_epochs=90, thetas=(0.3, 0.6, 0.9))
 TASKS: dict[str, Task] = {
     "CIFAR-10": Task(_CIFAR10, 1.0, _CIFAR_SMALL, PAPER_CIFAR10),
@@ -324,10 +325,10 @@ TASKS: dict[str, Task] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Rows to fit, to select on, and to test on, with weights that give classes their training shares.
+    """Training, selection and test rows, weighted to the class frequencies of training.
 
-    ``cut`` says whether rows were taken away to make classes imbalanced. Saito et al. 2024 take them from the
-    test rows too; here these are weighted, so that the mean error is that of such test rows.
+    ``cut`` is True if rows were removed for an imbalance. Saito et al. 2024 also remove
+    test rows; here test rows are weighted, with the same overall error.
     """
 
     fit: Sample
@@ -391,7 +392,7 @@ def cut_classes(
 
 
 def methods(task: Task, protocol: Protocol) -> list[str]:
-    """Return the names of what is compared on a task: the CVaR game, a net per loss, the vote games."""
+    """Return the names of the compared methods: the CVaR game, a net per loss, the vote games."""
     losses = [
         name for name in TITLES if task.ratio > 1 or not _is_balanced(task) or name not in SAME_IF_BALANCED
     ]
@@ -434,7 +435,7 @@ def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
     if loss not in INFLUENCE:
         return _trained(protocol, data, net, params, loss, seed)
     epochs = params["epochs"]
-    # A protocol that is cut short may have fewer epochs than its start.
+    # A shortened protocol may have fewer epochs than its start.
     begin = epochs / 2 if protocol.influence_from is None else min(protocol.influence_from, epochs / 2)
     first = _learner(protocol, net, data, params | {"epochs": begin}, loss=CE, random_state=seed)
     rest = params | {"epochs": epochs - begin}
@@ -498,7 +499,7 @@ def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) ->
         vote = published.worst_class_boost(net, theta, n_estimators=T, **given).fit(*data.fit)
         told = {"prefix": _prefix(vote, data)}
     if not method.startswith(OCO):
-        told |= {"theta": round(1 - float(vote.max_error_[0]), 9), "bound met": bool(vote.bound_met_)}
+        told |= {"theta": round(1 - float(vote.max_error_[0]), 9), "bound met": bool(vote.limits_met_)}
     told |= {"rounds": vote.n_iter_, "voters": int(np.count_nonzero(vote.estimator_weights_))}
     return told | _judged(vote, data)
 
@@ -608,7 +609,7 @@ class Job:
 
     @property
     def names(self) -> set[str]:
-        """What ``--only`` may call it: as in the tables, or all θ of a game together."""
+        """Names for ``--only``: as in the tables, or all θ of a game together."""
         return {name.casefold() for name in (self.method, label_of(self.method), self.method.split(",")[0])}
 
 
@@ -634,7 +635,7 @@ def _check_only(settings: Settings, jobs: Sequence[Job]) -> None:
 
 
 def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
-    """Compute what is missing and wanted for the data sets that are there, and read it."""
+    """Compute missing requested cells of the available data sets, and read all cells."""
     there, absent = _present(settings, tasks)
     jobs = list(_jobs(settings, there))
     _check_only(settings, jobs)
@@ -662,7 +663,7 @@ def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
 
 
 def _computed(settings: Settings, name: str, jobs: Sequence[Job]) -> tuple[Found, list[Job]]:
-    """Return the cells that are there, computed now or before, and the jobs that are not done."""
+    """Return the finished cells, computed now or before, and the open jobs."""
     wanted = {name.casefold() for name in settings.only}
     cells = Cells(settings, name, total=len(jobs))
     prepared = functools.lru_cache(maxsize=2)(partial(_prepared, settings))  # the two splits of a seed
@@ -687,7 +688,7 @@ def _prepared(settings: Settings, title: str, seed: int, game: bool) -> Data:
 
 
 def _present(settings: Settings, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the data sets that are there, and why others are not."""
+    """Return the available data sets, and the reasons for missing ones."""
     there, absent = [], []
     for title in tasks:
         try:
@@ -703,7 +704,7 @@ def _present(settings: Settings, tasks: Sequence[str]) -> tuple[list[str], list[
 
 
 def _left(left: Sequence[Job]) -> list[str]:
-    """Return a sentence that names the cells that are not there."""
+    """Return a sentence with the missing cells."""
     if not left:
         return []
     seeds: dict[tuple[str, str], list[int]] = {}

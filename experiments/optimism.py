@@ -70,9 +70,12 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         found["true"] = expected
         found["units"] = _units(clf, test, labels)
         of_predict = max(metrics.class_errors(test.y, labels).values())
-        found |= {"said of predict": float(np.nanmax(clf.unit_errors_)), "true of predict": of_predict}
+        found |= {
+            "said of predict": float(np.nanmax(np.array(list(clf.subgroup_errors_.values())))),
+            "true of predict": of_predict,
+        }
         if clf.max_error != "auto":
-            found |= {"bound met": bool(clf.bound_met_), "kept": bool(of_predict <= TARGET)}
+            found |= {"bound met": bool(clf.limits_met_), "kept": bool(of_predict <= TARGET)}
         return found
 
 
@@ -172,7 +175,7 @@ def _of_targets(found: Found) -> tuple[str, dict[str, int]]:
     met = [cell["kept"] for cell in aimed if cell["bound met"]]
     missed = [cell["kept"] for cell in aimed if not cell["bound met"]]
     text = (
-        f"`bound_met_` with the target {TARGET:g}: met in {len(met)} of {len(aimed)} fits, and kept on "
+        f"`limits_met_` with the target {TARGET:g}: met in {len(met)} of {len(aimed)} fits, and kept on "
         f"the test rows in {sum(met)} of them; missed in {len(missed)}, of which {sum(missed)} were "
         "kept all the same."
     )
@@ -191,7 +194,7 @@ def _report(settings: Settings, found: Found) -> Report:
     each = [[name, *(f"{_gap(found[title][name], 'said'):+.3f}" for title in METHODS)] for name in tables]
     parts = [
         table,
-        "Of `unit_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict),
+        "Of `subgroup_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict),
         targets,
         "Optimism of `summary_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each),
     ]

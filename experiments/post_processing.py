@@ -1,10 +1,9 @@
-"""What can be done to trained nets without training: class weights and a mixture, before any boosting.
+"""Class weights and mixtures of trained nets, without further training.
 
 ``--data DIR`` holds a file ``NAME.npz`` per net, or DIR/cifar10_nets does, with the arrays ``logits_judged``,
-``y_judged`` of rows held out and ``logits_test``, ``y_test``. Logits have shape (n, K); another axis before
-them is that of the members of an ensemble, whose probabilities are averaged by the array ``weights``. Class
-weights and mixture are chosen on the rows held out; all errors are those of the test rows, which took no
-part.
+``y_judged`` of held-out rows and ``logits_test``, ``y_test``. Logits have shape (n, K). A leading axis
+means the models of an ensemble; their probabilities are averaged by the array ``weights``. Class
+weights and mixture are selected on the held-out rows; all errors are test errors.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ValueError
-        If it is not as described above.
+        If the file has another format.
     """
     with np.load(file) as arrays:
         missing = [name for name in LOGITS if name not in arrays]
@@ -179,7 +178,7 @@ def _summary(budget: float | None, chosen: dict[str, Any], halves: list[dict[str
 
 
 def _interval(found: Mapping[str, Any], y_test: NDArray[Any]) -> str:
-    """Return the 95 % interval for the error of the class that is worst on the test rows, as text."""
+    """Return the 95 % interval for the error of the worst class on the test rows, as text."""
     low, high = clopper_pearson_interval(found["worst"], int((y_test == found["class"]).sum()))
     return f"[{100 * float(low):.1f}, {100 * float(high):.1f}]"
 

@@ -1,4 +1,4 @@
-"""RAI games (Gupta et al. 2023): their game play beside what the engine makes of the same two games.
+"""RAI games (Gupta et al. 2023): their game play compared with our solution of the same two games.
 
 A RAI game is min over mixtures of hypotheses, max over the weights w of a set W, of Σ_i w_i ℓ_i. In game play
 the weights follow the regularised leader, w_t = argmax over W of ⟨w, Σ_{s<t} ℓ_s⟩ − KL(w ‖ p)/η, a hypothesis
@@ -6,10 +6,10 @@ is fitted to each, and all of them are mixed evenly. The step over W is `worst_c
 so far, with smoothing 1/(ηt). Two sets: CVaR at α = .5 (no row above 1/(αn)), and all weights of the classes
 (the worst class).
 
-Beside the even mixture stand what the linear program makes of the same hypotheses on the same rows, one tree,
-and the classifiers of the package for these games: as they come (λ by rows held out, rounds until they stop),
-and with all rounds and λ on the training rows, as game play has it. A stratified random half, at most 2,000
-rows, is fitted and the rest, at most 4,000, tested on. Losses are expected zero-one losses.
+The even mixture is compared with the linear program over the same hypotheses and rows, one tree,
+and the classifiers of the package for these games: with defaults (λ by held-out rows, early stopping),
+and with all rounds and λ on the training rows, as in game play. A stratified random half, at most 2,000
+rows, is for training and the rest, at most 4,000, for the test. Losses are expected zero-one losses.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ ALPHA, ROUNDS, DEPTH = 0.5, 30, 5
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 2_000, 4_000, 0.5
 ONE, EVEN, PROGRAM = "one tree", "game play, even mixture", "game play, λ by the program"
 OURS, OURS_ALIKE = "ours, as it comes", "ours, all rounds, λ on the training rows"
-ALIKE = {"validation": "train", "n_iter_no_change": None, "include_constants": False}
+ALIKE = {"cv": "train", "n_iter_no_change": None, "include_constants": False}
 
 
 @dataclass(frozen=True)
 class Game:
-    """A set W: weights of units, none above 1/α of its share.
+    """A set W: weights of subgroups, at most 1/α times their fractions.
 
     Parameters
     ----------
     shares : ndarray of shape (m, n)
-        The rows of each unit as weights that sum to 1: rows themselves, or classes.
+        The rows of each subgroup as weights with sum 1: rows, or classes.
     alpha : float in (0, 1]
-        1/m lets one unit have all.
+        1/m allows all weight on one subgroup.
     """
 
     shares: Floats
@@ -97,7 +97,7 @@ def game_play(game: Game, X: Any, y: NDArray[Any], rounds: int, seed: int) -> Pl
     total = np.zeros(len(game.shares))
     members, losses, weights = [], [], []
     for t in range(rounds):
-        if t:  # the mean loss, so that the smoothing is in units of one loss
+        if t:  # the mean loss, for smoothing in units of one loss
             step = worst_case_weights(total / t, "cvar", radius=game.largest, smoothing=1 / (eta * t))
             w = step.unit_weights
         else:
@@ -112,7 +112,7 @@ def game_play(game: Game, X: Any, y: NDArray[Any], rounds: int, seed: int) -> Pl
 
 
 def _cell(data: Data, seed: int) -> dict[str, Any]:
-    """Return the value of each game on training and test rows, by what answers."""
+    """Return the value of each game on training and test rows, by classifier."""
     rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     (X, y), (X_test, y_test) = (rows.train.X, rows.train.y), (rows.test.X, rows.test.y)
     common: dict[str, Any] = {"n_estimators": ROUNDS, "random_state": seed}

@@ -1,9 +1,10 @@
-"""Zhai et al. 2021, Figure 3, on tables: AdaLPBoost beside regularised LPBoost, which has a rate.
+"""Zhai et al. 2021, Figure 3, on tables: AdaLPBoost and regularised LPBoost, which has a convergence rate.
 
-The figure shows the test CVaR of both on CIFAR-10, nearly the same at every α; no numbers are printed. Here a
-stratified random half of a table, at most 2,000 rows, is fitted and the rest tested on. AdaLPBoost is fitted
-once and re-weighted for each α; regularised LPBoost is fitted for each α. The learner is a tree of depth 5.
-Otherwise as published: 30 rounds, β = 100, η = 1, no constants, λ chosen on a fifth of the rows, held out.
+The figure shows the test CVaR of both on CIFAR-10, nearly the same at every α; no numbers are printed. Here
+a stratified random half of a table, at most 2,000 rows, is for training and the rest for the test.
+AdaLPBoost is fitted once and re-weighted for each α; regularised LPBoost is fitted for each α. The learner
+is a tree of depth 5. Otherwise as published: 30 rounds, β = 100, η = 1, no constants, λ selected on a
+held-out fifth of the rows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TABLES = ("COMPAS", "credit default", "yeast", "wine, 7 classes")
 ALPHAS = (0.1, 0.3, 0.5, 0.7)
 ROUNDS, BETA, DEPTH = 30, 100.0, 5
 MAX_TRAIN, MAX_TEST, TEST_SIZE, HELD_OUT = 2_000, 4_000, 0.5, 0.2
-# What Figure 3 shows, as far as a figure without numbers can be read.
+# Values read from Figure 3, which prints no numbers.
 PUBLISHED = "CIFAR-10: the curves of the two are nearly the same at every α"
 ADA, REGULARISED, AVERAGE, ERM = "AdaLPBoost", "regularised LPBoost", "AdaBoost + average", "ERM"
 METHODS = (ADA, REGULARISED, AVERAGE, ERM)
@@ -45,7 +46,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
     rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     tree = HistTreeClassifier(max_depth=DEPTH)
     common: dict[str, Any] = {"estimator": tree, "n_estimators": ROUNDS, "random_state": seed}
-    mixed = common | {"validation": HELD_OUT, "include_constants": False, "n_iter_no_change": None}
+    mixed = common | {"cv": HELD_OUT, "include_constants": False, "n_iter_no_change": None}
     X, y, test = rows.train.X, rows.train.y, rows.test
 
     def tail(clf: Any, alpha: float) -> float:

@@ -67,7 +67,7 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
     clf = AdaLPBoostClassifier(
         LEARNERS[learner](n_jobs=n_jobs),
         n_iter_no_change=None,
-        validation=validation,
+        cv=5 if validation == "cv" else validation,
         random_state=seed,
         n_jobs=n_jobs,
     )

@@ -1,9 +1,9 @@
 """Worst-class boosting on the artificial data of its paper: overlapping squares, overlapping discs.
 
-Tables I and II of Saito et al. 2024. What is trained is a parameter (`Family`): scikit-learn's multi-layer
-perceptron here. Test points are scaled by the range of the training rows. The vote is that of all rounds, as
-published; beside it stand the prefix of rounds with the least largest class error on the training rows, and
-the mixture with the least one, whose errors are those expected of the randomised rule.
+Tables I and II of Saito et al. 2024. The learner is a parameter (`Family`): here scikit-learn's multi-layer
+perceptron. Test points are scaled by the range of the training rows. All rounds vote, as
+published. Two variants are the prefix of rounds with the smallest worst-class training error, and
+the optimal mixture with the expected errors of the randomised rule.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Family:
-    """What is trained.
+    """Family of nets.
 
     Parameters
     ----------
     learner : classifier
-        For the boosters; it grows up to its number of epochs.
+        Learner of the boosters; grows up to its number of epochs.
     singles : dict of callables
-        Trainers of the single models that are compared, by name.
+        Trainers of single models by name.
     """
 
     learner: Any
@@ -149,11 +149,11 @@ class Case:
     title : str
         Name.
     theta : float
-        θ: no class is to be wrong on a share of 1 − θ or more.
+        θ: the error of each class must be below 1 − θ.
     train, test : callable
-        Draw rows from a random state; the test rows from the scale too.
+        Draw rows from a random state; test rows also from the scale.
     published, again : dict
-        Worst and mean test error by method: the paper's, and those of an independent run of its method.
+        Worst and mean test error by method: the paper's, and an independent run of its method.
     """
 
     title: str
@@ -216,7 +216,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Rows:
-    """Scaled training and test rows, and the grid that covers the training rows."""
+    """Scaled training and test rows, and a grid over the training rows."""
 
     X: Table
     y: Labels
@@ -254,7 +254,7 @@ def class_errors(P: Floats, y: Labels) -> Floats:
 
 
 def decided(P: Floats) -> Floats:
-    """Return the shares of the rule that answers the class with the largest share."""
+    """Return the label distribution of the class with the largest probability, as zeros and ones."""
     return np.eye(P.shape[1])[P.argmax(axis=1)]
 
 
@@ -279,7 +279,7 @@ def judge(rows: Rows, members: Sequence[Any], rules: Mapping[str, Floats], draw:
 
 
 def single(train: Trainer, rows: Rows, seed: int, draw: bool) -> dict[str, Any]:
-    """Train one model and judge it."""
+    """Train and evaluate one model."""
     model = train(rows.X, rows.y, seed)
     return {"rules": judge(rows, [model], {"": np.ones(1)}, draw)}
 
@@ -325,7 +325,7 @@ Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def play(settings: Settings, name: str, family: Callable[[Scale], Family]) -> Report:
-    """Compute what is missing for a family of nets and read it."""
+    """Compute missing cells for a family of nets and read all cells."""
     scale = SCALES[settings.scale]
     cells = Cells(settings, name)
     results: Results = {case.title: {} for case in CASES}

@@ -37,7 +37,7 @@ from tailboost import published
 CASE = CASES[0]
 # Smaller nets and fewer epochs than for Table I: there are 44 games for each seed.
 SCALE = Scale((64, 32), 100, 100, 2_000, 1_000, 30)
-# The nine of the paper, that of Table I, and .95.
+# The nine values of the paper, the value of Table I, and .95.
 THETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
 # As printed: of five classes q = 0.6 and 0.7 give the first, q = 0.8 and 0.9 the third, q = 1 the last.
 GAMMAS = (0.0995, 0.1995, 0.2995, 0.3995)
@@ -108,12 +108,12 @@ def _means(cells: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def by_validation(of: Mapping[float, Sequence[Mapping[str, Any]]]) -> dict[str, list[float]]:
-    """Choose θ for every seed by the worst validation error, of equals the smaller; judge it on test rows.
+    """Select θ for every seed by the worst validation error (ties: the smaller); measure its test error.
 
     Returns
     -------
     dict
-        θ, its worst test error, and the least worst test error of any θ, a number for each seed.
+        θ, its worst test error, and the smallest worst test error of any θ, for each seed.
     """
     values: dict[str, list[float]] = {"θ": [], "worst test": [], "least": []}
     for seed in range(len(next(iter(of.values())))):
@@ -158,7 +158,7 @@ def _text(settings: Settings, found: Found, chosen: Mapping[float, Mapping[str, 
 
 
 def _picture(found: Found, plt: Any) -> Any:
-    """Draw worst and mean test errors against θ for every γ, beside the published ones."""
+    """Draw worst and overall test errors against θ for every γ, with the published errors."""
     figure, panels = plt.subplots(1, 2, figsize=(6.8, 3.2), sharey=True, layout="constrained")
     for k, (gamma, of) in enumerate(found.items()):
         worst, mean, _ = zip(*(_means(cells) for cells in of.values()), strict=True)

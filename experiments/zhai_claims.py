@@ -1,12 +1,12 @@
-"""Three remarks of Zhai et al. 2021 that the paper gives no experiment for, on the tables of the package.
+"""Three remarks of Zhai et al. 2021 without an experiment in the paper, on the tables of the package.
 
 * Section 3.4: for groups, the λ of LPBoost is better than group DRO's average.
-* Section 5: λ for the worst group can be selected with few rows that have group labels.
-* Section 3.3: a constant step size η serves AdaLPBoost better than AdaBoost's own steps.
+* Section 5: λ for the worst group can be selected with few group labels.
+* Section 3.3: a constant step size η serves AdaLPBoost better than AdaBoost's steps.
 
-Half of the rows, 3,000 at most, is fitted on, a quarter serves to select λ, and a quarter to test. Groups are
-the five grades of wine, and default × age of clients. Errors of groups are expected errors of the randomised
-rule.
+Half of the rows, 3,000 at most, are training rows, a quarter is for the selection of λ, a quarter for the
+test. Groups are the five grades of wine, and default × age of clients. Errors of groups are expected errors
+of the randomised rule.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Parts:
 
 
 def _load() -> dict[str, Rows]:
-    """Return the tables; of equal rows one is kept, so that no test row equals a row fitted on."""
+    """Return the tables without repeated rows, so no test row equals a training row."""
     found = {}
     for title, data, by in (
         ("wine", datasets.load_wine_quality(as_frame=False), None),
@@ -83,7 +83,7 @@ def _tree() -> Any:
 
 
 def _of_groups(shares: Floats, rows: Rows) -> dict[str, float]:
-    """Return the largest expected error of a group, and that of all rows."""
+    """Return the largest expected error of a group, and the overall expected error."""
     loss = 1 - shares[np.arange(len(rows.y)), rows.y]
     by_group = np.bincount(rows.group, weights=loss) / np.bincount(rows.group)
     return {"worst": round(float(by_group.max()), 5), "all": round(float(loss.mean()), 5)}
@@ -120,7 +120,7 @@ def _few_labels(parts: Parts, seed: int) -> dict[str, Any]:
 def hedge(rows: Rows, eta: float | None, rounds: int) -> list[Any]:
     """Return the hypotheses of Hedge over rows; without η, steps are AdaBoost's log((1 − ε_t)/ε_t).
 
-    A round whose weighted error is ½ or more, which has no AdaBoost step, begins again with equal weights.
+    After a round with a weighted error of ½ or more, which has no AdaBoost step, weights are equal again.
     """
     total, members = np.zeros(len(rows.y)), []
     for _ in range(rounds):

@@ -68,7 +68,12 @@ def having(parameter, names=MIXTURES):
 
 
 #: Mixtures with λ from validation losses.
-VALIDATED = having("validation")
+VALIDATED = having("cv")
+
+
+def errors_of(clf):
+    """Return the errors of `predict` on the subgroups as an array."""
+    return np.array(list(clf.subgroup_errors_.values()))
 
 
 def noisy(seed, n=120, d=4, K=2, grid=False):

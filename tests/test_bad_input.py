@@ -1,4 +1,4 @@
-"""Bad input is refused before any fit, and the message names the fault."""
+"""Every bad input is refused by a message that names the culprit, before any learner is fitted."""
 
 import re
 
@@ -99,7 +99,7 @@ PARAMETERS = {
     "alpha": (0, -0.1, 1.5, np.nan, "half", None),
     "eta": (0, -1, np.nan, np.inf, "best", None),
     "beta": (0, -1, np.nan, "big", None),
-    "validation": (0, 1, 1.5, 0.0, -0.2, "test", None),
+    "cv": (0, 1, 1.5, 0.0, -0.2, "test", None),
     "combine": ("mean", 1, None),
     "n_estimators": (0, -3, 2.5, "many", None),
     "estimator": (3, "oak", RecordingClassifier),
@@ -181,45 +181,45 @@ VALIDATION_SETS = {
 }
 
 
-@pytest.mark.parametrize("name", having("validation", IMPLEMENTATIONS))
+@pytest.mark.parametrize("name", having("cv", IMPLEMENTATIONS))
 @pytest.mark.parametrize("case", VALIDATION_SETS)
 def test_validation_sets(name, case, recorder):
     given, match = VALIDATION_SETS[case]
     refused(lambda: make(name, recorder).fit(X, Y, **given), match)
 
 
-@pytest.mark.parametrize("validation", ["train", "cv", 0.3])
-def test_validation_set_and_another_scheme(validation, recorder):
-    clf = make("adalpboost", recorder, validation=validation)
-    refused(lambda: clf.fit(X, Y, X_val=X, y_val=Y), f"validation={validation!r} and X_val")
+@pytest.mark.parametrize("cv", ["train", 5, 0.3])
+def test_held_out_rows_and_another_scheme(cv, recorder):
+    clf = make("adalpboost", recorder, cv=cv)
+    refused(lambda: clf.fit(X, Y, X_val=X, y_val=Y), f"cv={cv!r} and X_val")
 
 
-@pytest.mark.parametrize("name", having("validation", OURS))
+@pytest.mark.parametrize("name", having("cv", OURS))
 def test_the_hint_for_a_validation_set_beside_a_fraction_can_be_followed(name):
-    clf = make(name, LogisticRegression(), n_estimators=2, validation=0.2)
-    with pytest.raises(ValueError, match=r"validation=0\.2 and X_val were both given") as refusal:
+    clf = make(name, LogisticRegression(), n_estimators=2, cv=0.2)
+    with pytest.raises(ValueError, match=r"cv=0\.2 and X_val were both given") as refusal:
         clf.fit(X, Y, X_val=X, y_val=Y)
-    hint = re.search(r"use validation='(\w+)'", str(refusal.value))[1]
-    clf.set_params(validation=hint).fit(X, Y, X_val=X, y_val=Y)
+    hint = re.search(r"use cv='(\w+)'", str(refusal.value))[1]
+    clf.set_params(cv=hint).fit(X, Y, X_val=X, y_val=Y)
     assert clf.n_iter_ >= 1
 
 
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_early_stopping_without_held_out_rows(name, recorder):
-    clf = make(name, recorder, n_iter_no_change=3, validation="train")
+    clf = make(name, recorder, n_iter_no_change=3, cv="train")
     refused(lambda: clf.fit(X, Y), "n_iter_no_change=3 .* rows that no hypothesis is fitted on")
 
 
 @pytest.mark.parametrize(
-    ("validation", "table", "match"),
+    ("cv", "table", "match"),
     [
-        (0.001, X, "validation=0.001 leaves no validation rows of 60"),
+        (0.001, X, "cv=0.001 leaves no validation rows of 60"),
         (0.5, np.zeros((60, 2)), "no validation rows of 1 distinct"),
-        ("cv", np.zeros((60, 2)), "validation='cv': all 60 rows of X are the same.*two distinct rows"),
+        (5, np.zeros((60, 2)), "cv=5: all 60 rows of X are the same.*two distinct rows"),
     ],
 )
-def test_nothing_to_validate_on(validation, table, match, recorder):
-    refused(lambda: make("adalpboost", recorder, validation=validation).fit(table, Y), match)
+def test_nothing_to_validate_on(cv, table, match, recorder):
+    refused(lambda: make("adalpboost", recorder, cv=cv).fit(table, Y), match)
 
 
 GROUP_CASES = {
@@ -278,12 +278,12 @@ def test_unfitted(name):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(X, Y)
+    return make("adalpboost", LogisticRegression(), n_estimators=3, cv="train").fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def fitted_to_frame():
-    return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
+    return make("adalpboost", LogisticRegression(), n_estimators=3, cv="train").fit(FRAME, Y)
 
 
 ANSWERS = ("predict", "predict_proba", "predict_distribution", "predict_randomized")
@@ -408,12 +408,12 @@ def test_weights_that_sum_to_one_are_warned_about():
         clf.fit(X, Y, sample_weight=np.full(60, 1 / 60))
 
 
-@pytest.mark.parametrize("name", having("validation"))
-@pytest.mark.parametrize("validation", ["auto", "cv"])
-def test_equal_rows_are_refused_in_the_words_that_were_chosen(name, validation, recorder):
-    clf = make(name, recorder, validation=validation)
-    refused(lambda: clf.fit(np.ones((60, 3)), Y), f"validation='{validation}': all 60 rows of X are the same")
-    make(name, recorder, validation="train", n_estimators=2).fit(np.ones((60, 3)), Y)
+@pytest.mark.parametrize("name", having("cv"))
+@pytest.mark.parametrize("cv", ["auto", 5])
+def test_equal_rows_are_refused_in_the_words_that_were_chosen(name, cv, recorder):
+    clf = make(name, recorder, cv=cv)
+    refused(lambda: clf.fit(np.ones((60, 3)), Y), f"cv={cv!r}: all 60 rows of X are the same")
+    make(name, recorder, cv="train", n_estimators=2).fit(np.ones((60, 3)), Y)
 
 
 def test_a_learner_that_resamples_is_refused(recorder):
@@ -426,14 +426,12 @@ def test_a_learner_that_resamples_is_refused(recorder):
 
 @pytest.mark.parametrize("labels", [["5", "6"], ["5.0", "true"], ["yes", "no"], [5, 6], [0.0, 2.0]])
 def test_class_weights_of_labels_of_any_type(labels):
-    """Numeric text stays text as a label; a weight of 2 means each row twice."""
+    """Text that looks like a number is the label it is; a factor of 2 is each row twice."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = np.array(labels)[(X[:, 0] > 0.3).astype(int)]
-    weighted = tb.AdaLPBoostClassifier(n_estimators=1, validation="train", class_weight={labels[1]: 2.0}).fit(
-        X, y
-    )
-    by_rows = tb.AdaLPBoostClassifier(n_estimators=1, validation="train").fit(
+    weighted = tb.AdaLPBoostClassifier(n_estimators=1, cv="train", class_weight={labels[1]: 2.0}).fit(X, y)
+    by_rows = tb.AdaLPBoostClassifier(n_estimators=1, cv="train").fit(
         X, y, sample_weight=np.where(y == labels[1], 2.0, 1.0)
     )
     np.testing.assert_array_equal(weighted.predict_proba(X), by_rows.predict_proba(X))

@@ -26,7 +26,7 @@ LEARNERS = {
     "boost": HistBoostClassifier(n_estimators=5, max_depth=3),
     "tree": DecisionTreeClassifier(max_depth=3),
 }
-SCHEMES = ("train", 0.3, "cv", "explicit")
+SCHEMES = ("train", 0.3, 5, "explicit")
 CASES = [
     (name, scheme, learner)
     for name in MIXTURES
@@ -55,7 +55,7 @@ def weighted_and_repeated(name, scheme, learner, seed):
     repeated = rng.permutation(np.repeat(np.arange(len(y)), weight))
     params = {
         "n_estimators": ROUNDS, "alpha": 0.3, "random_state": seed, "n_iter_no_change": None,
-        "validation": "auto" if scheme == "explicit" else scheme,
+        "cv": "auto" if scheme == "explicit" else scheme,
     }  # fmt: skip
     given, again = {}, {}
     if scheme == "explicit":
@@ -123,9 +123,9 @@ def equal_gains(one, two):
 
 # Ties as in `equal_gains`, but in a model of a fold, or between rounds of equal value.
 TIES = {
-    ("groupdroboost", "cv", "boost"): {37},
-    ("regularizedlpboost", "cv", "boost"): {1},
-    ("worstclassboost", "cv", "boost"): {37, 57},
+    ("groupdroboost", 5, "boost"): {37},
+    ("regularizedlpboost", 5, "boost"): {1},
+    ("worstclassboost", 5, "boost"): {37, 57},
     ("worstclassboost", 0.3, "boost"): {24},
 }
 
@@ -160,7 +160,7 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
 def test_weight_zero_is_absence(name, scheme, learner):
     """To the last bit: rows without weight are dropped first."""
     X, y, weight = table(7)
-    params = {"n_estimators": 4, "alpha": 0.3, "random_state": 0, "validation": scheme}
+    params = {"n_estimators": 4, "alpha": 0.3, "random_state": 0, "cv": scheme}
     one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight)
     kept = weight > 0
     two = make(name, LEARNERS[learner], **params).fit(X[kept], y[kept], sample_weight=weight[kept])
@@ -179,7 +179,7 @@ def test_order_of_rows_means_nothing(name, scheme, learner):
         "n_estimators": 5,
         "alpha": 0.3,
         "random_state": 0,
-        "validation": scheme,
+        "cv": scheme,
         "n_iter_no_change": None,
     }
     one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight)
@@ -189,7 +189,7 @@ def test_order_of_rows_means_nothing(name, scheme, learner):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
-@pytest.mark.parametrize("scheme", [0.3, "cv"])
+@pytest.mark.parametrize("scheme", [0.3, 5])
 def test_equal_rows_never_stand_on_both_sides(scheme):
     X, y, _ = table(4)  # a grid: many rows are equal, with different labels too
     twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
@@ -197,10 +197,10 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
     session = open_session(LEARNERS["tree"], X, y, K, weight, {})
     problem = Problem(X, y, weight, None, K, np.arange(len(y)), len(y), None)
     drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
-    side = drawn.fold if scheme == "cv" else drawn.held
+    side = drawn.fold if scheme == 5 else drawn.held
     rows = pd.DataFrame(X).assign(side=side)
     assert rows.groupby(list(range(X.shape[1]))).side.nunique().max() == 1
-    assert len(np.unique(side)) == (5 if scheme == "cv" else 2)
+    assert len(np.unique(side)) == (5 if scheme == 5 else 2)
 
 
 def test_one_label_per_content_is_never_seen_out_of_fold():
@@ -209,7 +209,7 @@ def test_one_label_per_content_is_never_seen_out_of_fold():
     X = rng.normal(size=(120, 3))
     y = rng.integers(0, 2, 120)
     many = np.repeat(np.arange(120), 5)
-    clf = make("adalpboost", DecisionTreeClassifier(), n_estimators=1, validation="cv", random_state=0)
+    clf = make("adalpboost", DecisionTreeClassifier(), n_estimators=1, cv=5, random_state=0)
     clf.fit(X[many], y[many])
     assert clf.trace_.weighted_loss[0] > 0.3  # 0 if copies of a row were in both the fit and the fold
 
@@ -244,7 +244,7 @@ def test_scaling_of_weights():
     absolute penalties (`min_child_weight`, `l2_regularization`) take weights for numbers of rows.
     """
     X, y, _ = table(9)
-    params = {"n_estimators": 5, "validation": "cv", "random_state": 0, "n_iter_no_change": None}
+    params = {"n_estimators": 5, "cv": 5, "random_state": 0, "n_iter_no_change": None}
     for factor in (4.0, 0.25, 1e6, 1e-6):
         for learner in ("tree", "hist"):
             one = make("adalpboost", LEARNERS[learner], **params).fit(X, y)
@@ -254,7 +254,7 @@ def test_scaling_of_weights():
             np.testing.assert_array_equal(one.predict(X), two.predict(X))
             np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6)
     eta = [
-        make("adalpboost", LEARNERS["tree"], eta="theory", n_estimators=2, validation="train")
+        make("adalpboost", LEARNERS["tree"], eta="theory", n_estimators=2, cv="train")
         .fit(X, y, sample_weight=np.full(len(y), factor))
         .game_.player.eta
         for factor in (1.0, 4.0, 0.01)

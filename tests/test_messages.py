@@ -48,9 +48,12 @@ def test_levels_are_numbers():
     [
         (
             lambda: tb.WorstClassBoostClassifier(objective="cell"),
-            "no parameter 'objective'; here it is units=",
+            "no parameter 'objective'; here it is subgroups=",
         ),
-        (lambda: tb.RobustMixtureClassifier(units="cell"), "no parameter 'units'; here it is objective="),
+        (
+            lambda: tb.RobustMixtureClassifier(subgroups="cell"),
+            "no parameter 'subgroups'; here it is objective=",
+        ),
         (lambda: tb.RobustMixtureClassifier(max_eror=0.1), r"'max_eror'; did you mean 'max_error'"),
         (lambda: tb.AdaBoostClassifier(xyz=None), "no parameter 'xyz'; parameters are estimator, "),
     ],

@@ -77,7 +77,7 @@ class TestFitAndPredict:
         model, preds = tmp_path / "m.model", tmp_path / "p.csv"
         result = call(
             "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
-            "--set", "n_estimators=1", "--set", "alpha=0.7", "--set", "eta=theory", "--set", "validation=0.3",
+            "--set", "n_estimators=1", "--set", "alpha=0.7", "--set", "eta=theory", "--set", "cv=0.3",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         fitted = load_model(model)
@@ -709,7 +709,7 @@ class TestMessages:
         model = tmp_path / "m.model"
         result = call(
             "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
-            "--set", "n_estimators=1", "--set", "validation=train",
+            "--set", "n_estimators=1", "--set", "cv=train",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "the summary failed (ZeroDivisionError" in result.stderr

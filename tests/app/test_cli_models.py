@@ -351,7 +351,7 @@ class TestAlerts:
         same = plain.assign(g=np.where(plain["y"] == "p", "one", "two"))
         lines = self.alerts(
             same, tmp_path, "--drop", "g", "--group", "g", "--method", "groupdroboost",
-            "--set", "n_estimators=1", "--set", "validation=.3",
+            "--set", "n_estimators=1", "--set", "cv=.3",
         )  # fmt: skip
         assert any("--group g: every group has one class only" in line for line in lines)
 

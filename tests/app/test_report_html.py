@@ -138,8 +138,7 @@ def test_a_method_looks_the_same_on_every_page():
     one = made_up(("robustmixture", flat, True), ("forest", [(0.2, 0.2, None)] * 2, False), repeats=2)
     two = made_up(("forest", flat, False), ("robustmixture", [(0.3, 0.3, None)] * 2, True), repeats=2)
     looks = [
-        {s["names"][0]: (s["light"], s["symbol"]) for s in method_styles(ComparisonTable(d))}
-        for d in (one, two)
+        {s["title"]: (s["light"], s["symbol"]) for s in method_styles(ComparisonTable(d))} for d in (one, two)
     ]
     assert looks[0] == looks[1]
 

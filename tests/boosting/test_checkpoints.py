@@ -61,7 +61,7 @@ def counted(monkeypatch):
 
 
 def classifier(name="adalpboost", folder=None, estimator=TREE, rounds=4, **params):
-    given = {"validation": "train", "alpha": 0.4, "random_state": 0, "n_iter_no_change": None} | params
+    given = {"cv": "train", "alpha": 0.4, "random_state": 0, "n_iter_no_change": None} | params
     return make(name, estimator, n_estimators=rounds, checkpoint_dir=folder, **given)
 
 
@@ -145,8 +145,8 @@ def check_resumed(case, folder, whole, learner="tree", **params):
     ("case", "where", "ats", "params"),
     [
         ("adalpboost", "training", (2, 2), {}),
-        ("lpboost", "writing", (3, 2), {"validation": "cv"}),
-        ("worstclassboost", "renaming", (3, 2), {"validation": 0.3}),
+        ("lpboost", "writing", (3, 2), {"cv": 5}),
+        ("worstclassboost", "renaming", (3, 2), {"cv": 0.3}),
     ],
 )
 @pytest.mark.thinned(1)
@@ -525,7 +525,7 @@ class Swallowing(DecisionTreeClassifier):
         try:
             if cls.fits == cls.hit:
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5)  # until it comes
+                time.sleep(5)  # until the signal arrives
         except KeyboardInterrupt:
             return super().fit(X, y, sample_weight=np.arange(len(y)) == 0)
         return super().fit(X, y, sample_weight=sample_weight)
@@ -541,9 +541,9 @@ def swallowing(monkeypatch):
     return start
 
 
-@pytest.mark.parametrize(("validation", "hit"), [("train", 3), ("cv", 15), ("cv", 18), (0.3, 5)])
-def test_no_half_trained_model_joins_the_ensemble_or_a_checkpoint(validation, hit, swallowing, tmp_path):
-    params = {"validation": validation, "include_constants": False}
+@pytest.mark.parametrize(("cv", "hit"), [("train", 3), (5, 15), (5, 18), (0.3, 5)])
+def test_no_half_trained_model_joins_the_ensemble_or_a_checkpoint(cv, hit, swallowing, tmp_path):
+    params = {"cv": cv, "include_constants": False}
     whole = classifier("adalpboost", None, swallowing(), **params).fit(X, Y)
     with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
         stopped = classifier("adalpboost", tmp_path, swallowing(hit), **params).fit(X, Y)
@@ -572,7 +572,7 @@ def test_ctrl_c_in_a_perceptron(tmp_path):
         X = rng.normal(size=(200, 5)); y = (X[:, 0] * X[:, 1] > 0).astype(int)
         net = MLPClassifier((10,), max_iter=30, tol=0, n_iter_no_change=1000, random_state=0)
         make = lambda folder=None: tb.AdaLPBoostClassifier(
-            net, alpha=0.5, n_estimators=4, n_iter_no_change=None, validation="train", checkpoint_dir=folder,
+            net, alpha=0.5, n_estimators=4, n_iter_no_change=None, cv="train", checkpoint_dir=folder,
             include_constants=False, random_state=0)
         warnings.simplefilter("ignore")
         whole = [m.predict_proba(X) for m in make().fit(X, y).estimators_]

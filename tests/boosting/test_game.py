@@ -1,4 +1,4 @@
-"""The loop and its units: what a round leaves, when it ends, what an interrupt keeps."""
+"""Boosting game: trace of a round, reasons to stop, state after an interrupt."""
 
 import inspect
 import sys
@@ -20,7 +20,7 @@ PARAMETERS = {
 
 
 def rule(name):
-    """Return a rule by its name, its parameters by theirs."""
+    """Return a player by name and parameters."""
     cls = getattr(rules, name)
     return cls(**{f.name: PARAMETERS[f.name] for f in fields(cls) if f.default is MISSING})
 
@@ -29,7 +29,7 @@ RULES = {"uniform": UNIFORM} | {name: rule(name) for name in rules.__all__}
 
 
 def answers(losses):
-    """Return an oracle that gives the rows of a matrix one after the other."""
+    """Return an oracle with the rows of a matrix as losses."""
     rows = iter(np.asarray(losses, dtype=float))
     return lambda turn: Response(f"member {turn.seed}", next(rows), NOTHING)
 
@@ -77,7 +77,7 @@ def test_groups_start_even_and_measure_weighted_means():
     np.testing.assert_allclose(units.losses(losses), expected)
     w = np.array([0.2, 0.5, 0.3])
     u = units.density(w)
-    # Under the density every group has its share of the weight, and within it the rows keep their weights.
+    # The density gives each group its weight, and keeps the ratios of weights within a group.
     shares = [np.sum((weight * u)[index == g]) / weight.sum() for g in range(3)]
     np.testing.assert_allclose(shares, w)
     assert np.average(u, weights=weight) == pytest.approx(1)
@@ -137,7 +137,7 @@ def test_weights_of_few_units_are_kept():
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_a_game_in_two_parts_is_the_game(rule):
-    # Two rows a round: better than chance under any player's weights, so that no rule ends the game.
+    # Two correct rows per round: better than chance for all weights, so that no player ends the game.
     losses = np.array([np.isin(np.arange(8), (r, r + 1)) for r in range(6)])
     units = Units.samples(np.arange(1.0, 9.0))
     whole, parts = Game.new(rule, units), Game.new(rule, units)
@@ -153,7 +153,7 @@ def test_a_game_in_two_parts_is_the_game(rule):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("kind", [bool, float])
 def test_rules_are_pure(rule, kind):
-    """The same state gives the same weights, on the simplex, and update does not touch it."""
+    """Equal states give equal weights on the simplex, and `update` does not change a state."""
     rng = np.random.default_rng(4)
     units = Units.samples(rng.random(7))
     state = rule.start(units)
@@ -184,7 +184,7 @@ def test_corrective_rules_in_degenerate_games(rule, losses):
         state = rule.update(state, loss)
         w = rule.weights(state)
         assert np.all(w <= units.base / 0.3 * (1 + 1e-9))
-        if losses != "ties":  # nothing to choose: closest to p is p
+        if losses != "ties":  # no constraint: the closest weights to p are p
             np.testing.assert_allclose(w, units.base, atol=1e-7)
 
 
@@ -192,7 +192,7 @@ def test_corrective_rules_in_degenerate_games(rule, losses):
 
 
 def stopped(values, **stopping):
-    """Return (rounds played, stop) for a game whose objective takes the values."""
+    """Return (number of rounds, stop) of a game with these objective values."""
     values = iter(values)
     game = Game.new(UNIFORM, Units.samples(np.ones(2)))
     play(
@@ -264,7 +264,7 @@ def test_interrupt_keeps_whole_rounds(where):
     losses = np.random.default_rng(0).random((5, 3))
 
     def ring(place):
-        at = 3 if place == "observe" else 2  # an observer is called when its round is done
+        at = 3 if place == "observe" else 2  # the observer is called after the round
         if place == where and game.n_rounds == at:
             raise KeyboardInterrupt
 
@@ -312,7 +312,7 @@ def test_other_errors_leave_the_game_consistent():
 
 
 def test_an_interrupt_at_any_line_leaves_whole_rounds():
-    """Whichever line of a round it falls on, state, trace and weights have the same number of rounds."""
+    """After an interrupt at any line, state, trace and weights have the same number of rounds."""
     units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 1, 1]), np.ones(3))
     losses = np.array([[1.0, 0, 1], [0, 1, 1]])
     lengths, line = set(), 0
@@ -370,7 +370,7 @@ def test_outliers_are_the_mass_of_highest_loss(fraction):
     dropped = p - kept * (1 - fraction)
     assert dropped.sum() == pytest.approx(fraction, abs=1e-12)
     assert dropped.min() >= -1e-12
-    # From the top: a level loses mass only when all above it is gone, and in proportion to p.
+    # A level loses mass, in proportion to p, only after all higher levels.
     share = np.round(dropped / p, 9)
     for level in range(5):
         inside = cumulative == level

@@ -1,8 +1,9 @@
-"""Schemes as oracles: on which rows they fit, whose losses they show, what they keep."""
+"""Cross-fitting schemes: rows of the fits, losses, base models."""
 
 import numpy as np
 import pytest
 from conftest import make, noisy
+from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -20,7 +21,7 @@ DEEP = DecisionTreeClassifier(random_state=0)
 
 
 class Diary:
-    """A session that writes down every fit."""
+    """Session that records every fit."""
 
     concurrent = True
 
@@ -48,7 +49,7 @@ def test_resubstitution():
     assert (seed, rows) == (5, None)
     np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
     np.testing.assert_array_equal(response.answers, response.member.predict(X))
-    assert not response.losses.any()  # a full tree has no training losses
+    assert not response.losses.any()  # a full tree has no training errors
 
 
 def test_external_rows_judge_and_training_losses_drive():
@@ -99,7 +100,7 @@ def test_a_fold_left_without_weight_is_fitted_by_sample_weight():
     diary = Diary()
     CrossFitted(diary, TRAIN, TRAIN, fold, None)(u, 5)
     weights = {tuple(rows) if rows is not None else None: weight for weight, _, rows in diary.fits}
-    np.testing.assert_array_equal(weights[tuple(fold == 1)], WEIGHT)  # nothing was left here
+    np.testing.assert_array_equal(weights[tuple(fold == 1)], WEIGHT)  # no remaining rows
     np.testing.assert_array_equal(weights[tuple(fold == 0)], WEIGHT * u)
 
 
@@ -108,7 +109,7 @@ def test_a_fold_left_without_weight_is_fitted_by_sample_weight():
 def test_held_out_share(n, fraction):
     held = held_out(np.arange(n), fraction)
     assert held.sum() == pytest.approx(n * fraction, abs=1)
-    for a in range(0, n, max(1, n // 7)):  # every stretch of the line has its share, so strata do
+    for a in range(0, n, max(1, n // 7)):  # each interval of places has its fraction, and so has each stratum
         stretch = held[a : a + max(1, n // 7)]
         assert stretch.sum() == pytest.approx(len(stretch) * fraction, abs=1)
 
@@ -121,21 +122,21 @@ def test_folds_share_every_stretch_evenly():
 
 @pytest.mark.parametrize(
     ("name", "given", "n_folds"),
-    [("adalpboost", "auto", 3), ("adalpboost", "cv", 5), ("groupdroboost", "auto", 5)],
+    [("adalpboost", "auto", 3), ("adalpboost", 5, 5), ("groupdroboost", "auto", 5)],
 )
 def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
-    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # as 1,000 rows take long
+    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # 1,000 rows would be slow
     X, y = noisy(0, n=120)
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):
-        clf = make(name, GaussianNB(), n_estimators=1, validation=given, random_state=0).fit(X[rows], y[rows])
+        clf = make(name, GaussianNB(), n_estimators=1, cv=given, random_state=0).fit(X[rows], y[rows])
         assert len(np.unique(clf.combiner_.pool.ledger.rows.fold)) == n
 
 
 @pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])
 def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, monkeypatch):
-    """ "auto" cross-fits where a held-out fifth would hold too few rows of a class."""
-    monkeypatch.setattr(validation, "CROSS_FIT_UP_TO", 300)  # as 50,000 rows take long
+    """ "auto" cross-fits if a held-out fifth would contain too few rows of a class."""
+    monkeypatch.setattr(validation, "CROSS_FIT_UP_TO", 300)  # 50,000 rows would be slow
     rng = np.random.default_rng(0)
     y = (np.arange(600) < rare).astype(int)
     X = rng.normal(size=(600, 2)) + y[:, None]
@@ -147,3 +148,30 @@ def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, mo
     np.testing.assert_allclose(*shares, rtol=1e-12)
     assert by_boosting.words.replace("losses", "probabilities") == by_mixture.words
     assert len(by_boosting.y) == {"cv": 600, 0.2: 120}[chosen]
+
+
+@pytest.mark.parametrize("name", ["adalpboost", "groupdroboost"])
+def test_splits_that_are_given(name):
+    """A splitter and its splits as a list are one; a single split holds out one part."""
+    X, y = noisy(3, n=90)
+    splitter = KFold(3, shuffle=True, random_state=0)
+    fits = [
+        make(name, DecisionTreeClassifier(max_depth=2), n_estimators=3, random_state=0, cv=cv).fit(X, y)
+        for cv in (splitter, list(splitter.split(X)))
+    ]
+    np.testing.assert_array_equal(*(clf.predict_proba(X) for clf in fits))
+    rows = fits[0].combiner_.pool.ledger.rows
+    assert "3 folds" in rows.words
+    np.testing.assert_array_equal(rows.fold[list(splitter.split(X))[1][1]], 1)
+    single = make(name, DecisionTreeClassifier(max_depth=2), n_estimators=3, cv=ShuffleSplit(1)).fit(X, y)
+    assert len(single.combiner_.pool.ledger.rows.y) == 9
+    with pytest.raises(ValueError, match="must fit all rows that it does not hold out"):
+        make(name, cv=[(np.arange(30), np.arange(30, 60)), (np.arange(30), np.arange(60, 90))]).fit(X, y)
+
+
+def test_additive_classifiers_take_one_split():
+    X, y = noisy(3, n=90)
+    clf = make("adaboost", n_estimators=5, n_iter_no_change=3, cv=ShuffleSplit(1, random_state=0)).fit(X, y)
+    assert len(clf.combiner_.rows.y) == 9
+    with pytest.raises(ValueError, match="AdaBoostClassifier takes a single split"):
+        clf.set_params(cv=KFold(3)).fit(X, y)

@@ -1,4 +1,4 @@
-"""The variance-penalised rules against plain transcriptions of the papers, and their inequalities."""
+"""Variance-penalised players against the papers' algorithms, and their inequalities."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ROUNDS = 200
 
 
 class Recording(ClassifierMixin, BaseEstimator):
-    """A shallow tree that keeps the weights it was given."""
+    """Shallow tree that records its weights."""
 
     def __init__(self, depth=1, random_state=None):
         self.depth = depth
@@ -130,7 +130,7 @@ def test_two_classes_are_a_case_of_many():
 
 @pytest.mark.parametrize("K", [2, 3, 7, 26])
 def test_bound_of_the_cost(K):
-    """V(a) ≤ U(a) for every a, equal at 0, and the rule's step minimises U."""
+    """V(a) ≤ U(a) for every a, equal at 0, and the player's step minimises U."""
     rng = np.random.default_rng(K)
     for _ in range(200):
         n = int(rng.integers(2, 30))
@@ -196,7 +196,7 @@ def test_cost_of_extreme_margins(shift):
 
 
 def test_rounds_of_lambda_zero_against_adaboost():
-    """With A and B given, a round of λ = 0 lowers the squared cost by √(AB)(1 + 2√(AB)), AdaBoost by 4AB."""
+    """For given A and B a round with λ = 0 reduces the squared cost by √(AB)(1 + 2√(AB)), AdaBoost by 4AB."""
     for B in np.geomspace(1e-9, 0.499, 40):
         A = 1 - B
         state = AdditiveState(np.array([A, B]), np.zeros(2))
@@ -219,7 +219,7 @@ def test_underflown_weights_end_the_game_without_losing_it():
 
 @pytest.mark.parametrize("lam", [1.5, 30.0])
 def test_more_variance_weight_than_one(lam):
-    """The step is the exact line search, the cost is that of the definition, and it falls at every round."""
+    """The step is the exact line search, and the cost falls in every round."""
     X, labels = noisy(3, n=120, d=5)
     clf = tb.EBBoostClassifier(variance_weight=lam, n_estimators=60).fit(X, labels)
     state = clf.game_.state
@@ -238,7 +238,7 @@ def test_more_variance_weight_than_one(lam):
             for a in best + np.array([0, 1e-3, -1e-3])
         ]
         assert costs[0] == min(costs)
-    # Equal margins have no variance; rows of next to no weight do not end in nan.
+    # Equal margins have no variance; rows of tiny weight do not give nan.
     assert variance_cost(np.full(3, 2.0), np.full(3, 1 / 3), lam).cost == pytest.approx(-4.0)
     u = np.r_[np.full(60, 1e-200), np.ones(60)]
     assert np.isfinite(

@@ -101,14 +101,14 @@ def test_decisions_are_the_weighted_answers(name, K):
 
 
 @both
-@pytest.mark.parametrize("validation", ["train", 0.3])
-def test_weight_is_repetition(name, K, validation):
+@pytest.mark.parametrize("cv", ["train", 0.3])
+def test_weight_is_repetition(name, K, cv):
     for seed in range(3):
         X, y = noisy(seed, n=100, K=K, grid=seed == 2)
         s = np.random.default_rng(seed).integers(0, 4, len(y))
         s[:K] = 1
         rows = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), s))
-        params = {"validation": validation, "random_state": 0}
+        params = {"cv": cv, "random_state": 0}
         one = make(name, **params).fit(X, y, sample_weight=s)
         two = make(name, **params).fit(X[rows], y[rows])
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), rtol=0, atol=1e-5)
@@ -131,10 +131,10 @@ def test_best_prefix_is_kept(name, K):
 def test_early_stopping_holds_out_a_fifth(name, K):
     """Without it no row is spared."""
     X, y = noisy(6, n=200, K=K)
-    for patience, validation in ((3, 0.2), (None, "train")):
+    for patience, cv in ((3, 0.2), (None, "train")):
         params = {"rounds": 20, "n_iter_no_change": patience, "random_state": 0}
         auto = make(name, **params).fit(X, y)
-        same = make(name, validation=validation, **params).fit(X, y)
+        same = make(name, cv=cv, **params).fit(X, y)
         np.testing.assert_array_equal(auto.decision_function(X), same.decision_function(X))
         np.testing.assert_array_equal(auto.trace_.value, same.trace_.value)
 
@@ -262,7 +262,7 @@ def test_a_perfect_hypothesis_ends_a_watched_fit():
     """Where rounds are chosen on held-out rows, the best prefix is kept whether or not it ends perfectly."""
     X, y = load_breast_cancer(return_X_y=True)
     clf = tb.AdaBoostClassifier(
-        DecisionTreeClassifier(max_depth=5), n_iter_no_change=20, validation=0.3, random_state=0
+        DecisionTreeClassifier(max_depth=5), n_iter_no_change=20, cv=0.3, random_state=0
     ).fit(X, y)
     assert "no error" in clf.trace_.stop_reason
     assert len(clf.estimators_) == clf.trace_.value.argmin() + 1
@@ -364,7 +364,7 @@ def test_many_rounds(name, K, rounds):
             tb.SoftMarginBoostClassifier(C=1e-3, loss="linear"),
             "C=0.001 is too small for loss='linear'.*0.0083",
         ),
-        (tb.VadaBoostClassifier(validation="cv"), "'validation' parameter"),
+        (tb.VadaBoostClassifier(cv=5), "'cv' parameter"),
     ],
 )
 def test_parameters(clf, match):

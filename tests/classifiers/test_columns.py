@@ -15,7 +15,7 @@ from tailboost.learners import HistBoostClassifier
 RNG = np.random.default_rng(0)
 N = 600
 MADE = {
-    "group": lambda: tb.GroupDROBoostClassifier(n_estimators=2, validation=0.3, random_state=0),
+    "group": lambda: tb.GroupDROBoostClassifier(n_estimators=2, cv=0.3, random_state=0),
     "adaboost": lambda: tb.AdaBoostClassifier(n_estimators=3, random_state=0),
     "mixture": lambda: tb.RobustMixtureClassifier(
         [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -17,8 +18,8 @@ from tailboost.selection.curve import Curve
 from tailboost.selection.rate_table import RateTable
 
 ATTRIBUTES = (
-    "bound_met_", "classes_", "gap_", "summary_", "limits_met_", "limits_probability_", "objective_",
-    "rates_", "subgroup_errors_", "unit_errors_", "unit_intervals_", "units_",
+    "classes_", "gap_", "summary_", "limits_met_", "limits_probability_", "objective_",
+    "rates_", "subgroup_errors_", "subgroup_intervals_", "subgroups_",
 )  # fmt: skip
 
 
@@ -87,12 +88,10 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
     assert str(has["rates_"])
     assert str(has["summary_"])
     assert has["summary_"].details
-    m = len(has["units_"])
-    assert list(has["subgroup_errors_"]) == has["units_"]
-    assert has["unit_errors_"].shape == (m,)
-    assert has["unit_intervals_"].shape == (m, 2)
+    m = len(has["subgroups_"])
+    assert list(has["subgroup_errors_"]) == has["subgroups_"]
+    assert has["subgroup_intervals_"].shape == (m, 2)
     limited = problem not in ("nothing", "cvar", "drawn")
-    assert has["limits_met_"] is has["bound_met_"]
     assert has["limits_met_"] in ((True, False) if limited else (None,))
 
 
@@ -158,7 +157,7 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     else:
         assert plain.predict(X[1::2]).tolist() == more.predict(X[1::2]).tolist()
     assert plain.subgroup_errors_ == more.subgroup_errors_
-    assert plain.unit_errors_.tolist() == more.unit_errors_.tolist()
+    assert errors_of(plain).tolist() == errors_of(more).tolist()
 
 
 def test_max_error_is_the_limit_that_it_says():
@@ -184,7 +183,7 @@ GROUPED = ("nothing", "max_error", "error budget")
 BOOSTED = {
     "worst class": (tb.WorstClassBoostClassifier("tree"), False, GROUPED),
     "worst group": (tb.WorstClassBoostClassifier("tree"), True, GROUPED),
-    "worst cell": (tb.WorstClassBoostClassifier("tree", units="cell"), True, GROUPED),
+    "worst cell": (tb.WorstClassBoostClassifier("tree", subgroups="cell"), True, GROUPED),
     "single member": (tb.WorstClassBoostClassifier("tree", randomized=False), False, GROUPED),
     "vote": (tb.WorstClassBoostClassifier("tree", combine="vote"), False, ("nothing", "max_error")),
     "group DRO": (tb.GroupDROBoostClassifier("tree"), True, ("nothing", "error budget")),
@@ -214,8 +213,7 @@ def test_boosters_have_the_same_attributes_and_curve(kind, problem):
     assert isinstance(has["rates_"], RateTable)
     assert str(has["rates_"])
     assert str(has["summary_"])
-    assert list(has["subgroup_errors_"]) == has["units_"]
-    np.testing.assert_array_equal(has["unit_errors_"], list(has["subgroup_errors_"].values()))
+    assert list(has["subgroup_errors_"]) == has["subgroups_"]
     assert has["limits_met_"] in ((True, False) if problem == "max_error" else (None,))
     curve = found.tradeoff()
     assert type(curve) is Curve

@@ -381,7 +381,7 @@ def test_worst_case_weights_belong_to_the_returned_classifier(noisy, uncertainty
 def test_held_out_rows_have_no_part_in_the_ball(noisy):
     X, y = noisy
     clf = tb.DROBoostClassifier(
-        n_estimators=30, radius=0.01, validation=0.25, n_iter_no_change=5, n_jobs=1, random_state=0
+        n_estimators=30, radius=0.01, cv=0.25, n_iter_no_change=5, n_jobs=1, random_state=0
     ).fit(X, y)
     assert (clf.worst_case_weights_ > 0).sum() == 300
     assert len(clf.estimators_) == clf.trace_.value.argmin() + 1

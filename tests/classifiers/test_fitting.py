@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import errors_of, noisy
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
@@ -99,13 +99,13 @@ def test_rows_of_one_person_stay_together():
     options = {"random_state": 0}
     apart = RobustMixtureClassifier(tree, **options).fit(X, y)
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
-    assert apart.unit_errors_.max() < 0.15  # it has seen the persons that it is judged on
-    assert 0.3 < together.unit_errors_.mean() < 0.7  # of others it knows nothing
+    assert errors_of(apart).max() < 0.15  # it has seen the persons that it is judged on
+    assert 0.3 < errors_of(together).mean() < 0.7  # of others it knows nothing
     rows = together._outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert len(held._outputs.rows.y) == 60
-    assert 0.2 < held.unit_errors_.mean() < 0.8
+    assert 0.2 < errors_of(held).mean() < 0.8
 
 
 def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
@@ -108,7 +109,7 @@ def test_where_none_keeps_the_targets_the_least_excess_is_taken_and_said(kind):
         clf.fit(noise, y)
     assert clf.limits_met_ is False
     # The best rule is as good as a coin, .3 beyond; a constant is .8 beyond.
-    assert np.max(clf.unit_errors_) < 0.65
+    assert np.max(errors_of(clf)) < 0.65
 
 
 def test_a_vote_stops_at_its_targets_too():
@@ -134,9 +135,9 @@ def test_a_vote_stops_at_its_targets_too():
         voters[t, list(missed)] = 1 - y[list(missed)]
     aimed = play_script(voters, y, max_error=0.5, combine="vote", class_loss="error")
     free = play_script(voters, y, max_error="auto", combine="vote", class_loss="error")
-    np.testing.assert_allclose(aimed.unit_errors_, [0.5, 0.0])
-    np.testing.assert_allclose(free.unit_errors_, [0.4, 0.4])
-    assert aimed.bound_met_
+    np.testing.assert_allclose(errors_of(aimed), [0.5, 0.0])
+    np.testing.assert_allclose(errors_of(free), [0.4, 0.4])
+    assert aimed.limits_met_
 
 
 def test_aiming_again_on_other_rows():
@@ -191,7 +192,7 @@ def test_what_is_better_than_a_coin_is_shown_to_be():
 
 
 def test_rows_that_were_fitted_on_show_nothing():
-    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, validation="train", random_state=0).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, cv="train", random_state=0).fit(X, Y)
     assert claims(clf.summary_) == (False, False)
     assert clf.summary_.upper is None
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 from sklearn.feature_extraction.text import CountVectorizer
@@ -67,7 +68,7 @@ def test_groups_that_are_not_told_are_read_from_the_features(blind):
     of_scores = worst_cell(LABELS, OF, without.predict({"score": SCORE[0][1].predict_proba(FRESH)}))
     assert found < of_scores - 0.03
     # Which is no worse than what the rows of the choice said of themselves, out of fold.
-    assert found < blind.unit_errors_.max() + 0.06
+    assert found < errors_of(blind).max() + 0.06
 
 
 def test_a_row_is_answered_alike_alone_in_threads_and_from_a_file(blind, tmp_path):
@@ -121,4 +122,4 @@ def test_tables_of_any_form_have_groups_that_are_not_told(form):
     mix.fit(table, y, groups=group)
     assert mix._models.names == ["m"]
     assert np.mean(mix.predict(table) != y) < 0.4
-    assert mix.unit_errors_.max() < 0.5
+    assert errors_of(mix).max() < 0.5

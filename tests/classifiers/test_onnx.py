@@ -1,4 +1,4 @@
-"""Mixtures as ONNX files answer as `predict`."""
+"""ONNX files of robust mixtures predict like `predict`."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_what_has_no_graph_is_refused(tmp_path):
     models = [("boosted", HistBoostClassifier(n_estimators=4, vector_leaves=False))]
     limits = [error(by="group") <= 0.9]
     mix = tb.RobustMixtureClassifier(models, limits=limits, random_state=0).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="answers by groups"):
+    with pytest.raises(ValueError, match="needs groups"):
         tb.export_onnx(mix, tmp_path / "m.onnx")
     with pytest.raises(TypeError, match="RobustMixtureClassifier"):
         tb.export_onnx(LogisticRegression(), tmp_path / "m.onnx")
@@ -85,16 +85,16 @@ def test_models_of_scikit_learn(tmp_path):
     mix = tb.RobustMixtureClassifier([("line", LogisticRegression())], random_state=0).fit(X, y)
     tb.export_onnx(mix, tmp_path / "m.onnx")
     said = asked(tmp_path / "m.onnx", X)[0]
-    assert (said == mix.predict(X)).mean() > 0.99  # its converter computes in float32
+    assert (said == mix.predict(X)).mean() > 0.99  # the converter uses float32
 
 
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("project", ["xgboost", "lightgbm"])
 def test_models_of_other_projects(project, K, tmp_path):
-    """Their trees are written in float64, so that rows at a threshold go their way."""
+    """Trees are written in float64, so that rows at a threshold reach the same leaf."""
     module = pytest.importorskip(project)
     X, y = rows(K)
-    X = np.round(X, 2)  # many rows at thresholds
+    X = np.round(X, 2)  # many rows are at thresholds
     if project == "xgboost":
         models = [("m", module.XGBClassifier(n_estimators=8, max_depth=4, n_jobs=1, base_score=0.3))]
     else:

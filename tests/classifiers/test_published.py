@@ -114,7 +114,7 @@ def test_adalpboost_is_algorithm_2(alpha, eta, noted):
 
 def test_lambda_of_adalpboost_may_come_from_a_validation_set():
     X, y = noisy(1, n=160, K=3)
-    clf = published.adalpboost(TREE, 0.3, T=8, validation="auto", random_state=0)
+    clf = published.adalpboost(TREE, 0.3, T=8, cv="auto", random_state=0)
     clf.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
     value = tb.metrics.cvar_zero_one_loss(y[80:], clf.predict_distribution(X[80:]), 0.3, labels=clf.classes_)
     assert value == pytest.approx(cvar_by_lp(losses_of(clf, X[80:], y[80:]), 0.3), abs=1e-9)
@@ -293,7 +293,7 @@ def test_worst_class_boost_is_algorithm_1(seed, rounds):
         w = w * np.exp(-eta * r)
         w /= w.sum()
     assert clf.n_iter_ == len(weights) == rounds  # all of them, or the learner misses the condition
-    np.testing.assert_allclose(clf.unit_weights_, weights, atol=1e-14)
+    np.testing.assert_allclose(clf.trace_.weights, weights, atol=1e-14)
     np.testing.assert_allclose(clf.predict_distribution(X), votes / clf.n_iter_, atol=1e-12)
     top = np.sort(votes, axis=1)
     clear = top[:, -1] > top[:, -2]

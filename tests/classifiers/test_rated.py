@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -69,7 +70,7 @@ def test_limits_alone_make_the_mean_error_small():
     assert errors[0] <= errors[1] + 0.02  # with nothing to keep, nothing is fitted to these rows
     assert str(within.objective_) == "error"
     assert RobustMixtureClassifier().objective is None
-    assert judged().units_ == ["no", "yes"]
+    assert judged().subgroups_ == ["no", "yes"]
 
 
 def test_groups_are_inferred_from_features_where_they_are_not_told():
@@ -444,7 +445,7 @@ def test_small_budgets_are_used_where_cells_are_many():
     own = slice(1000, None)
     given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}
     mix = tb.tune(model, features[own], y[own], **given)
-    worst = [mix.reweight(error_budget=b).unit_errors_.max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
     assert (np.diff(worst) <= 0).all()
     assert worst[2] < worst[0] - 0.02
     assert worst[4] < worst[0] - 0.1
@@ -456,4 +457,4 @@ def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
     )
     monkeypatch.setattr("tailboost.selection.stratum_probabilities.GroupModel.fit", None)
     again = mix.reweight(objective="worst_cell", limits=[])
-    assert again.unit_errors_.max() <= max(line.value for line in mix.rates_ if "cell" in line.rate)
+    assert errors_of(again).max() <= max(line.value for line in mix.rates_ if "cell" in line.rate)

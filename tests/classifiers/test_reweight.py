@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import errors_of
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import RFE
@@ -155,7 +156,7 @@ def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
 def test_groups_for_a_held_out_part_and_for_a_validation_set():
     weight = np.r_[np.zeros(50), np.ones(550)]
     # Groups from which the classes of the judged rows can be read.
-    clf = fit(validation=0.25).fit(X, Y, sample_weight=weight)
+    clf = fit(cv=0.25).fit(X, Y, sample_weight=weight)
     rows = clf.combiner_.pool.ledger.rows
     fair = clf.reweight(objective="worst_group", groups=Y + 2 * (np.arange(600) >= 300))
     np.testing.assert_array_equal(fair.combiner_.pool.ledger.rows.groups % 2, rows.y)
@@ -180,17 +181,17 @@ def test_groups_for_a_vote_and_for_the_worst_class():
     np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
     worst_class = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
     fair = worst_class.reweight(objective="worst_group", groups=G)
-    assert fair.units_ == list(fair.subgroup_errors_) == ["a", "b", "c"]
+    assert fair.subgroups_ == list(fair.subgroup_errors_) == ["a", "b", "c"]
     rows = fair.combiner_.pool.ledger.rows
     wrong = fair.combiner_.pool.shares(fair.ensemble_).argmax(axis=1) != rows.y
-    np.testing.assert_allclose(fair.unit_errors_, [wrong[rows.groups == g].mean() for g in range(3)])
+    np.testing.assert_allclose(errors_of(fair), [wrong[rows.groups == g].mean() for g in range(3)])
 
 
 def test_groups_for_training_losses_and_groups_without_a_row():
-    clf = fit(validation="train").fit(X, Y)
-    with pytest.warns(tb.ResubstitutionWarning, match="fit with another validation than 'train'"):
+    clf = fit(cv="train").fit(X, Y)
+    with pytest.warns(tb.ResubstitutionWarning, match="fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
-    clf = fit(validation=0.2).fit(X, Y)
+    clf = fit(cv=0.2).fit(X, Y)
     held = clf.combiner_.pool.ledger.rows.given.index
     rare = np.full(600, "usual")
     rare[np.setdiff1d(np.arange(600), held)[0]] = "rare"
@@ -225,7 +226,7 @@ def test_the_upper_end_is_about_the_rule_that_is_returned():
 
 
 def test_no_upper_end_for_rows_that_were_fitted_on():
-    assert fit(validation="train").fit(X, Y).summary_.upper is None
+    assert fit(cv="train").fit(X, Y).summary_.upper is None
     tiny = fit().fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
     assert 0 <= tiny.summary_.upper <= 1
 

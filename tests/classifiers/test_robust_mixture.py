@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from scipy.optimize import linprog
 from scipy.special import softmax
 from sklearn import config_context
@@ -112,9 +113,9 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
         bounds=[(0, None)] * T + [(None, None)],
     )
     assert drawn._selected.selection.value == pytest.approx(solved.x[-1], abs=1e-4)
-    assert drawn.unit_errors_.max() == pytest.approx(drawn._selected.selection.value, abs=1e-9)
+    assert errors_of(drawn).max() == pytest.approx(drawn._selected.selection.value, abs=1e-9)
     assert alone._selected.selection.value >= solved.x[-1] - 1e-9
-    assert drawn.summary_.achieved == pytest.approx(drawn.unit_errors_.max())
+    assert drawn.summary_.achieved == pytest.approx(errors_of(drawn).max())
     if budget is not None:
         assert drawn.rates_.lines[-1].value <= limit[0] + 1e-6
 
@@ -133,7 +134,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     said = mix.predict(P)
     assert max(class_errors(y, said)) == pytest.approx(worst[inside].min(), abs=1e-9)
     assert np.mean(said != y) <= means.min() + (1.0 if budget is None else budget) + 1e-12
-    assert mix.unit_errors_ == pytest.approx(class_errors(y, said), abs=1e-9)
+    assert errors_of(mix) == pytest.approx(class_errors(y, said), abs=1e-9)
     assert mix.limits_met_ is (None if budget is None else True)
     assert mix.gap_ >= 0
 
@@ -248,8 +249,8 @@ def test_targets():
     _, y, P, _ = printed(2, K=2, models=1)
     loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})
     even = RobustMixtureClassifier.from_probabilities(P, y)
-    assert loose.unit_errors_[1] <= 0.2
-    assert loose.limits_met_ == bool(loose.unit_errors_[0] <= 0.9 and loose.unit_errors_[1] <= 0.2)
+    assert errors_of(loose)[1] <= 0.2
+    assert loose.limits_met_ == bool(errors_of(loose)[0] <= 0.9 and errors_of(loose)[1] <= 0.2)
     assert even.limits_met_ is None
 
 
@@ -260,7 +261,7 @@ def test_who_misses_a_target_is_named(randomized):
     targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
     with pytest.warns(BoundNotMetWarning) as caught:
         mix = RobustMixtureClassifier(services, max_error=targets, randomized=randomized).fit(table, names)
-    missed = [(u, e) for u, e in zip(mix.units_, mix.unit_errors_, strict=True) if e > targets[u] + 1e-6]
+    missed = [(u, e) for u, e in zip(mix.subgroups_, errors_of(mix), strict=True) if e > targets[u] + 1e-6]
     assert missed
     assert mix.limits_met_ is False
     (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
@@ -309,15 +310,15 @@ def test_subgroups_of_few_rows_are_named():
 def test_groups_are_known_in_training_only(objective):
     mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    assert len(mix.units_) == (2 if objective == "worst_group" else 4)
+    assert len(mix.subgroups_) == (2 if objective == "worst_group" else 4)
     answers = mix.reweight().predict(X[TRAIN])
     assert np.array_equal(answers, mix.predict(X[TRAIN]))
     # From another objective with the same groups: the same choice, without training.
     by_class = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     # There groups are inferred from the probabilities, the features are not kept.
     again = by_class.reweight(objective=objective)
-    assert again.units_ == mix.units_
-    assert again.unit_errors_.max() <= by_class.reweight().unit_errors_.max() + 0.1
+    assert again.subgroups_ == mix.subgroups_
+    assert errors_of(again).max() <= errors_of(by_class.reweight()).max() + 0.1
     assert np.array_equal(again.predict(X[TRAIN])[:9], [again.predict(x[None])[0] for x in X[TRAIN][:9]])
 
 
@@ -325,16 +326,16 @@ def test_a_table_of_groups():
     table = {"texture": GROUPS[TRAIN], "third": np.arange(len(Y))[TRAIN] % 3}
     mix = RobustMixtureClassifier(models(), objective="worst_group", random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=table)
-    assert mix.units_ == [
+    assert mix.subgroups_ == [
         ("texture", "rough"),
         ("texture", "smooth"),
         ("third", 0),
         ("third", 1),
         ("third", 2),
     ]
-    assert mix.unit_errors_.shape == (5,)
+    assert errors_of(mix).shape == (5,)
     cells = mix.reweight(objective="worst_cell")
-    assert (1, ("texture", "rough")) in cells.units_
+    assert (1, ("texture", "rough")) in cells.subgroups_
 
 
 @pytest.mark.slow

@@ -157,7 +157,7 @@ ENTRIES = {
     ),
     "WorstClass": (
         lambda groups: (
-            tb.WorstClassBoostClassifier(n_estimators=3, units="group", random_state=0)
+            tb.WorstClassBoostClassifier(n_estimators=3, subgroups="group", random_state=0)
             .fit(X[A], Y[A], groups=groups[A])
             .predict(X)
             .tolist()

@@ -29,11 +29,11 @@ BOOSTED = {
     "classes": (tb.WorstClassBoostClassifier(n_estimators=3), False),
     "groups": (tb.WorstClassBoostClassifier(n_estimators=3), True),
     "cells, one member": (
-        tb.WorstClassBoostClassifier(n_estimators=3, units="cell", randomized=False),
+        tb.WorstClassBoostClassifier(n_estimators=3, subgroups="cell", randomized=False),
         True,
     ),
     "target": (
-        tb.WorstClassBoostClassifier(n_estimators=3, max_error={"a": 0.4, None: 0.7}, validation=0.3),
+        tb.WorstClassBoostClassifier(n_estimators=3, max_error={"a": 0.4, None: 0.7}, cv=0.3),
         False,
     ),
     "published": (tb.WorstClassBoostClassifier(n_estimators=3, gamma=0.1), False),
@@ -89,7 +89,7 @@ def test_the_weights_are_those_of_hedge_on_shrunk_errors(data, kind, shrinkage):
     """Independent truth: a transcription on the training errors of the members; 0 is group DRO."""
     X, y, _ = data
     groups = np.where(np.arange(len(y)) < 20, "few", np.where(X[:, 0] > 0, "u", "v"))
-    given = {"n_estimators": 6, "n_iter_no_change": None, "validation": "train", "random_state": 0}
+    given = {"n_estimators": 6, "n_iter_no_change": None, "cv": "train", "random_state": 0}
     given |= {"shrinkage": shrinkage, "eta": 1.0}
     if kind == "group DRO":
         clf = tb.GroupDROBoostClassifier(TREE, combine="average", **given)

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import noisy
+from conftest import errors_of, noisy
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
@@ -58,7 +58,7 @@ def play_script(answers, y, **params):
     """Let scripted voters vote; for a mixture the first answers are those of plain ERM."""
     Scripted.script, Scripted.fits = [np.asarray(a) for a in answers], 0
     X = np.arange(len(y), dtype=float)[:, None]
-    settings = {"validation": "train", "n_estimators": 3, "eta": 1.0, "include_constants": False, **params}
+    settings = {"cv": "train", "n_estimators": 3, "eta": 1.0, "include_constants": False, **params}
     return fit(X, np.asarray(y), Scripted(), **settings)
 
 
@@ -90,7 +90,7 @@ def transcription(X, y, theta, gamma, T):
 def test_the_game_is_the_papers_loop(seed):
     X, y = rare(seed)
     theta = 0.5
-    clf = fit(X, y, max_error=1 - theta, validation="train", class_loss="indicator")
+    clf = fit(X, y, max_error=1 - theta, cv="train", class_loss="indicator")
     gamma = 4 / 5 - 0.5 - 0.0005
     assert clf.gamma_ == pytest.approx(gamma)
     T = math.ceil(2 * math.log(5) / gamma**2)
@@ -98,8 +98,8 @@ def test_the_game_is_the_papers_loop(seed):
     assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(5) / T))
     weights, votes, stop = transcription(X, y, theta, gamma, T)
     assert clf.n_iter_ == stop
-    np.testing.assert_allclose(clf.unit_weights_, weights, rtol=1e-9)
-    np.testing.assert_allclose(clf.unit_weights_[0], 0.2)
+    np.testing.assert_allclose(clf.trace_.weights, weights, rtol=1e-9)
+    np.testing.assert_allclose(clf.trace_.weights[0], 0.2)
     np.testing.assert_array_equal(clf.combiner_.votes[0], votes)
     # The vote of the prefix that was kept, where it is not tied.
     kept = int((clf.estimator_weights_ > 0).sum())
@@ -121,7 +121,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
         y,
         HistBoostClassifier(n_estimators=20, max_depth=3),
         max_error=0.6,
-        validation="train",
+        cv="train",
         class_loss="indicator",
     )
     gamma, T = clf.gamma_, theory_rounds(5, clf.gamma_)
@@ -160,8 +160,8 @@ def test_three_voters_wrong_on_forty_per_cent_vote_wrongly_on_sixty():
     np.testing.assert_allclose(vote.combiner_.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
     # As published, all of them vote; their errors on rows that they were fitted on select none.
     np.testing.assert_allclose(vote.estimator_weights_, 1 / 3)
-    assert not vote.bound_met_
-    np.testing.assert_allclose(vote.unit_errors_, [0.6, 0.0])
+    assert vote.limits_met_ is False
+    np.testing.assert_allclose(errors_of(vote), [0.6, 0.0])
 
 
 def test_the_number_of_voters_is_selected_on_rows_held_out():
@@ -175,7 +175,7 @@ def test_the_number_of_voters_is_selected_on_rows_held_out():
     vote = WorstClassBoostClassifier(Scripted(), random_state=0, n_iter_no_change=None, **settings)
     vote.fit(X[:10], y, X_val=X[10:], y_val=y)
     np.testing.assert_allclose(vote.estimator_weights_, [1.0, 0.0, 0.0])
-    np.testing.assert_allclose(vote.unit_errors_, [0.4, 0.0])
+    np.testing.assert_allclose(errors_of(vote), [0.4, 0.0])
 
 
 def test_the_value_of_the_mixture_is_its_bound():
@@ -184,9 +184,8 @@ def test_the_value_of_the_mixture_is_its_bound():
     for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
         voters[t, list(missed)] = 1
     clf = play_script([voters[0], *voters], y, max_error=0.41, combine="mixture", class_loss="error")
-    assert clf.bound_met_
     assert clf.limits_met_ is True
-    np.testing.assert_allclose(clf.expected_unit_errors_, [0.4, 0.0])
+    np.testing.assert_allclose(clf.expected_subgroup_errors_, [0.4, 0.0])
     assert clf.summary_.achieved == pytest.approx(0.2)  # the overall error is minimised within the limits
 
 
@@ -218,13 +217,13 @@ def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
         game = {"max_error": "auto", "n_estimators": T, "class_loss": "error"}
         clf = play_script(voters, y, combine="mixture", **game)
         value = minimax(np.vstack([errors[1:], errors[:1]]))
-        assert value - 1e-9 <= clf.expected_unit_errors_.max() <= value + TIE
-        assert clf.summary_.achieved == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
+        assert value - 1e-9 <= clf.expected_subgroup_errors_.max() <= value + TIE
+        assert clf.summary_.achieved == pytest.approx(clf.expected_subgroup_errors_.max(), abs=1e-9)
         vote = play_script(voters[1:], y, combine="vote", **game)
         every = [result[0] for result in vote.combiner_.results]
         weak = errors[1:].max(axis=0).max() < 0.6
         broken += every[-1] > errors[1:].mean(axis=0).max() and weak
-        assert vote.unit_errors_.max() == pytest.approx(every[-1])
+        assert errors_of(vote).max() == pytest.approx(every[-1])
     assert broken > 0
 
 
@@ -240,9 +239,9 @@ def test_unequal_targets_shift_the_mixture():
         combine="mixture",
         class_loss="error",
     )
-    np.testing.assert_allclose(clf.expected_unit_errors_, [0.3, 0.7])
-    assert clf.bound_met_randomized_
-    assert not clf.bound_met_  # predict answers one class
+    np.testing.assert_allclose(clf.expected_subgroup_errors_, [0.3, 0.7])
+    assert clf.limits_met_randomized_
+    assert clf.limits_met_ is False
     np.testing.assert_allclose(clf.max_error_, [0.3, 0.7])
     assert clf.summary_.objective == "error"
     with pytest.warns(
@@ -252,7 +251,7 @@ def test_unequal_targets_shift_the_mixture():
             [first, first, second], y, max_error={0: 0.2, None: 0.4}, n_estimators=2, combine="mixture",
             class_loss="error",
         )  # fmt: skip
-    assert not clf.bound_met_
+    assert clf.limits_met_ is False
 
 
 @quiet
@@ -268,23 +267,22 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
         X,
         names,
         max_error=max_error,
-        validation="train",
+        cv="train",
         class_loss=class_loss,
         combine=combine,
         n_estimators=6,
     )
     predicted = tb.metrics.class_errors(names, clf.predict(X))
     expected = tb.metrics.expected_class_errors(names, clf.predict_distribution(X), labels=clf.classes_)
-    np.testing.assert_allclose(clf.unit_errors_, list(predicted.values()), atol=1e-9)
-    np.testing.assert_allclose(clf.expected_unit_errors_, list(expected.values()), atol=1e-9)
-    promised = clf.unit_errors_
-    coin = clf.summary_.constants_value if max_error == "auto" else np.inf  # which may keep what is stated
-    useless = promised.max() >= coin - 1e-9 or len(np.unique(clf.predict(X))) == 1
-    assert clf.bound_met_ == (np.all(promised <= clf.max_error_ + 1e-9) and not useless)
-    assert clf.bound_met_randomized_ == np.all(clf.expected_unit_errors_ <= clf.max_error_ + 1e-9)
-    assert clf.unit_weights_.shape == (clf.n_iter_, 5)
-    np.testing.assert_allclose(clf.unit_weights_.sum(axis=1), 1.0)
-    assert clf.units_ == clf.classes_.tolist() == list(clf.subgroup_errors_)
+    np.testing.assert_allclose(errors_of(clf), list(predicted.values()), atol=1e-9)
+    np.testing.assert_allclose(clf.expected_subgroup_errors_, list(expected.values()), atol=1e-9)
+    promised = errors_of(clf)
+    met = None if max_error == "auto" else bool(np.all(promised <= clf.max_error_ + 1e-9))
+    assert clf.limits_met_ is met
+    assert clf.limits_met_randomized_ == np.all(clf.expected_subgroup_errors_ <= clf.max_error_ + 1e-9)
+    assert clf.trace_.weights.shape == (clf.n_iter_, 5)
+    np.testing.assert_allclose(clf.trace_.weights.sum(axis=1), 1.0)
+    assert clf.subgroups_ == clf.classes_.tolist() == list(clf.subgroup_errors_)
     if max_error == "auto":
         assert clf.max_error_[0] in MAX_ERRORS
         if class_loss == "error":
@@ -300,7 +298,7 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
             ]
         )
         least = minimax(errors)
-        assert least - 1e-8 <= clf.expected_unit_errors_.max() <= least + TIE
+        assert least - 1e-8 <= clf.expected_subgroup_errors_.max() <= least + TIE
 
 
 # -- growth ----------------------------------------------------------------------------------------------
@@ -317,11 +315,11 @@ def test_the_learner_is_grown_only_as_far_as_asked():
             HistBoostClassifier(n_estimators=40, max_depth=3),
             max_error=allowed,
             class_loss="indicator",
-            validation="train",
+            cv="train",
             n_estimators=5,
         )
         sizes[allowed] = [m.booster_.num_boosted_rounds() for m in clf.estimators_]
-        for m, w in zip(clf.estimators_, clf.unit_weights_, strict=True):
+        for m, w in zip(clf.estimators_, clf.trace_.weights, strict=True):
             errors = np.array([np.mean(m.predict(X)[y == k] != k) for k in range(5)])
             assert w @ (errors >= allowed) <= 0.5 - clf.gamma_ + 1e-9
     assert np.mean(sizes[0.7]) < np.mean(sizes[0.3]) < 40
@@ -335,7 +333,7 @@ def test_error_game_grows_to_the_theorems_goal():
         y,
         HistBoostClassifier(n_estimators=60, max_depth=3),
         max_error=0.4,
-        validation="train",
+        cv="train",
         n_estimators=12,
     )
     goal = 0.4 - math.sqrt(math.log(2) / 24)
@@ -345,19 +343,17 @@ def test_error_game_grows_to_the_theorems_goal():
     sizes = [m.booster_.num_boosted_rounds() for m in clf.estimators_[:12]]
     assert max(sizes) < 60
     assert clf.game_.state.cumulative.max() / 12 <= 0.4  # the even mixture, by the theorem
-    assert clf.bound_met_
+    assert clf.limits_met_
 
 
 @quiet
 def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
     X, y = rare(5)
-    clf = fit(
-        X, y, DecisionTreeClassifier(max_depth=1), max_error=0.1, validation="train", class_loss="indicator"
-    )
+    clf = fit(X, y, DecisionTreeClassifier(max_depth=1), max_error=0.1, cv="train", class_loss="indicator")
     assert clf.n_iter_ == 1
     assert "the weak-learning condition was not met in round 1" in clf.trace_.stop_reason
     assert "class_loss='error' is a game without it" in clf.trace_.stop_reason
-    assert not clf.bound_met_
+    assert clf.limits_met_ is False
 
 
 @quiet
@@ -393,9 +389,9 @@ def test_a_hundred_classes():
         max_error=0.7,
         class_loss="indicator",
         n_estimators=3,
-        validation="train",
+        cv="train",
     )
-    assert clf.unit_weights_.shape[1] == 100
+    assert clf.trace_.weights.shape[1] == 100
     assert clf.gamma_ == pytest.approx(0.2995)
     T = math.ceil(2 * math.log(100) / 0.2995**2)
     planned = fit(X, y, max_error=0.7, class_loss="indicator", max_time=1e-9)
@@ -406,13 +402,13 @@ def test_a_class_with_one_row_trains_but_is_not_measured():
     X, y = noisy(8, n=120, K=3)
     y = np.where(y == 2, 1, y)
     y[5] = 2
-    for params in ({}, {"class_loss": "error"}, {"validation": 0.3}):
+    for params in ({}, {"class_loss": "error"}, {"cv": 0.3}):
         with pytest.warns(BoundNotMetWarning, match="class 2: no row to measure the error on"):
             clf = fit(X, y, BOOST, max_error=0.9, n_estimators=3, **params)
-        assert np.isnan(clf.unit_errors_[2])
-        assert not np.isnan(clf.unit_errors_[:2]).any()
-        assert clf.bound_met_ is (clf.limits_met_ and len(np.unique(clf.predict(X))) > 1)
-        assert clf.unit_weights_[0, 2] == pytest.approx(1 / 3)
+        assert np.isnan(errors_of(clf)[2])
+        assert not np.isnan(errors_of(clf)[:2]).any()
+        assert clf.limits_met_ is bool(np.nanmax(errors_of(clf)) <= 0.9)
+        assert clf.trace_.weights[0, 2] == pytest.approx(1 / 3)
         assert np.isfinite(clf.predict_distribution(X)).all()
 
 
@@ -423,9 +419,9 @@ def test_a_class_absent_from_the_validation_set():
     clf = WorstClassBoostClassifier(BOOST, max_error=0.8, n_estimators=3, random_state=0)
     with pytest.warns(BoundNotMetWarning, match="class 1: no row"):
         clf.fit(X, y, X_val=X_val[seen], y_val=y_val[seen])
-    assert np.isnan(clf.unit_errors_).tolist() == [False, True, False]
+    assert np.isnan(errors_of(clf)).tolist() == [False, True, False]
     sizes = np.bincount(y_val[seen], minlength=3)[[0, 2]]
-    overall = sizes @ np.delete(clf.expected_unit_errors_, 1) / sizes.sum()
+    overall = sizes @ np.delete(clf.expected_subgroup_errors_, 1) / sizes.sum()
     assert clf.summary_.achieved == pytest.approx(overall)
 
 
@@ -438,19 +434,19 @@ def test_groups_and_cells(combine):
     X, y = noisy(11, n=400, K=3)
     y = np.array(["low", "mid", "high"])[y]
     g = np.where(X[:, 0] + 0.3 * np.random.default_rng(0).normal(size=400) > 0, "f", "m")
-    settings = {"combine": combine, "validation": "train", "n_estimators": 4, "max_error": 0.5}
+    settings = {"combine": combine, "cv": "train", "n_estimators": 4, "max_error": 0.5}
     clf = fit(X, y, groups=g, **settings)
-    assert clf.units_ == ["f", "m"]
-    np.testing.assert_allclose(clf.unit_errors_, list(tb.metrics.group_errors(y, clf.predict(X), g).values()))
-    cells = fit(X, y, groups=g, units="cell", **settings)
-    assert len(cells.units_) == 6
+    assert clf.subgroups_ == ["f", "m"]
+    np.testing.assert_allclose(errors_of(clf), list(tb.metrics.group_errors(y, clf.predict(X), g).values()))
+    cells = fit(X, y, groups=g, subgroups="cell", **settings)
+    assert len(cells.subgroups_) == 6
     predicted = cells.predict(X)
-    for (c, group), error in zip(cells.units_, cells.unit_errors_, strict=True):
+    for (c, group), error in zip(cells.subgroups_, errors_of(cells), strict=True):
         rows = (y == c) & (g == group)
         assert error == pytest.approx(np.mean(predicted[rows] != c))
     max_error = {("low", "f"): 0.1, "high": 0.3, None: 0.8}
-    cells = fit(X, y, groups=g, units="cell", **(settings | {"max_error": max_error}))
-    wanted = [0.1 if u == ("low", "f") else 0.3 if u[0] == "high" else 0.8 for u in cells.units_]
+    cells = fit(X, y, groups=g, subgroups="cell", **(settings | {"max_error": max_error}))
+    wanted = [0.1 if u == ("low", "f") else 0.3 if u[0] == "high" else 0.8 for u in cells.subgroups_]
     np.testing.assert_allclose(cells.max_error_, wanted)
     by_group = fit(X, y, groups=g, **(settings | {"max_error": {"f": 0.1, "m": 0.9}}))
     np.testing.assert_allclose(by_group.max_error_, [0.1, 0.9])
@@ -461,9 +457,9 @@ def test_a_validation_set_with_groups():
     X, y = noisy(12, n=300)
     X_val, y_val = noisy(13, n=100)
     g, g_val = np.arange(300) % 3, np.arange(100) % 3
-    clf = WorstClassBoostClassifier(TREE, max_error=0.5, n_estimators=3, units="cell", random_state=0)
+    clf = WorstClassBoostClassifier(TREE, max_error=0.5, n_estimators=3, subgroups="cell", random_state=0)
     clf.fit(X, y, groups=g, X_val=X_val, y_val=y_val, groups_val=g_val)
-    assert clf.units_ == [(c, k) for k in range(3) for c in range(2)]
+    assert clf.subgroups_ == [(c, k) for k in range(3) for c in range(2)]
     assert clf.reweight(X_val, y_val, objective="worst_group", groups=g_val).objective_.rate.by == "group"
 
 
@@ -471,12 +467,12 @@ def test_after_reweighting_errors_are_about_the_rows_given():
     X, y = noisy(14, n=200)
     clf = fit(X, y, max_error=0.8, n_estimators=3)
     kept = clf.reweight(objective="worst_class")
-    assert kept.unit_errors_.shape == (2,)
+    assert errors_of(kept).shape == (2,)
     other = clf.reweight(*noisy(15, n=50), objective="worst_class")
     _, y_new = noisy(15, n=50)
     wrong = other.combiner_.pool.shares(other.ensemble_).argmax(axis=1) != y_new
-    np.testing.assert_allclose(other.unit_errors_, [wrong[y_new == k].mean() for k in range(2)])
-    assert clf.unit_errors_.tolist() != other.unit_errors_.tolist()
+    np.testing.assert_allclose(errors_of(other), [wrong[y_new == k].mean() for k in range(2)])
+    assert errors_of(clf).tolist() != errors_of(other).tolist()
 
 
 # -- continuing, identities, bad input -----------------------------------------------------------------------
@@ -492,31 +488,31 @@ def test_checkpoints(tmp_path, params):
     assert stopped.n_iter_ == 1
     again = fit(X, y, BOOST, checkpoint_dir=tmp_path, **settings)
     np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_array_equal(again.unit_errors_, whole.unit_errors_)
+    np.testing.assert_array_equal(errors_of(again), errors_of(whole))
     with pytest.raises(ValueError, match="belongs to a fit with other"):  # η depends on T
         fit(X, y, BOOST, checkpoint_dir=tmp_path, **(settings | {"n_estimators": 5}))
 
 
 @quiet
-@pytest.mark.parametrize("validation", ["train", "cv", 0.3])
+@pytest.mark.parametrize("cv", ["train", 5, 0.3])
 @pytest.mark.parametrize(
     "params", [{"max_error": 0.5}, {}, {"max_error": {0: 0.2, None: 0.6}, "combine": "mixture"}]
 )
 @pytest.mark.parametrize("learner", [TREE, BOOST])
 @pytest.mark.thinned(6)
-def test_weight_is_repetition_in_the_indicator_game(validation, params, learner):
+def test_weight_is_repetition_in_the_indicator_game(cv, params, learner):
     for seed in range(3):
         X, y = rare(20 + seed, n=200, K=4)
         weight = np.random.default_rng(seed).integers(0, 4, len(y))
         weight[:12] += 1  # three rows of each class
         twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
-        settings = {"n_estimators": 4, "validation": validation, "class_loss": "indicator", **params}
+        settings = {"n_estimators": 4, "cv": cv, "class_loss": "indicator", **params}
         one = fit(X, y, learner, weight=weight, **settings)
         two = fit(X[twice], y[twice], learner, **settings)
         assert one.n_iter_ == two.n_iter_
-        np.testing.assert_allclose(one.unit_weights_, two.unit_weights_, atol=1e-9)
+        np.testing.assert_allclose(one.trace_.weights, two.trace_.weights, atol=1e-9)
         np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
-        np.testing.assert_allclose(one.unit_errors_, two.unit_errors_, atol=1e-9)
+        np.testing.assert_allclose(errors_of(one), errors_of(two), atol=1e-9)
 
 
 BAD = {
@@ -542,13 +538,13 @@ BAD = {
     "q large": ({"q": 1.1}, "'q' parameter"),
     "class_loss": ({"class_loss": "hinge"}, "'class_loss' parameter"),
     "combine": ({"combine": "mean"}, "'combine' parameter"),
-    "units": ({"units": "row"}, "'units' parameter"),
+    "subgroups": ({"subgroups": "row"}, "'subgroups' parameter"),
     "until_met": ({"until_met": "yes"}, "'until_met' parameter"),
     "nothing to meet": ({"until_met": True}, "until_met=True needs max_error"),
     "n_estimators": ({"n_estimators": "many"}, "'n_estimators' parameter"),
     "degenerate q": ({"q": 0.5, "class_loss": "indicator"}, "gamma='auto' with q=0.5"),
-    "group without groups": ({"units": "group"}, "units='group' needs groups"),
-    "cell without groups": ({"units": "cell"}, "units='cell' needs groups"),
+    "group without groups": ({"subgroups": "group"}, "subgroups='group' needs groups"),
+    "cell without groups": ({"subgroups": "cell"}, "subgroups='cell' needs groups"),
 }
 
 
@@ -563,8 +559,8 @@ def test_bad_input(case, recorder):
 
 def test_groups_where_classes_are_the_units(recorder):
     X, y = rare(16)
-    with pytest.raises(ValueError, match="units='class' has no use for groups"):
-        fit(X, y, recorder, groups=y, units="class")
+    with pytest.raises(ValueError, match="subgroups='class' has no use for groups"):
+        fit(X, y, recorder, groups=y, subgroups="class")
     with pytest.raises(ValueError, match="no group is called 'x'"):
         fit(X, y, recorder, groups=np.where(y, "a", "b"), max_error={"x": 0.5, None: 0.8})
     assert type(recorder).fits == 0
@@ -612,7 +608,7 @@ def test_displays():
     mpl.use("Agg")
     X, y = noisy(19, n=300, K=3)
     g = np.arange(300) % 2
-    clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, units="cell")
+    clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, subgroups="cell")
     weights = tb.plotting.WeightTrajectoryDisplay.from_estimator(clf)
     assert [line.get_label() for line in weights.lines_] == [f"{c} / {k}" for k in range(2) for c in range(3)]
 
@@ -632,7 +628,7 @@ def test_a_stated_edge_asks_for_the_game():
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
 def test_interrupted_and_resumed(interrupted, combine, tmp_path):
     X, y = rare(22)
-    settings = {"eta": 0.5, "validation": "train", "combine": combine, "class_loss": "error"}
+    settings = {"eta": 0.5, "cv": "train", "combine": combine, "class_loss": "error"}
     whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=4, **settings)
     with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
         clf = fit(
@@ -646,7 +642,7 @@ def test_interrupted_and_resumed(interrupted, combine, tmp_path):
     assert clf.n_iter_ == 2
     clf.fit(X, y)
     np.testing.assert_array_equal(clf.predict_distribution(X), whole.predict_distribution(X))
-    np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
+    np.testing.assert_array_equal(errors_of(clf), errors_of(whole))
 
 
 @quiet
@@ -655,20 +651,20 @@ def test_interrupted_and_resumed(interrupted, combine, tmp_path):
     [
         {"max_error": {0: 0.5, None: 0.7}},
         {"class_loss": "error", "estimator": None, "n_estimators": 3},
-        {"max_error": 0.7, "combine": "mixture", "units": "cell"},
+        {"max_error": 0.7, "combine": "mixture", "subgroups": "cell"},
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
     from tailboost.storage import load_model, save_model
 
     X, y = rare(23)
-    groups = X[:, 0] > 0 if "units" in params else None
+    groups = X[:, 0] > 0 if "subgroups" in params else None
     clf = fit(X, y, groups=groups, **({"estimator": BOOST, "n_estimators": 3} | params))
     save_model(clf, tmp_path / "model.model")
     again = load_model(tmp_path / "model.model")
     np.testing.assert_array_equal(again.predict_distribution(X), clf.predict_distribution(X))
     assert again.get_params()["max_error"] == clf.max_error
-    np.testing.assert_array_equal(again.unit_errors_, clf.unit_errors_)
+    np.testing.assert_array_equal(errors_of(again), errors_of(clf))
 
 
 def test_data_frames_pass_without_a_word():

@@ -75,7 +75,7 @@ def test_programs_and_rounds_are_such_calls(two, monkeypatch):
     update = Hedge.update
     monkeypatch.setattr(Hedge, "update", lambda *a, **k: rule_saw.append(threads()) or update(*a, **k))
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
-    AdaLPBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2, validation="train").fit(X, y)
+    AdaLPBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2, cv="train").fit(X, y)
     assert rule_saw
     assert set(map(frozenset, rule_saw)) == {frozenset({1})}
     assert threads() == {2}

@@ -49,9 +49,7 @@ def test_order_of_rows_means_rounding_at_most(name, K, grid, validation):
     weight = np.random.default_rng(K).integers(1, 4, len(y)).astype(float)
     for seed in range(2):
         order = np.random.default_rng(seed).permutation(len(y))
-        one, two = (
-            clone(CLASSIFIERS[name]).set_params(validation=validation, random_state=0) for _ in range(2)
-        )
+        one, two = (clone(CLASSIFIERS[name]).set_params(cv=validation, random_state=0) for _ in range(2))
         one.fit(X, y, sample_weight=weight)
         two.fit(X[order], y[order], sample_weight=weight[order])
         assert one.n_iter_ == two.n_iter_

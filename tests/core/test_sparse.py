@@ -29,7 +29,7 @@ def few(cls):
 
 #: All that read a table in a way of their own; the campaign asks every classifier.
 MODELS = {
-    "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(validation=0.3),
+    "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(cv=0.3),
     "adaboost": few(tb.AdaBoostClassifier),
     "mixture": tb.RobustMixtureClassifier(
         [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],

@@ -1,4 +1,4 @@
-"""Datasets of PyTorch, given to anything that takes a table."""
+"""PyTorch datasets as tables."""
 
 import subprocess
 import sys
@@ -24,6 +24,6 @@ assert "tailboost.learners.torch" not in sys.modules, "reading a Dataset imports
 
 
 def test_a_dataset_is_read_by_who_has_not_imported_the_nets():
-    # A process of its own: other tests import tailboost.learners.torch.
+    # Another process: other tests import tailboost.learners.torch.
     ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import errors_of
 from scipy.optimize import linprog
 from sklearn.tree import DecisionTreeClassifier
 
@@ -189,7 +190,7 @@ def test_every_form_of_a_table_is_the_same():
 def test_one_column_is_as_without_a_table():
     X, y, table = census()
     fits = [
-        tb.WorstClassBoostClassifier(TREE, n_estimators=3, units=units, random_state=0).fit(
+        tb.WorstClassBoostClassifier(TREE, n_estimators=3, subgroups=units, random_state=0).fit(
             X, y, groups=groups
         )
         for units in ("group", "cell")
@@ -198,25 +199,25 @@ def test_one_column_is_as_without_a_table():
     for array, one in (fits[:2], fits[2:]):
         np.testing.assert_array_equal(array.estimator_weights_, one.estimator_weights_)
         np.testing.assert_array_equal(array.trace_.weights, one.trace_.weights)
-        np.testing.assert_array_equal(array.unit_errors_, one.unit_errors_)
-    assert fits[0].units_ == ["a", "b", "c"]
-    assert fits[1].units_ == [("race", "a"), ("race", "b"), ("race", "c")]
-    assert fits[3].units_[0] == (0, ("race", "a"))
+        np.testing.assert_array_equal(errors_of(array), errors_of(one))
+    assert fits[0].subgroups_ == ["a", "b", "c"]
+    assert fits[1].subgroups_ == [("race", "a"), ("race", "b"), ("race", "c")]
+    assert fits[3].subgroups_[0] == (0, ("race", "a"))
 
 
 def test_cells_of_a_table_and_targets_by_name():
     X, y, table = census()
     clf = tb.WorstClassBoostClassifier(
-        TREE, units="cell", class_loss="error", n_estimators=3, random_state=0,
+        TREE, subgroups="cell", class_loss="error", n_estimators=3, random_state=0,
         max_error={(1, ("sex", "f")): 0.3, 0: 0.4, None: 0.5},
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, y, groups=table)
-    assert len(clf.units_) == 2 * 7
+    assert len(clf.subgroups_) == 2 * 7
     predicted = clf.ensemble_.scores_of(clf.combiner_.pool.answers).argmax(axis=1)
     for (k, (column, value)), error, allowed in zip(
-        clf.units_, clf.unit_errors_, clf.max_error_, strict=True
+        clf.subgroups_, errors_of(clf), clf.max_error_, strict=True
     ):
         inside = (y == k) & (table[column] == value)
         assert error == pytest.approx(np.mean(predicted[inside] != k))
@@ -314,7 +315,7 @@ def one_row_cells(seed=0, n=500):
 
 def test_one_row_does_not_steer_a_game_over_cells():
     X, y, g = one_row_cells()
-    clf = tb.WorstClassBoostClassifier(TREE, units="cell", n_estimators=10, random_state=0)
+    clf = tb.WorstClassBoostClassifier(TREE, subgroups="cell", n_estimators=10, random_state=0)
     with pytest.warns(
         tb.SmallSubgroupsWarning, match=r"cell 1 / rare \(1\): fewer than min_subgroup_rows=10"
     ):
@@ -322,10 +323,10 @@ def test_one_row_does_not_steer_a_game_over_cells():
     fresh, truth, _ = one_row_cells(1, 2000)
     assert len(np.unique(clf.predict(fresh))) == 2
     assert np.mean(clf.predict(fresh) != truth) < 0.2
-    cell = [unit == (1, "rare") for unit in clf.units_].index(True)
-    assert clf.unit_errors_[cell] == 1.0  # reported as it is
-    assert clf.unit_pools_[cell] in np.delete(clf.unit_pools_, cell)
-    assert clf.unit_weights_.shape[1] == clf.unit_pools_.max() + 1 == len(clf.units_) - 1
+    cell = [unit == (1, "rare") for unit in clf.subgroups_].index(True)
+    assert errors_of(clf)[cell] == 1.0  # reported as it is
+    assert clf.subgroup_pools_[cell] in np.delete(clf.subgroup_pools_, cell)
+    assert clf.trace_.weights.shape[1] == clf.subgroup_pools_.max() + 1 == len(clf.subgroups_) - 1
     with warnings.catch_warnings():  # without that row there is nothing to warn of
         warnings.simplefilter("error")
         clf.set_params(n_estimators=2).fit(X[1:], y[1:], groups=g[1:])
@@ -334,11 +335,11 @@ def test_one_row_does_not_steer_a_game_over_cells():
 def test_what_answers_one_class_meets_nothing():
     rng = np.random.default_rng(0)
     X, y, g = rng.normal(size=(300, 2)), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
-    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0, units="cell")
+    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0, subgroups="cell")
     with pytest.warns(tb.BoundNotMetWarning, match="best mixture of constants|answers [01] to all"):
         clf.fit(X, y, groups=g)
-    assert not clf.bound_met_
-    assert clf.bound_met_randomized_ == (clf.expected_unit_errors_.max() <= clf.max_error_[0] + 1e-9)
+    assert clf.limits_met_ is None
+    assert clf.limits_met_randomized_ == (clf.expected_subgroup_errors_.max() <= clf.max_error_[0] + 1e-9)
 
 
 def test_small_groups_and_the_scale_of_weights():
@@ -347,10 +348,10 @@ def test_small_groups_and_the_scale_of_weights():
     fits = []
     for scale in (1.0, 1 / 64):
         clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)
-        with pytest.warns(tb.SmallSubgroupsWarning, match=r"group rare \(6\): .*unit_pools_"):
+        with pytest.warns(tb.SmallSubgroupsWarning, match=r"group rare \(6\): .*subgroup_pools_"):
             fits.append(clf.fit(X, y, sample_weight=np.full(400, scale), groups=group))
     np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
-    assert fits[0].unit_pools_.tolist()[-1] in fits[0].unit_pools_.tolist()[:-1]
+    assert fits[0].subgroup_pools_.tolist()[-1] in fits[0].subgroup_pools_.tolist()[:-1]
     assert fits[0].trace_.weights.shape[1] == 3
     assert SHRINKAGE == 5.0  # the value of the table in the documentation
 

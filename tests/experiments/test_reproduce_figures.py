@@ -94,7 +94,7 @@ def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
     # One cell against its definition: the test CVaR by a generic solver.
     rows = split(toy(2)(None), 1, 0.5, 2_000, 4_000)
     clf = AdaLPBoostClassifier(
-        HistTreeClassifier(max_depth=5), n_estimators=4, alpha=0.2, validation=0.2, include_constants=False,
+        HistTreeClassifier(max_depth=5), n_estimators=4, alpha=0.2, cv=0.2, include_constants=False,
         n_iter_no_change=None, random_state=1,
     ).fit(rows.train.X, rows.train.y)  # fmt: skip
     loss = 1 - clf.predict_distribution(rows.test.X)[np.arange(len(rows.test.y)), rows.test.y]

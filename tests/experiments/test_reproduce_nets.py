@@ -55,7 +55,7 @@ def test_an_interrupted_fit_is_no_finished_cell(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     InterruptedTree.count, InterruptedTree.at = 0, 3
     classifier = AdaLPBoostClassifier(
-        InterruptedTree(max_depth=1), n_estimators=5, n_iter_no_change=None, validation="train"
+        InterruptedTree(max_depth=1), n_estimators=5, n_iter_no_change=None, cv="train"
     )
     cells = Cells(Settings(tmp_path), "cells")
     with pytest.raises(KeyboardInterrupt):

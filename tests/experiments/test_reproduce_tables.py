@@ -98,7 +98,7 @@ def test_rounds_one_by_one_are_the_rounds_of_one_fit():
     rows = split(toy(3)(None), 0, 0.4, 7200)
     cell = trials.measure(rows, 3, "tree", "train", 0, 1)
     fitted = trials.AdaLPBoostClassifier(
-        HistTreeClassifier(n_jobs=1), n_estimators=trials.ROUNDS, n_iter_no_change=None, validation="train",
+        HistTreeClassifier(n_jobs=1), n_estimators=trials.ROUNDS, n_iter_no_change=None, cv="train",
         random_state=0, n_jobs=1,
     ).fit(rows.train.X, rows.train.y)  # fmt: skip
     at = fitted.reweight(alpha=0.3)
@@ -190,8 +190,8 @@ def test_optimism(tmp_path, monkeypatch):
     wrong = 1 - shares[np.arange(len(rows.test.y)), rows.test.y]
     cell = cells["three", title]
     assert cell["true"] == pytest.approx(max(wrong[rows.test.y == k].mean() for k in range(3)))
-    assert cell["said"] == pytest.approx(clf.expected_unit_errors_.max())
-    for unit, low, high in zip(cell["units"], *clf.unit_intervals_.T, strict=True):
+    assert cell["said"] == pytest.approx(clf.expected_subgroup_errors_.max())
+    for unit, low, high in zip(cell["units"], *clf.subgroup_intervals_.T, strict=True):
         assert (unit["predict"][1] or [np.nan] * 2) == pytest.approx([low, high], nan_ok=True)
     wrong = (clf.predict(rows.test.X) != rows.test.y).astype(float)
     true = [wrong[rows.test.y == k].mean() for k in range(3)]

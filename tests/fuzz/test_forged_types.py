@@ -44,7 +44,7 @@ UNLISTED = [
     "subprocess.Popen",
     "tailboost.boosting.checkpoints._Hasher", "tailboost.boosting.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
-    "tailboost.dask.key_counts.Tally", "tailboost.app.cli.models.StoredModel",
+    "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.cross_fitting.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip

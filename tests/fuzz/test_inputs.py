@@ -32,7 +32,7 @@ def made(name):
         trees = HistBoostClassifier(n_estimators=3, max_depth=2)
         return tb.RobustMixtureClassifier([("trees", trees)], cv=0.3, random_state=0)
     params = {"n_estimators": 2, "random_state": 0}
-    params |= {"validation": 0.3} if "validation" in OURS[name]().get_params() else {}
+    params |= {"cv": 0.3} if "cv" in OURS[name]().get_params() else {}
     return OURS[name]().set_params(**params)
 
 

@@ -14,8 +14,8 @@ import test_checkpoints as checkpoints
 pytestmark = pytest.mark.fuzz
 PART = "checkpoints: kills"
 CASES = [
-    ("adalpboost", {"validation": "cv"}),
-    ("lpboost", {"validation": 0.3}),
+    ("adalpboost", {"cv": 5}),
+    ("lpboost", {"cv": 0.3}),
     ("worstclassboost", {}),
     ("averageboost", {"rounds": 6}),
 ]

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import errors_of, noisy
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
@@ -119,7 +119,7 @@ def test_the_programs_mixture_has_a_bound_of_its_own(seed):
     weight, alpha = rng.integers(1, 4, 80), float(rng.choice([0.1, 0.3, 0.8]))
     clf = tb.AdaLPBoostClassifier(
         TREE, n_estimators=6, alpha=alpha, eta=("theory", 1.0, 0.3)[seed % 3],
-        validation=("train", "cv")[seed % 2],
+        cv=("train", 5)[seed % 2],
         include_constants=bool(seed % 5), n_iter_no_change=(None, 1)[seed // 6], random_state=0,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     for found, level in ((clf.summary_, alpha), (clf.reweight(alpha=0.5).summary_, 0.5)):
@@ -131,7 +131,7 @@ def test_the_programs_mixture_has_a_bound_of_its_own(seed):
         for promise in (b for b in found.promised if "λ" in b.name):
             assert promise.bound is None or own.achieved <= promise.bound
             assert (promise.bound is None) == (clf.n_iter_ < 6)
-        if clf.validation == "train":
+        if clf.cv == "train":
             mixture = clf if level == alpha else clf.reweight(alpha=level)
             truth = 1 - mixture.predict_distribution(X)[np.arange(80), y]
             assert own.achieved == pytest.approx(
@@ -211,7 +211,7 @@ def test_outliers_left_out_are_named_and_counted(make):
     noise = rng.random(400) < 0.3
     y[noise] = rng.integers(0, 2, noise.sum())
     clf = make(
-        DecisionTreeClassifier(max_depth=2), alpha=0.5, outlier_fraction=0.25, validation="train",
+        DecisionTreeClassifier(max_depth=2), alpha=0.5, outlier_fraction=0.25, cv="train",
         include_constants=False, random_state=0,
     ).fit(X, y)  # fmt: skip
     found = clf.summary_
@@ -315,7 +315,7 @@ def test_an_even_mixture_may_be_worse_than_its_first_member():
         Fades(),
         n_estimators=4,
         combine="average",
-        validation="train",
+        cv="train",
         include_constants=False,
         random_state=0,
     ).fit(row[:, None], row // 2 % 2, groups=row % 2)
@@ -332,20 +332,22 @@ def test_what_is_allowed_is_on_both_sides():
     found = clf.summary_
     allowed = np.array([0.1, 0.8, 0.8])
     share = np.bincount(y) / len(y)
-    assert found.achieved == pytest.approx(share @ clf.expected_unit_errors_, abs=1e-9)  # the overall error
-    assert clf.limits_met_ is bool((clf.unit_errors_ <= allowed + 1e-9).all())
-    assert found.largest_error == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
+    assert found.achieved == pytest.approx(
+        share @ clf.expected_subgroup_errors_, abs=1e-9
+    )  # the overall error
+    assert clf.limits_met_ is bool((errors_of(clf) <= allowed + 1e-9).all())
+    assert found.largest_error == pytest.approx(clf.expected_subgroup_errors_.max(), abs=1e-9)
     assert found.constants_value == pytest.approx(1 - share.max(), abs=1e-7)
     assert found.random_guess_value == pytest.approx(2 / 3)
     (measured,) = [b for b in found.observed if "predict" in b.name]
-    assert measured.achieved == pytest.approx((clf.unit_errors_ - clf.max_error_).max())
+    assert measured.achieved == pytest.approx((errors_of(clf) - clf.max_error_).max())
     assert measured.bound == 0
-    assert f"the largest error is {clf.unit_errors_.max():.4g}" in measured.note
+    assert f"the largest error is {errors_of(clf).max():.4g}" in measured.note
     even = tb.WorstClassBoostClassifier(
         TREE, max_error=0.5, class_loss="error", random_state=0, n_estimators=3
     )
     (measured,) = [b for b in even.fit(X, y).summary_.observed if "predict" in b.name]
-    assert measured.achieved == pytest.approx(even.unit_errors_.max())
+    assert measured.achieved == pytest.approx(errors_of(even).max())
 
 
 @pytest.mark.parametrize(("class_loss", "met"), [("indicator", False), ("error", True)])
@@ -361,8 +363,8 @@ def test_an_error_equal_to_the_target(class_loss, met):
             DecisionTreeClassifier(random_state=0), max_error=0.1, gamma=0.1, class_loss=class_loss,
             combine="vote", n_estimators=1, random_state=0,
         ).fit(X, y, X_val=X_val, y_val=y)  # fmt: skip
-    assert clf.unit_errors_.max() == pytest.approx(0.1)
-    assert clf.bound_met_ is met
+    assert errors_of(clf).max() == pytest.approx(0.1)
+    assert clf.limits_met_ is met
     (target,) = [b for b in clf.summary_.observed if b.formula == "max_error"]
     assert target.strict is (class_loss == "indicator")
     assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in clf.summary_.details

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from sklearn.datasets import make_classification
 
 import tailboost as tb
@@ -35,10 +36,10 @@ def test_lines_are_the_fitted_errors(data, worst_class):
     _, y, _ = data
     table = worst_class.summary_.errors
     assert table.kind == "class"
-    allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
+    allowed = dict(zip(worst_class.subgroups_, worst_class.max_error_, strict=True))
     for rule, errors in (
-        ("predict", worst_class.unit_errors_),
-        ("randomised", worst_class.expected_unit_errors_),
+        ("predict", errors_of(worst_class)),
+        ("randomised", worst_class.expected_subgroup_errors_),
     ):
         lines = [line for line in table if line.rule == rule]
         for line, error in zip(lines, errors, strict=True):
@@ -53,7 +54,7 @@ def test_the_table_is_printed_first(worst_class):
     head, titles, *lines = text.splitlines()
     assert head.startswith("error of each class, measured on")
     assert titles.split("  ")[0] == "class"
-    for name, line in zip(worst_class.units_, lines, strict=False):
+    for name, line in zip(worst_class.subgroups_, lines, strict=False):
         assert line.startswith(name)
     assert text.index(worst_class.summary_.headline) > text.index(lines[2])
 
@@ -69,7 +70,7 @@ def test_html_is_escaped_and_whole(worst_class):
 def test_dict_is_json(worst_class):
     found = json.loads(json.dumps(worst_class.summary_.to_dict()))
     units = [line["unit"] for line in found["errors"]["lines"] if line["rule"] == "predict"]
-    assert units == worst_class.units_
+    assert units == worst_class.subgroups_
 
 
 def test_groups_and_cells(data):
@@ -80,8 +81,8 @@ def test_groups_and_cells(data):
         assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
     drawn = [line.value for line in table if line.rule == "randomised"]
     assert max(drawn) == pytest.approx(dro.summary_.achieved)
-    assert [line.value for line in table if line.rule == "predict"] == dro.unit_errors_.tolist()
-    cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
+    assert [line.value for line in table if line.rule == "predict"] == errors_of(dro).tolist()
+    cells = tb.WorstClassBoostClassifier(n_estimators=4, subgroups="cell", random_state=0).fit(
         X, y, groups=groups
     )
     rows = {line.unit: line.rows for line in cells.summary_.errors}

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from scipy.stats import binomtest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TREE = HistTreeClassifier(max_depth=3)
 # Two rows of several hundred may draw the same of 65,536 lots and count as one.
 LOTS = 5e-3
-NAMES = ("unit_intervals_", "expected_unit_intervals_")
+NAMES = ("subgroup_intervals_", "expected_subgroup_intervals_")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ FITS = {
     "mixture": ({}, False),
     "budget": ({"error_budget": 0.01}, False),
     "vote": ({"max_error": 0.3}, False),
-    "cells": ({"units": "cell"}, True),
+    "cells": ({"subgroups": "cell"}, True),
 }
 
 
@@ -99,16 +100,16 @@ def widened(error, n, more):
 
 def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
     rows = fitted.combiner_.pool.ledger.rows
-    counts = np.bincount(rows.groups, minlength=len(fitted.units_))
+    counts = np.bincount(rows.groups, minlength=len(fitted.subgroups_))
     for errors, ends in (
-        (fitted.unit_errors_, fitted.unit_intervals_),
-        (fitted.expected_unit_errors_, fitted.expected_unit_intervals_),
+        (errors_of(fitted), fitted.subgroup_intervals_),
+        (fitted.expected_subgroup_errors_, fitted.expected_subgroup_intervals_),
     ):
         assert ends.shape == (len(counts), 2)
         known = ~np.isnan(ends[:, 0])
         assert (known == (counts >= 10)).all()
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
-    for error, n, (low, high) in zip(fitted.unit_errors_, counts, fitted.unit_intervals_, strict=True):
+    for error, n, (low, high) in zip(errors_of(fitted), counts, fitted.subgroup_intervals_, strict=True):
         if n >= 10:  # no row is said twice, and none has another weight
             more = fitted.combiner_.refit_spread
             assert more >= 0.015
@@ -117,7 +118,8 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
 
 def test_intervals_are_what_the_table_shows(fitted):
     for who, name in (("", "predict"), ("expected_", "randomised")):
-        errors, ends = getattr(fitted, f"{who}unit_errors_"), getattr(fitted, f"{who}unit_intervals_")
+        errors = fitted.expected_subgroup_errors_ if who else errors_of(fitted)
+        ends = getattr(fitted, f"{who}subgroup_intervals_")
         lines = fitted.summary_.errors.of_rule(name)
         for line, value, (low, high) in zip(lines, errors, ends, strict=True):
             np.testing.assert_array_equal((line.value, line.low, line.high), (value, low, high))
@@ -133,7 +135,7 @@ def test_rows_that_the_answering_members_were_judged_on_need_no_longer_arms(data
     X, y, _ = data
     clf = tree_game().fit(X, y, X_val=X + 0.1 * np.random.default_rng(0).normal(size=X.shape), y_val=y)
     counts = [np.count_nonzero(y == name) for name in "abc"]
-    for error, n, ends in zip(clf.unit_errors_, counts, clf.unit_intervals_, strict=True):
+    for error, n, ends in zip(errors_of(clf), counts, clf.subgroup_intervals_, strict=True):
         assert tuple(ends) == pytest.approx(widened(error, n, 0.0), abs=LOTS)
     assert "refit" not in str(clf.summary_.errors)
 
@@ -158,10 +160,10 @@ def test_groups_that_overlap(data):
     table = {"side": groups, "half": X[:, 1] > 0}
     for clf in (tree_game(), tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)):
         clf.fit(X, y, groups=table)
-        errors, ends = clf.summary_.errors.column("value", "randomised"), clf.expected_unit_intervals_
+        errors, ends = clf.summary_.errors.column("value", "randomised"), clf.expected_subgroup_intervals_
         assert errors.shape == (4,)
         # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
-        columns = [table[name] for name in sorted(table)]  # the order of units_
+        columns = [table[name] for name in sorted(table)]  # the order of subgroups_
         n = np.array([(column == value).sum() for column in columns for value in np.unique(column)])
         assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1])).all()
@@ -171,21 +173,21 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     X, y, _ = data
     rows = np.r_[np.flatnonzero(y == "a")[:60], np.flatnonzero(y == "b")[:8]]
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
-    assert np.isnan(clf.unit_intervals_).all(axis=1).tolist() == [False, True, True]
-    assert np.isnan(clf.unit_errors_).tolist() == [False, False, True]
+    assert np.isnan(clf.subgroup_intervals_).all(axis=1).tolist() == [False, True, True]
+    assert np.isnan(errors_of(clf)).tolist() == [False, False, True]
     assert "No interval for error by class of b: fewer than 10 rows" in str(clf.summary_.errors)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):
     X, y, groups = data
-    clf = tree_game(validation="train").fit(X, y)
-    assert clf.unit_intervals_ is None
+    clf = tree_game(cv="train").fit(X, y)
+    assert np.isnan(clf.subgroup_intervals_).all()
     assert clf.summary_.upper is None
     assert "No intervals: members were fitted on these rows" in str(clf.summary_.errors)
     clf = tree_game().fit(X, y)
-    assert clf.reweight(X[:100] + 0.01, y[:100]).unit_intervals_.shape == (3, 2)
-    assert clf.reweight(objective="worst_group", groups=groups).unit_intervals_.shape == (2, 2)
-    assert clf.reweight(alpha=0.5).unit_intervals_.shape == (3, 2)
+    assert clf.reweight(X[:100] + 0.01, y[:100]).subgroup_intervals_.shape == (3, 2)
+    assert clf.reweight(objective="worst_group", groups=groups).subgroup_intervals_.shape == (2, 2)
+    assert clf.reweight(alpha=0.5).subgroup_intervals_.shape == (3, 2)
 
 
 def test_a_mixture_of_any_models(data):
@@ -195,14 +197,14 @@ def test_a_mixture_of_any_models(data):
     mix.fit(X, y, groups=groups)
     lines = mix.summary_.errors.lines  # one member answers: the randomised rule is `predict`
     assert [line.unit for line in lines] == ["u", "v"]
-    np.testing.assert_array_equal([line.value for line in lines], mix.unit_errors_)
+    np.testing.assert_array_equal([line.value for line in lines], errors_of(mix))
     assert max(line.value for line in lines) == pytest.approx(mix.summary_.achieved, abs=1e-9)
-    assert mix.summary_.upper == pytest.approx(mix.unit_intervals_[:, 1].max(), abs=1e-6)
-    for error, name, ends in zip(mix.unit_errors_, "uv", mix.unit_intervals_, strict=True):
+    assert mix.summary_.upper == pytest.approx(mix.subgroup_intervals_[:, 1].max(), abs=1e-6)
+    for error, name, ends in zip(errors_of(mix), "uv", mix.subgroup_intervals_, strict=True):
         assert tuple(ends) == pytest.approx(widened(error, int((groups == name).sum()), 0.015), abs=LOTS)
     P = {name: model.fit(X, y).predict_proba(X) for name, model in models}
     given = tb.RobustMixtureClassifier.from_probabilities(P, y)
-    for error, name, ends in zip(given.unit_errors_, "abc", given.unit_intervals_, strict=True):
+    for error, name, ends in zip(errors_of(given), "abc", given.subgroup_intervals_, strict=True):
         assert tuple(ends) == pytest.approx(widened(error, int((y == name).sum()), 0.0), abs=LOTS)
 
 

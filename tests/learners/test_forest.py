@@ -1,4 +1,4 @@
-"""The forest of small tables, and of groups: one for all parts of a cross-fit, on samples of rows."""
+"""Forests of trees with random and best cuts, shared by the folds of a cross-fit, on samples of rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import tailboost as tb
-from tailboost.learners import forest as forests  # the sizes of samples and trees are no parameters
+from tailboost.learners import forest as forests  # sizes of samples and trees are constants of the module
 from tailboost.learners.forest import ForestSession, TableForest
 from tailboost.learners.table import BinnedReader, OpenTable, cuts
 
@@ -44,17 +44,17 @@ def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
         own = opened.fit(one, 0, ~out)
         assert len(trees(own)) == forests.N_TREES // 5
         assert all(any(tree is other for other in trees(everything)) for tree in trees(own))
-        flipped = np.where(out, K - 1 - y, y)  # labels it must not know
+        flipped = np.where(out, K - 1 - y, y)  # labels of the held-out rows are noise
         again = ForestSession(TableForest(), OpenTable.of(X), flipped)
         again.leave_out(part)
-        if most < len(y):  # which rows are drawn depends on all rows of their class
+        if most < len(y):  # the sample depends on all rows of a class
             assert all(tree.tree_.n_node_samples[0] <= 2 * most for tree in trees(own))
         else:
             np.testing.assert_array_equal(again.fit(one, 0, ~out).predict_proba(X), own.predict_proba(X))
 
 
 def test_a_held_out_part():
-    """Half of the trees leave it out, the others see all rows."""
+    """Half of the trees are grown without the fold, the others on all rows."""
     X, y = rows(1)
     part, one = np.where(np.arange(len(y)) % 5 == 0, 0, -1), np.ones(len(y))
     opened = session(X, y, part)
@@ -92,7 +92,7 @@ def test_a_weight_is_repetition_and_order_means_nothing(most, params, monkeypatc
     monkeypatch.setattr(forests, "MOST_ROWS", most)
     X, y = rows(4)
     _, content = np.unique(X, axis=0, return_inverse=True)
-    part = content.ravel() % 5  # equal rows lie in one part; NumPy 2.0 gives a column
+    part = content.ravel() % 5  # equal rows are in one fold; NumPy 2.0 returns a column
     weight = np.random.default_rng(0).integers(1, 4, len(y))
     many = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
     one, two = session(X, y, part, **params), session(X[many], y[many], part[many], **params)
@@ -108,7 +108,7 @@ def test_a_sample_keeps_the_rare_class(monkeypatch):
     X, y = rng.normal(size=(4000, 3)), (np.arange(4000) < 10).astype(int)
     forest = session(X, y).fit(np.ones(4000))
     counts = [int(tree.tree_.n_node_samples[0]) for tree in trees(forest)]
-    assert min(counts) >= 100  # all ten of the rare class, and its share of the other
+    assert min(counts) >= 100  # all ten rows of the rare class, and a fraction of the other class
     assert max(counts) <= 100 + 10
     assert len(forest.batches_) == forests.N_TREES // forests.BATCH
     assert all(len(batch.classes_) == 2 for batch in forest.batches_)
@@ -119,7 +119,7 @@ def test_samples_share_as_few_rows_as_can_be(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(2000, 1)), np.arange(2000) % 2
     forest = session(X, y).fit(np.ones(2000))  # twenty samples of a hundred
     P = forest.predict_proba(X)
-    # Every row is in the sample of five trees, fully grown on different values: they know its class.
+    # Each row is in the sample of five trees, which are fully grown on distinct values.
     assert (P[np.arange(2000), y] >= forests.BATCH / forests.N_TREES - 1e-12).all()
 
 
@@ -127,16 +127,16 @@ def test_a_class_that_some_trees_did_not_see():
     X, y = rows(5)
     part = np.arange(len(y)) % 5
     y = np.where(y == 2, 1, y)
-    y[[0, 5]] = 2  # both rows of class 2 lie in part 0
+    y[[0, 5]] = 2  # both rows of class 2 are in fold 0
     X[[0, 5]] = 9.0
     forest = session(X, y, part).fit(np.where(y == 2, 75.0, 1.0))
     P = forest.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
-    assert P[0, 2] > 0.4  # four fifths of the trees know it and say 1
+    assert P[0, 2] > 0.4  # four fifths of the trees were fitted on the row and return 1
 
 
 def holes(seed, n, d=6):
-    """Numbers with missing values, a column of few values, and one that is constant where it is known."""
+    """Return numbers with missing values, a column of few values, and a constant column."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=n) > 0.9).astype(int) + (X[:, 2] > 1)
@@ -147,7 +147,7 @@ def holes(seed, n, d=6):
 
 
 def test_trees_of_best_cuts_are_the_peers_on_bins():
-    """Grown on numbers of bins, they read values: the answers are those of scikit-learn's on the bins."""
+    """Trees grown on bin numbers predict for values like scikit-learn's trees for bins."""
     X, y = holes(0, 1200)
     fitted, fresh = slice(0, 800), slice(800, None)
     forest = TableForest(n_trees=20, best_cuts=1.0, leaf_rows=3.0).fit(X[fitted], y[fitted])
@@ -176,20 +176,20 @@ def test_half_of_the_trees_cut_best_and_the_prior_is_the_shares():
     expected = 0.9 * plain.predict_proba(X) + 0.1 * shares
     P = TableForest(**params, prior=0.1).fit(X, y, weight).predict_proba(X)
     np.testing.assert_allclose(P, expected, atol=1e-12)
-    sparse = sp.csr_matrix(np.nan_to_num(X))  # no bins there: all cuts are random
+    sparse = sp.csr_matrix(np.nan_to_num(X))  # sparse tables have random cuts only
     assert len(TableForest(**params).fit(sparse, y).batches_) == 1
 
 
 @pytest.mark.parametrize(("n", "expected"), [(40, 240), (8_000, 150), (30_000, 120)])
 def test_more_trees_where_rows_are_few(n, expected):
     X = np.arange(n, dtype=float)[:, None]
-    twice = np.r_[X, X]  # a row said twice is one
+    twice = np.r_[X, X]  # equal rows count once
     opened = ForestSession(TableForest(n_trees="auto"), OpenTable.of(twice), np.arange(2 * n) % 2)
     assert opened.n_trees == expected
 
 
 def test_beside_scikit_learns_forest():
-    """Without parts, on few rows of even classes, it is extremely randomised trees: as good as the peer's."""
+    """Without folds, on few rows of balanced classes, the error is that of scikit-learn's extra trees."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 6))
     y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=1500) > 0.9).astype(int)
@@ -207,7 +207,7 @@ def test_beside_scikit_learns_forest():
 @pytest.mark.parametrize("at_once", [7, 65_536])
 @pytest.mark.thinned(3)
 def test_answers_are_the_trees_means_in_any_block(kind, at_once, monkeypatch):
-    """Bit for bit those of scikit-learn's trees, asked one by one for all rows as they lie there."""
+    """The probabilities are the mean of scikit-learn's trees."""
     monkeypatch.setattr(forests, "ROWS_AT_ONCE", at_once)
     X, y = rows(8)
     Z = rows(9, 1500)[0].astype(np.float32)

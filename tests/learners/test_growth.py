@@ -1,4 +1,4 @@
-"""Learners that grow: every kind, warm against the fit with as many steps; and how schemes use it."""
+"""Growth in stages: each kind of learner against a fit with the same steps, and its use in cross-fitting."""
 
 from dataclasses import replace
 
@@ -20,10 +20,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows
+from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, set_seeds
-from tailboost.learners.session import grown, open_session, stages
+from tailboost.learners.session import open_session
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
@@ -90,7 +90,7 @@ def test_learners_by_epochs_see_the_rows_once_a_stage(case):
         seen.append(step.t_ if case != "sgd" else step.t_ - 1)
         first = np.array(session.predict(model)) if first is None else first
     assert seen == [150 * (k + 1) for k in range(limit)]
-    assert isinstance(step.random_state, int)  # as any fitted member's
+    assert isinstance(step.random_state, int)  # like those of a fitted model
     again = grown(session, limit, WEIGHT, SEED)
     np.testing.assert_array_equal(session.predict(again), session.predict(model))
     np.testing.assert_array_equal(session.predict(grown(session, 1, WEIGHT, SEED)), first)
@@ -109,8 +109,8 @@ def test_an_epoch_is_scikit_learns_partial_fit():
 
 FIXED = [
     DecisionTreeClassifier(max_depth=3),
-    LogisticRegression(),  # warm starts of a convex solver are no stages
-    GaussianNB(),  # partial_fit on the same rows again is no growth
+    LogisticRegression(),  # warm starts of a convex solver are not stages
+    GaussianNB(),  # partial_fit on the same rows is not growth
     AdaBoostClassifier(n_estimators=3),
     RandomForestClassifier(3, class_weight="balanced"),
     SGDClassifier(max_iter=5, tol=None, early_stopping=True),
@@ -181,7 +181,7 @@ def size_of(member):
 
 
 class Script:
-    """A goal that says what it is told to, and writes down what it is shown."""
+    """Goal with given distances, which records its arguments."""
 
     def __init__(self, distances):
         self.distances, self.shown = iter(distances), []
@@ -208,10 +208,12 @@ def test_schemes_grow_until_the_goal_and_no_further(name, learner):
         goal = Script([1.0] * (stop - 1) + [0.0])
         response = scheme(u, SEED, goal)
         assert len(goal.shown) == stop
-        assert size_of(response.member) == stop  # the member that stays grew as far as those that were judged
+        assert (
+            size_of(response.member) == stop
+        )  # the base model has the same number of stages as the folds' models
         np.testing.assert_array_equal(response.losses, script.shown[stop - 1][0])
         np.testing.assert_array_equal(response.answers, script.shown[stop - 1][1])
-    # Where no stage is good enough the first of the closest is taken.
+    # If no stage reaches the goal, the first of the closest is selected.
     response = scheme(u, SEED, Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
     assert size_of(response.member) == 2
     np.testing.assert_array_equal(response.answers, script.shown[1][1])
@@ -219,7 +221,7 @@ def test_schemes_grow_until_the_goal_and_no_further(name, learner):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
-    # Boosted trees that are fitted whole stay as the mean of the folds' models; grown ones do not.
+    # Without growth the base model is the mean of the folds' models; with growth a model of all rows.
     learner = RandomForestClassifier(6) if name == "cv" else HistBoostClassifier(n_estimators=6)
     scheme = schemes(learner)[name]
     one, whole = scheme(np.ones(150), SEED), scheme(np.ones(150), SEED, Script(EVER_CLOSER))

@@ -374,7 +374,7 @@ def test_package_imports_without_xgboost():
         "import warnings; warnings.simplefilter('ignore')\n"
         "import tailboost, numpy as np\n"
         "X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)\n"
-        "clf = tailboost.AdaLPBoostClassifier(n_estimators=1, validation='train').fit(X, y)\n"
+        "clf = tailboost.AdaLPBoostClassifier(n_estimators=1, cv='train').fit(X, y)\n"
         "assert clf.estimators_[0].backend_ == 'sklearn'; print(clf.score(X, y))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -387,7 +387,7 @@ def test_a_model_made_without_xgboost_is_stored_and_read_without_it(tmp_path):
         "import warnings; warnings.simplefilter('ignore')\n"
         "import tailboost, numpy as np\n"
         "X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)\n"
-        "clf = tailboost.AdaLPBoostClassifier(n_estimators=1, validation='train').fit(X, y)\n"
+        "clf = tailboost.AdaLPBoostClassifier(n_estimators=1, cv='train').fit(X, y)\n"
         f"tailboost.save_model(clf, {str(tmp_path / 'm.model')!r})\n"
         f"again = tailboost.load_model({str(tmp_path / 'm.model')!r})\n"
         "print((again.predict(X) == clf.predict(X)).all())"

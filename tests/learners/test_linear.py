@@ -1,4 +1,4 @@
-"""Logistic regression on opened tables, beside scikit-learn's."""
+"""Logistic regression on open tables, compared with scikit-learn's."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def rows(seed, n=400, d=4, K=3):
 def test_it_is_scikit_learns_on_standardised_columns(K):
     X, y = rows(K, K=K)
     Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
-    # Two classes have coefficients each, one the other's negative: together they cost half as much.
+    # Two classes have opposite coefficients, whose penalty is half as large.
     theirs = LogisticRegression(C=2.0 if K == 2 else 1.0, tol=1e-8, max_iter=1_000).fit(Z, y)
     ours = TableLinear().fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(Z), atol=3e-3)
@@ -97,7 +97,7 @@ def test_of_many_rows_a_part_of_each_class_is_read(monkeypatch):
     part = TableLinear().fit(X, y)
     assert not np.array_equal(whole.coef_, part.coef_)
     assert np.abs(part.predict_proba(X) - whole.predict_proba(X)).mean() < 0.02
-    # The classes keep their shares: with an intercept the answers have them.
+    # With an intercept the mean probabilities are the class frequencies.
     np.testing.assert_allclose(part.predict_proba(X).mean(axis=0), np.bincount(y) / len(y), atol=0.02)
 
 
@@ -111,7 +111,7 @@ def test_a_fold_without_a_class_knows_the_others():
 
 
 def test_the_default_mixture_knows_a_linear_truth():
-    """Where the log-odds are linear the regression errs least, and the average leans on it."""
+    """If log-odds are linear, the regression has the smallest error and the largest weight."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(600, 10))
     y = (rng.random(600) < 1.0 / (1.0 + np.exp(-X.sum(axis=1)))).astype(int)

@@ -1,10 +1,10 @@
-"""Members that answer by the mean of several models: those of a cross-fit, those of all rounds so far."""
+"""Base models that are the mean of several models, from a cross-fit or from all rounds so far."""
 
 import pickle
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import errors_of, noisy
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
@@ -20,7 +20,7 @@ K = 3
 
 
 def fitted(learner, X, y, fold, weight=None):
-    """A round of a cross-fit: the answer, and the learner fitted to the rows of each part by itself."""
+    """Return the response of a round, and models fitted without each fold."""
     u = np.ones(len(y)) if weight is None else weight
     one = np.ones(len(y))
     session = open_session(learner, X, y, int(y.max()) + 1, one, {})
@@ -49,7 +49,7 @@ def test_a_class_is_told_by_the_models_that_saw_it():
     X, y = noisy(7, n=100, K=K)
     fold = np.arange(len(y)) % 5
     y = np.where(y == 2, 1, y)
-    y[[0, 5]] = 2  # both rows lie in part 0, whose model knows no class 2
+    y[[0, 5]] = 2  # both rows are in fold 0, whose model has no class 2
     X[[0, 5]] = 30.0
     response, models = fitted(HistBoostClassifier(n_estimators=20, min_child_weight=0.0), X, y, fold)
     each = np.array([m.predict_proba(X) for m in models])
@@ -76,13 +76,13 @@ BOOST = HistBoostClassifier(n_estimators=6, max_depth=3)
 
 
 def test_the_models_of_all_rounds_answer_together():
-    """Played again by hand: weights, folds and mean probabilities."""
+    """Rounds are repeated here with the same weights, folds and mean probabilities."""
     n_classes = 4
     X, y = many()
     clf = tb.AdaLPBoostClassifier(BOOST, n_iter_no_change=None, random_state=0).fit(X, y)
     fold = clf.combiner_.pool.ledger.rows.fold
     parts = [fold != j for j in range(5)]
-    session = open_session(BOOST, X, y, n_classes, np.ones(len(y)), {})  # bins by all rows
+    session = open_session(BOOST, X, y, n_classes, np.ones(len(y)), {})  # cuts from all rows
     everybody = np.ones(len(y), dtype=bool)
     mistakes, judged, known = np.zeros(len(y)), np.zeros((len(y), n_classes)), np.zeros((len(y), n_classes))
     for t in range(3):
@@ -108,7 +108,7 @@ def test_runners_up_are_the_next_likely_classes_of_the_first_round():
         np.testing.assert_array_equal(clf.estimators_[5 + rank].predict(X), order[:, rank])
     ledger = clf.combiner_.pool.ledger
     once = ledger.boosted.row(0).astype(int) + sum(ledger.extras.row(e).astype(int) for e in (4, 5, 6))
-    np.testing.assert_array_equal(once, 3)  # each class has one rank
+    np.testing.assert_array_equal(once, 3)  # one rank per class
     plain = clone(clf).set_params(include_constants=False).fit(X, y)
     assert len(plain.estimators_) == 2
     pair = tb.AdaLPBoostClassifier(BOOST, n_estimators=1, random_state=0).fit(X, y > 0)
@@ -117,13 +117,13 @@ def test_runners_up_are_the_next_likely_classes_of_the_first_round():
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 0.4, 0.7])
 def test_mixtures_of_ranks_are_the_best_randomised_answers_where_probabilities_are_right(alpha):
-    """Beside the linear program over all randomised rules on a finite distribution."""
+    """Compared with the linear program over all randomised rules on a finite distribution."""
     cells, K = 12, 4
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(K) * 0.4, size=cells)
     mass = rng.dirichlet(np.ones(cells))
-    weight = (mass[:, None] * P).ravel()  # of a cell and its label
-    # Variables: shares q of the labels in each cell, the quantile η, the excesses s ≥ 1 − q − η.
+    weight = (mass[:, None] * P).ravel()  # of a cell and a label
+    # Variables: label distribution q of each cell, quantile η, excesses s ≥ 1 − q − η.
     n = cells * K
     cost = np.r_[np.zeros(n), 1.0, weight / alpha]
     excess = np.hstack([-np.eye(n), -np.ones((n, 1)), -np.eye(n)])
@@ -137,7 +137,7 @@ def test_mixtures_of_ranks_are_the_best_randomised_answers_where_probabilities_a
 
 def test_a_small_tail_of_many_classes_is_better_than_round_1_and_than_a_coin():
     X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))  # the rows come writer by writer
+    order = np.random.default_rng(0).permutation(len(y))  # rows are sorted by writer
     X, y = X[order], y[order]
     clf = tb.AdaLPBoostClassifier(alpha=0.05, n_estimators=1, random_state=0).fit(X[:800], y[:800])
     wrong = np.array([k != y[800:] for k in clf.ensemble_.answers(X[800:])], dtype=float)
@@ -156,7 +156,7 @@ def test_of_means_in_a_classifier(tmp_path):
         np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     np.testing.assert_array_equal(
         clf.predict_proba(X[:1]), clf.predict_proba(X)[:1]
-    )  # a row alone as in its table
+    )  # a single row has the same result as in a table
     twin = clone(clf).fit(X[::-1], y[::-1])
     assert np.mean(twin.predict(X) == clf.predict(X)) > 0.99
 
@@ -172,7 +172,7 @@ def test_a_killed_fit_is_resumed_to_the_bit(n_classes, tmp_path):
 
 
 def rounds_and_fits(**options):
-    """Rounds of a game on 6,000 rows, and the fits for them."""
+    """Return the rounds of a game on 6,000 rows, and the number of fits."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6_000, 2)).astype(np.float32)
     y = (X[:, 0] + rng.normal(size=6_000) > 0).astype(int)
@@ -195,13 +195,13 @@ def test_a_round_ends_where_it_clearly_brings_nothing():
     assert "round 2 clearly errs more" in clf.trace_.stop_reason
     whole, n_fits = rounds_and_fits(n_iter_no_change=None)
     assert (whole.n_iter_, n_fits) == (3, 9)
-    clf, n_fits = rounds_and_fits(validation="cv")
+    clf, n_fits = rounds_and_fits(cv=5)
     assert n_fits <= 5 * clf.n_iter_ + 5
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.6])
 def test_what_brings_nothing_on_some_rows(alpha):
-    """Beside the best member: one that errs as often there is not told by chance, one that errs more is."""
+    """A base model is refused if its error is significantly larger than that of the best one."""
     rng = np.random.default_rng(0)
     X, y = noisy(6, n=600)
     clf = tb.AdaLPBoostClassifier(n_estimators=1, alpha=alpha, random_state=0).fit(X, y)
@@ -213,14 +213,14 @@ def test_what_brings_nothing_on_some_rows(alpha):
     worse = np.where(rng.random(300) < 0.2, 1 - same, same)
     assert not mixture.gains_nothing(rows, same, 1e-3)
     assert mixture.gains_nothing(rows, worse, 1e-3)
-    assert not mixture.gains_nothing(rows, truth, 1e-3)  # a perfect one
+    assert not mixture.gains_nothing(rows, truth, 1e-3)  # a perfect base model
     few = rows & (np.arange(600) < 20)
     assert not mixture.gains_nothing(few, worse[:10], 1e-3)
 
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
-    """So that a threshold chosen on single models means the same: a mean of probabilities is further in."""
+    """The geometric mean keeps thresholds that were selected on single models."""
     X, y = make_classification(600, 8, n_informative=5, n_classes=K, random_state=0)
     mix = tb.RobustMixtureClassifier([("trees", HistBoostClassifier(n_estimators=10))], cv=3, random_state=0)
     (kept,) = mix.fit(X, y)._models.fitted
@@ -231,7 +231,7 @@ def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
 
 
 def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
-    """The share answered 1 is that of the rows of the choice; by mean probabilities it was .05 more."""
+    """The fraction of predicted 1 is that on the selection data; the arithmetic mean gave .05 more."""
     found = []
     for seed in range(6):
         X, y = make_classification(
@@ -240,5 +240,5 @@ def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
         trees = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1)
         mix = tb.RobustMixtureClassifier([("trees", trees)], random_state=seed).fit(X[:2500], y[:2500])
         error = np.mean(mix.predict(X[2500:])[y[2500:] == 0] != 0)
-        found.append(error - mix.unit_errors_[0])
+        found.append(error - errors_of(mix)[0])
     assert np.mean(found) < 0.025

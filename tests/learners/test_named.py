@@ -1,4 +1,4 @@
-"""Learners by name, and fitted models where a learner is expected."""
+"""Base learners by name, and fitted models passed as base learners."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_every_name_makes_an_instance_with_its_own_defaults(name):
         pytest.importorskip(name)
     learner, again = named_learner(name), named_learner(name)
     assert learner is not again
-    if name not in ("lightgbm", "catboost"):  # these are made silent
+    if name not in ("lightgbm", "catboost"):  # projects whose output is suppressed
         assert learner.get_params() == type(learner)().get_params()
     if "n_jobs" in learner.get_params():
         assert named_learner(name, n_jobs=2).n_jobs == 2
@@ -46,7 +46,7 @@ def test_every_name_makes_an_instance_with_its_own_defaults(name):
 
 @pytest.mark.parametrize("cls", BOOSTING)
 def test_a_name_is_the_learner_it_names(cls):
-    """The same fit as with the instance, and the parameter stays the text."""
+    """The fit equals that of the instance, and the parameter keeps the name."""
     clf = cls("tree", n_estimators=2, random_state=0)
     assert clone(clf).get_params()["estimator"] == "tree"
     clf.fit(X[::2], LABELS[::2])
@@ -55,7 +55,7 @@ def test_a_name_is_the_learner_it_names(cls):
     np.testing.assert_array_equal(clf.predict_proba(X), other.predict_proba(X))
 
 
-@pytest.mark.filterwarnings("error")  # such as that a learner cannot take weights
+@pytest.mark.filterwarnings("error")  # for example learners without weights
 @pytest.mark.parametrize("name", ["xgboost", "forest", "extra"])
 def test_text_labels_and_a_model_file(name, tmp_path):
     if name == "xgboost":
@@ -75,7 +75,7 @@ def test_names_in_a_mixture_of_models():
     mix.fit(X[::2], LABELS[::2])
     *others, boosted = mix.estimators_
     assert [type(model) for model in others] == [RandomForestClassifier, ExtraTreesClassifier]
-    assert {type(model) for model in boosted.models} == {HistBoostClassifier}  # those of the folds
+    assert {type(model) for model in boosted.models} == {HistBoostClassifier}  # the folds' models
     assert mix.estimators == pairs
     assert mix.set_params(one="erm").estimators[0] == ("one", "erm")
 
@@ -111,7 +111,7 @@ def forest():
 
 
 class TestFittedModels:
-    """A frozen model cannot answer weights: the message says which classifier takes it."""
+    """A frozen model cannot be fitted by weight; the message names the classifier for it."""
 
     points_on = r"RobustMixtureClassifier\(\[\(.name., FrozenEstimator\(model\)\)\]\).*X_val"
 
@@ -128,7 +128,7 @@ class TestFittedModels:
 
 
 class ColumnOfAnswers(DecisionTreeClassifier):
-    """Answers of shape (n, 1), as CatBoost's for three classes."""
+    """Predictions of shape (n, 1), as of CatBoost for three classes."""
 
     def predict(self, X):
         return super().predict(X)[:, None]

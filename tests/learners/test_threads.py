@@ -1,4 +1,4 @@
-"""Predictions and fits in several threads at once: no crash, no error, no other answer than alone."""
+"""Predictions and fits in several threads: no crash, no error, the same results as in one thread."""
 
 import json
 import os
@@ -13,20 +13,22 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners import threads as threads  # the size from which threads are used is no parameter
+from tailboost.learners import (
+    threads as threads,
+)  # the size from which threads are used is a constant of the module
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")
 FEW = "Hist,Stump,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"
 
 
 def count(*args, timeout):
-    """Run the script in a process of its own; return the number of calls and what went wrong."""
+    """Run the script in another process; return the number of calls and the errors."""
     done = subprocess.run(
         [sys.executable, SCRIPT, *args], capture_output=True, text=True, timeout=timeout, check=False
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     bad = [line for line in lines if line["errors"] or line["wrong"]]
-    if done.returncode:  # -11 is a segmentation fault, and the model after the last line was at work
+    if done.returncode:  # -11 is a segmentation fault, in the model after the last line
         bad.append({"exit status": done.returncode, "stderr": done.stderr[-500:], "after": lines[-1:]})
     return sum(line["calls"] for line in lines), bad
 
@@ -84,7 +86,7 @@ def test_n_jobs_is_the_most(monkeypatch):
 
 
 def test_threads_of_joblib_share_the_cores(monkeypatch):
-    """Nested calls do not multiply; who names a number gets it."""
+    """Nested calls do not multiply threads; a positive number is kept."""
     monkeypatch.setattr(threads, "_openmp_effective_n_threads", lambda n: 8 if n is None else n)
     large = (10_000, 1_000)
 
@@ -110,7 +112,7 @@ import tailboost as tb
 
 X = np.random.default_rng(0).normal(size=(400, 5))
 y = (X[:, 0] > 0).astype(int)
-make = lambda: tb.WorstClassBoostClassifier(n_estimators=2, validation=0.3, random_state=0)
+make = lambda: tb.WorstClassBoostClassifier(n_estimators=2, cv=0.3, random_state=0)
 want = make().fit(X, y).predict(X)
 
 def child():

@@ -1,4 +1,4 @@
-"""Nets, rows and files that cannot be used are refused by name, before a step is trained."""
+"""Invalid nets, rows and files are refused by name, before any training."""
 
 import subprocess
 import sys

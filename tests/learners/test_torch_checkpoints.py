@@ -22,11 +22,11 @@ from tailboost.learners.torch import TorchClassifier, nets
 from tailboost.learners.torch.net_data import Feed
 
 SCHEMES = {
-    "ada": (tb.AdaLPBoostClassifier, {"validation": "train", "n_iter_no_change": None}),
-    "ada, folds": (tb.AdaLPBoostClassifier, {"validation": "cv", "n_iter_no_change": None}),
-    "group": (tb.GroupDROBoostClassifier, {"validation": 0.3}),
+    "ada": (tb.AdaLPBoostClassifier, {"cv": "train", "n_iter_no_change": None}),
+    "ada, folds": (tb.AdaLPBoostClassifier, {"cv": 5, "n_iter_no_change": None}),
+    "group": (tb.GroupDROBoostClassifier, {"cv": 0.3}),
     "additive": (tb.AdaBoostClassifier, {}),
-    "classes": (tb.WorstClassBoostClassifier, {"validation": 0.3, "class_loss": "indicator", "gamma": 0.01}),
+    "classes": (tb.WorstClassBoostClassifier, {"cv": 0.3, "class_loss": "indicator", "gamma": 0.01}),
 }
 X, Y = noisy(3, n=200, d=4, K=3)
 X = X.astype(np.float32)
@@ -60,7 +60,7 @@ def same(a, b):
 
 KILLED = """
     import sys
-    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
+    sys.path.insert(0, {tests!r})
     import test_torch_checkpoints as here
     from tailboost.learners.torch import training
 

@@ -1,4 +1,4 @@
-"""A net as a learner: by itself, in every kind of game, on tables and on images."""
+"""Neural nets as classifiers and as base learners, on tables and images."""
 
 import copy
 import math
@@ -54,7 +54,7 @@ def session(table=X, labels=Y, weight=ONES, **params):
 
 
 def images(n=120, size=8, seed=0):
-    """Squares that are brighter at the top, at the left, or nowhere."""
+    """Return squares that are brighter at the top, at the left, or nowhere."""
     rng = np.random.default_rng(seed)
     pictures = rng.integers(0, 200, (n, size, size, 3), dtype=np.uint8)
     labels = rng.integers(0, 3, n)
@@ -65,7 +65,7 @@ def images(n=120, size=8, seed=0):
 
 
 class Dropout(nn.Sequential):
-    """A net that draws while it trains, and that lacks nothing a state can hold."""
+    """Net with dropout and batch normalisation."""
 
     def __init__(self, input_shape, n_classes):
         super().__init__(
@@ -85,7 +85,7 @@ def jitter(x):
 
 
 class Perceptron:
-    """A factory whose name is the same in all workers of a test run."""
+    """Factory with the same name in all workers of a test run."""
 
     def __call__(self, input_shape, n_classes):
         return nets.mlp_100_100(input_shape, n_classes)
@@ -96,9 +96,7 @@ class Perceptron:
 
 CHECKED = [
     learner(Perceptron(), steps=100, batch_size=32),
-    tb.AdaLPBoostClassifier(
-        learner(Perceptron(), steps=60, batch_size=32), n_estimators=2, validation="train"
-    ),
+    tb.AdaLPBoostClassifier(learner(Perceptron(), steps=60, batch_size=32), n_estimators=2, cv="train"),
 ]
 
 
@@ -128,7 +126,7 @@ def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(op
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_it_is_plain_training(device):
-    """The same rows, the same first weights, a loop written down: the same net."""
+    """A plain loop over the same rows with the same initial weights gives the same net."""
     ours = learner(steps=10, milestones=(0.5, 0.8), weight_decay=0.01, warmup_steps=4, device=device)
     weight = np.random.default_rng(0).exponential(size=len(Y))
     fitted = ours.fit(X, Y, sample_weight=weight)
@@ -232,7 +230,7 @@ def test_a_loss_is_given_the_last_layers_input():
 
     assert learner(loss=spy, steps=2).fit(X, Y).member_.weights == learner(steps=2).fit(X, Y).member_.weights
     assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
-    assert seen[1].min() == 0  # behind a ReLU
+    assert seen[1].min() == 0  # after a ReLU
     by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
     assert learner(loss=influence_balanced).fit(X, Y).member_.weights != by_logits.fit(X, Y).member_.weights
 
@@ -249,7 +247,7 @@ def test_divergence_is_said():
     not (shutil.which("g++") or shutil.which("clang++")), reason="torch.compile needs a compiler"
 )
 def test_compiled_is_the_same_training():
-    """Fused arithmetic rounds differently: the parameters agree to float32, the answers exactly."""
+    """Fused arithmetic rounds differently: parameters agree to float32, predictions exactly."""
     plain, compiled = learner().fit(X, Y), learner(compile=True).fit(X, Y)
     for name, values in plain.member_.state().items():
         np.testing.assert_allclose(compiled.member_.state()[name], values, rtol=0, atol=1e-4)
@@ -257,7 +255,7 @@ def test_compiled_is_the_same_training():
 
 
 def test_training_goes_through_what_torch_compile_returns(monkeypatch):
-    """The compiler is replaced by one that counts: every step is asked of it, and it trains the net."""
+    """A counting compiler runs each step and trains the net."""
     calls = []
 
     def compiler(net):
@@ -285,13 +283,13 @@ def test_every_loss_trains_on_the_device(name, device):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
-    """The device "meta" computes no values: it refuses what lies elsewhere and what looks at a value."""
+    """The device "meta" has no values: it refuses tensors of other devices and reads of values."""
     pictures, labels = images(60)
     given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
     s = session(pictures, labels, np.ones(60), loss=LOSSES[name], optimizer=optimizer, **given)
     training = s.begin(np.ones(60), 0, None)
     rows = training.draw(1)[0].to("meta")
-    # private: `advance` ends with a look at the loss, which has no value here
+    # `advance` would read the value of the loss, which does not exist here
     loss = training._step(s.X.index_select(0, rows), s.recipe.y.index_select(0, rows))
     assert loss.device.type == "meta"
     assert {p.grad.device.type for p in training.net.parameters()} == {"meta"}
@@ -314,7 +312,7 @@ def test_mixed_precision(device):
     params = {"steps": 150, "batch_size": 32, "warmup_steps": 20, "augment": jitter, "device": device}
     net = learner(partial(nets.small_cnn, channels=8), precision="bfloat16", **params)
     before = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
-    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0).fit(pictures, labels)
     after = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
     assert all(map(torch.equal, before, after))
     assert {v.dtype for v in clf.estimators_[0].state().values()} == {torch.float32}
@@ -338,7 +336,7 @@ def test_rounds_start_from_one_warm_model_and_share_nothing():
         assert torch.equal(v, start.net[k])
     for i, slots in s.starts["all"].optimizer["state"].items():
         assert all(torch.equal(v, start.optimizer["state"][i][k]) for k, v in slots.items())
-    assert s.fit(ONES, 1).weights == first.weights  # whatever was fitted in between
+    assert s.fit(ONES, 1).weights == first.weights  # independent of other fits in between
     assert (
         session(warmup_steps=30, optimizer="adam", learning_rate=0.001).fit(ONES, 1).weights == first.weights
     )
@@ -375,12 +373,12 @@ def test_growth_ends_at_the_fit(growth):
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("validation", [0.3, "train", "given"])
 def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
-    """A step size that spoils the net after its best stage: the same members, in fewer steps."""
+    """A step size with a best stage before the end: the same base models in fewer steps."""
     given = {"X_val": X[::2], "y_val": Y[::2]} if validation == "given" else {}
     net = learner(steps=60, growth=3, learning_rate=0.8, momentum=0.0)
     clf = tb.WorstClassBoostClassifier(
         net, n_estimators=2, class_loss="error", max_error=0.05, random_state=0,
-        validation="auto" if given else validation, n_iter_no_change=None,
+        cv="auto" if given else validation, n_iter_no_change=None,
     )  # fmt: skip
     taken, advance = [], Training.advance
 
@@ -397,7 +395,7 @@ def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
         steps[kept] = sum(taken)
         taken.clear()
     assert members[True] == members[False]
-    if validation == 0.3:  # its members are fitted again, on all rows
+    if validation == 0.3:  # base models are fitted again on all rows
         assert steps[True] == steps[False]
     else:
         assert steps[True] < steps[False]
@@ -445,10 +443,8 @@ def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threa
 # -- games --------------------------------------------------------------------------------------------
 
 
-SCHEMES = {"adalpboost": "cv", "regularizedlpboost": "train"}
-GAMES = {
-    name: make(name, n_estimators=3, validation=SCHEMES.get(name, 0.3)) for name in having("estimator", OURS)
-}
+SCHEMES = {"adalpboost": 5, "regularizedlpboost": "train"}
+GAMES = {name: make(name, n_estimators=3, cv=SCHEMES.get(name, 0.3)) for name in having("estimator", OURS)}
 
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
@@ -472,12 +468,12 @@ def test_every_game_takes_nets_and_images(name):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["auto", "bfloat16"])
 def test_a_net_learns_images(precision, device):
-    """With a step small enough: at .05 some seeds, in each precision, end at a third of the rows."""
+    """The step is small: at .05 some seeds end with a third of the rows correct."""
     pictures, labels = images(400)
     test, truth = images(200, seed=1)
     params = {"steps": 300, "learning_rate": 0.02, "precision": precision, "device": device}
     net = learner(partial(nets.small_cnn, channels=8), batch_size=32, **params)
-    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0).fit(pictures, labels)
     assert clf.score(test, truth) > 0.9
 
 
@@ -486,7 +482,7 @@ def test_folds_keep_equal_pictures_together_and_weights_count_rows():
     weight = np.arange(60) % 3
     rows = np.repeat(np.arange(60), weight)
     clf = tb.AdaLPBoostClassifier(
-        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, validation="cv", random_state=0
+        learner(partial(nets.small_cnn, channels=2)), n_estimators=2, cv=5, random_state=0
     )
     one = clone(clf).fit(pictures, labels, sample_weight=weight).predict_proba(pictures)
     two = clone(clf).fit(pictures[rows], labels[rows]).predict_proba(pictures)
@@ -511,7 +507,7 @@ def test_an_explicit_validation_set_of_images():
 
 def test_a_data_frame_and_a_pipeline():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, validation="train", random_state=0).fit(frame, Y)
+    clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, cv="train", random_state=0).fit(frame, Y)
     np.testing.assert_array_equal(
         clf.predict_proba(frame), clone(clf).fit(X, Y).predict_proba(X)
     )  # fmt: skip
@@ -582,8 +578,8 @@ def test_a_skorch_net_is_a_learner():
     net = skorch.NeuralNetClassifier(
         Net, criterion=nn.CrossEntropyLoss, max_epochs=3, lr=0.1, verbose=0, train_split=None
     )
-    for scheme in ("train", "cv"):
-        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=scheme, random_state=0, n_jobs=2)
+    for scheme in ("train", 5):
+        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=scheme, random_state=0, n_jobs=2)
         with pytest.warns(UserWarning, match="draws a resample of the rows by weight"):
             one = clf.fit(X, Y).predict_proba(X)
         with pytest.warns(UserWarning, match="resample"):

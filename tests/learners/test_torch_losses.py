@@ -1,4 +1,4 @@
-"""The losses against transcriptions of the papers' formulas in NumPy, and their limiting cases."""
+"""Losses against the papers' formulas in NumPy, and limiting cases."""
 
 from functools import partial
 
@@ -53,7 +53,7 @@ TRUTH = {
     "cdt": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.3),
     "vs": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.15 + 1.25 * np.log(COUNTS / COUNTS.sum())),
     "naive": max(CE[k == Y].mean() for k in range(4)),
-    # 40 rows: 4 are left out, and the worst half of the 36 others counts.
+    # 40 rows: 4 are left out, and the worst half of the 36 others has weight.
     "cvar_doro": np.sort(CE)[::-1][4:22].mean(),
 }
 
@@ -75,7 +75,7 @@ GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason
 @pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize("name", LOSSES)
 def test_constants_go_where_the_logits_are(name, device):
-    """The device "meta" computes shapes alone: it refuses what lies elsewhere, and what depends on values."""
+    """The device "meta" has no values: it refuses tensors of other devices and reads of values."""
     z, y = torch.tensor(Z, device=device, requires_grad=True), torch.tensor(Y, device=device)
     for loss in (
         make_loss(LOSSES[name], COUNTS)(z, y),
@@ -170,7 +170,7 @@ def test_a_class_without_rows(name):
 @pytest.mark.parametrize("alpha", [0.07, 0.5, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.33])
 def test_doro_is_the_cvar_of_what_is_left(alpha, share):
-    """The maximum over w ≤ q/α of Σ w CE, q being what is left of the batch, by a generic solver."""
+    """Return the maximum over w ≤ q/α of Σ w CE by a generic solver; q is uniform on the remaining rows."""
     z, y, counts = tensors()
     found = cvar_doro(z, y, counts, alpha=alpha, outlier_fraction=share).item()
     m = len(CE)
@@ -190,7 +190,7 @@ def test_doro_gives_no_gradient_to_rows_left_out():
 
 
 def test_doro_learns_what_cvar_does_not_where_labels_are_wrong():
-    """A fifth of the labels is wrong, and the worst tenth of a batch is of these: CVaR fits nothing else."""
+    """With a fifth of wrong labels, the worst tenth of a batch has wrong labels, so CVaR fits only these."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 4)).astype(np.float32)
     truth = (X[:, 0] + X[:, 1] > 0).astype(int)

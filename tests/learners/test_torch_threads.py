@@ -1,4 +1,4 @@
-"""Small nets work in one thread of the processor, whatever PyTorch was told; the number comes back."""
+"""Small nets use one thread of the processor; PyTorch's number of threads is restored."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tailboost.learners.torch import TorchClassifier
 
 
 class Seen(torch.nn.Module):
-    """A net of one layer that notes the threads of every forward pass."""
+    """Net that records the number of threads of each forward pass."""
 
     threads = []  # noqa: RUF012
 
@@ -44,5 +44,5 @@ def test_threads_of_a_fit_and_of_predictions(two, module, shape, threads):
     X, y = rng.normal(size=(300, *shape)).astype(np.float32), np.arange(300) % 2
     clf = TorchClassifier(module, steps=3, device="cpu", random_state=0).fit(X, y)
     clf.predict(X)
-    assert set(Seen.threads[1:]) == threads  # before the first step the net is asked once whether it fits
+    assert set(Seen.threads[1:]) == threads  # one forward pass before training checks the shapes
     assert torch.get_num_threads() == 2

@@ -329,7 +329,7 @@ def test_target_by_validation_worst_class_error():
     ((train, test),) = cv.split(X, y)
     clf = tb.WorstClassBoostClassifier(
         tb.learners.HistBoostClassifier(n_estimators=10, max_depth=2),
-        class_loss="indicator", gamma=0.1, n_estimators=6, validation=0.3, random_state=0,
+        class_loss="indicator", gamma=0.1, n_estimators=6, cv=0.3, random_state=0,
     )  # fmt: skip
     targets = [0.2, 0.4, 0.6, 0.8]
     with warnings.catch_warnings():

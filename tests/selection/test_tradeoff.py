@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from conftest import errors_of
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -222,7 +223,7 @@ def test_rates_are_those_of_the_siblings_that_did_not_see_the_rows(free):
     errors = [wrong[pool.ledger.rows.y == k].mean() for k in range(3)]
     np.testing.assert_allclose(list(free.subgroup_errors_.values()), errors)
     np.testing.assert_allclose([line.value for line in free.rates_], errors)
-    assert list(free.subgroup_errors_) == free.units_ == ["a", "b", "c"]
+    assert list(free.subgroup_errors_) == free.subgroups_ == ["a", "b", "c"]
 
 
 def test_rows_given_to_reweight_are_the_rows_of_the_budget(free):
@@ -260,7 +261,7 @@ def test_limits_out_of_reach_say_what_can_be_reached():
         clf = tb.WorstClassBoostClassifier(TREE, **target).fit(X, Y)
     least = float(str(caught[0].message).split("the least largest error is ")[1].split(",")[0])
     assert least == pytest.approx(least_worst(clf, 1.0), abs=5e-4)
-    assert clf.limits_met_ is clf.bound_met_ is False
+    assert clf.limits_met_ is False
 
 
 def test_max_error_is_a_limit():
@@ -273,7 +274,7 @@ def test_max_error_is_a_limit():
     overall, worst = expected_rates(clf)
     assert worst <= 0.5 + 1e-8
     assert overall == pytest.approx(cheapest.fun, abs=1e-8)
-    assert clf.bound_met_randomized_
+    assert clf.limits_met_randomized_
 
 
 def test_a_vote_and_an_even_mixture_cannot_keep_a_budget():
@@ -302,8 +303,8 @@ def test_a_single_member_by_brute_force(budget):
     wrong, y = losses_kept(clf)
     assert np.count_nonzero(clf.estimator_weights_) == 1
     chosen = int(clf.estimator_weights_.argmax())
-    assert clf.unit_errors_ == pytest.approx([wrong[chosen, y == k].mean() for k in range(3)], abs=1e-9)
-    assert clf.unit_errors_ == pytest.approx(clf.expected_unit_errors_, abs=1e-9)
+    assert errors_of(clf) == pytest.approx([wrong[chosen, y == k].mean() for k in range(3)], abs=1e-9)
+    assert errors_of(clf) == pytest.approx(clf.expected_subgroup_errors_, abs=1e-9)
     assert np.array_equal(clf.predict(FRESH), clf.predict_with(FRESH, np.full(len(FRESH), chosen)))
     means = wrong.mean(axis=1)
     worst = np.array([[w[y == k].mean() for k in range(3)] for w in wrong]).max(axis=1)

@@ -1,7 +1,7 @@
-"""Forged model files: whatever they hold, nothing of it is run, and no file is opened or written.
+"""Forged model files: no code of a file runs, and no other file is opened or written.
 
-The attacker writes with a writer that refuses nothing and knows how files are sealed. What Python itself
-reports (its audit events: files opened, folders made, processes, pickles, sockets) is the witness.
+The attacker uses a writer without checks and computes the digests. Python's audit events (opened files,
+created folders, processes, pickles, sockets) show any violation.
 """
 
 import ast
@@ -73,7 +73,7 @@ sys.addaudithook(hear)
 
 
 class Quiet:
-    """Asserts that nothing is written, started or unpickled inside."""
+    """Assert that nothing is written, started or unpickled in the block."""
 
     def __enter__(self):
         HEARD.clear()
@@ -85,7 +85,7 @@ class Quiet:
 
 
 def test_the_witness_hears(tmp_path):
-    """What the attacks would do is heard."""
+    """The audit hook detects the effects of the attacks."""
     (tmp_path / "secret.txt").write_text("x")
     for deed in (
         lambda: open(tmp_path / "new", "w").close(),
@@ -106,7 +106,7 @@ class Everything:
 
 
 class Attacker(_parts.Writer):
-    """Writes whatever an object holds."""
+    """Writer without checks."""
 
     def __init__(self):
         super().__init__()
@@ -151,7 +151,7 @@ def forge(path, model, change=lambda structure: None):
 
 
 def holding(part):
-    """A mixture whose probe rows are answered by this part."""
+    """Return a mixture that predicts probe rows by this part."""
     stump = ("tree", DecisionTreeClassifier(max_depth=1))
     mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(X, Y)
     mix._models.fitted[0] = Pipeline([("first", part), ("tree", mix._models.fitted[0])])
@@ -172,7 +172,7 @@ def victim(tmp_path):
 
 
 def refused(path, words="", model=None):
-    """Loading the file fails with an error that names it; nothing is written, and nothing new lies there."""
+    """Assert that loading fails with an error that names the file, and that no file is created."""
     before = {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()}
     with Quiet(), pytest.raises(ValueError, match=rf"m\.model.*{words}") as caught:
         load_model(path)
@@ -193,7 +193,7 @@ def checkpoint_reader(folder):
 
 
 class TestCalls:
-    """What a listed estimator would call if it could hold it."""
+    """Callables in fields of listed estimators."""
 
     def test_a_transformer_that_calls_a_checkpoint_reader(self, path):
         (path.parent / "data").mkdir()
@@ -278,7 +278,7 @@ class TestCalls:
             "tailboost.boosting.checkpoints.Checkpoints",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
-            "tailboost.dask.key_counts.Tally",
+            "tailboost.dask.robust_mixture.KeyCounts",
             "experiments.trials.Trials",
             "tailboost.boosting.cross_fitting.CrossFitted", "tailboost.classifiers.fitting._Fitter",
             "tailboost.learners.torch.net_learner.TorchSession",
@@ -301,7 +301,7 @@ class TestCalls:
         refused(path, "" if name in (7, None) else "is refused")
 
     def test_methods_by_name(self, path, victim):
-        """A stack calls its models by the names of methods."""
+        """A stack calls methods of its models by name."""
         stack = StackingClassifier([("a", DecisionTreeClassifier())], DecisionTreeClassifier(), cv=2).fit(
             X, Y
         )
@@ -315,7 +315,7 @@ class TestCalls:
 
 
 class TestStates:
-    """Objects of listed classes with fields that they never have."""
+    """Objects of listed classes with unknown fields."""
 
     @pytest.mark.parametrize(
         ("field", "value"),
@@ -399,7 +399,7 @@ class TestStates:
 
 
 class TestFolders:
-    """Names of folders and files of the fit are not stored, and refused in a forged file."""
+    """Names of folders and files are not stored, and are refused in a forged file."""
 
     def test_a_checkpoint_folder(self, path):
         folder = path.parent / "rounds"
@@ -429,7 +429,7 @@ class TestFolders:
         refused(path, ".*memory")
 
     def test_rows_that_name_files(self, path, victim):
-        """A vectorizer that opens what its rows name."""
+        """A vectorizer that opens files named in rows."""
         words = CountVectorizer(input="filename").fit([str(victim)])
         with pytest.raises(TypeError, match="CountVectorizer with input="):
             save_model(words, path)
@@ -454,7 +454,7 @@ class TestFolders:
 
 
 class TestBoosters:
-    """Boosters are in their projects' own formats, or refused."""
+    """Boosters in other formats than their projects' are refused."""
 
     @pytest.mark.parametrize(
         "content",
@@ -477,7 +477,7 @@ class TestBoosters:
 
 
 class TestOtherBoosters:
-    """LightGBM and CatBoost: parameters that name files, and contents that are none of theirs."""
+    """LightGBM and CatBoost: parameters that name files, and invalid contents."""
 
     @pytest.mark.parametrize(
         ("module", "name", "value"),
@@ -522,7 +522,7 @@ class TestOtherBoosters:
 
 
 class TestTrees:
-    """Trees are checked before scikit-learn reads them, which it does without looking at their links."""
+    """Trees are checked before scikit-learn reads them without checks of links."""
 
     @pytest.fixture
     def forest(self):
@@ -556,7 +556,7 @@ class TestTrees:
 
 
 class TestOwnEstimators:
-    """Classes of the reader's own are built where the reader names them."""
+    """Trusted classes of the reader are built."""
 
     def test_named_by_the_caller(self, path):
         with pytest.raises(TypeError, match="Doubled is not on the list"):
@@ -586,7 +586,7 @@ def squared(x):
 
 
 class TestList:
-    """The list itself."""
+    """Properties of the list."""
 
     def classes(self):
         for name in _reviewed.reviewed():
@@ -600,7 +600,7 @@ class TestList:
             assert f"{cls.__module__}.{cls.__qualname__}" == name
 
     def test_none_can_be_called_or_acts_by_itself(self):
-        # A selector of columns by their types looks at a frame.
+        # The selector of columns by type reads a frame.
         called = {name for name, cls in self.classes() if any("__call__" in vars(c) for c in cls.__mro__)}
         assert called == {"sklearn.compose._column_transformer.make_column_selector"}
         for name, cls in self.classes():
@@ -622,7 +622,7 @@ class TestList:
         ]
 
     def test_rules_are_values_that_compute(self):
-        """Rules are on the list as a kind: their modules have nothing at hand that opens, runs or writes."""
+        """Modules of weight players import nothing that opens, runs or writes files."""
         package = pathlib.Path(importlib.import_module("tailboost.boosting.players").__file__).parent
         reached = set()
         for path in package.glob("[!_]*.py"):

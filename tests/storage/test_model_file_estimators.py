@@ -1,4 +1,4 @@
-"""Estimators of other libraries in model files: what is loaded answers to the bit as what was saved."""
+"""Estimators of other libraries in model files predict the same after loading."""
 
 import warnings
 
@@ -228,7 +228,7 @@ def test_catboost(path, labels, tmp_path):
     "module", ["xgboost.XGBClassifier", "lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"]
 )
 def test_boosters_that_were_not_fitted(path, module):
-    """As parameters of others."""
+    """Estimators as parameters of others."""
     library, name = module.split(".")
     model = getattr(pytest.importorskip(library), name)(n_estimators=7)
     save_model(model, path)
@@ -247,7 +247,7 @@ def test_xgboost(path):
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 @pytest.mark.parametrize("weights", [None, "balanced"])
 def test_packed_trees_keep_what_they_say(path, criterion, weights):
-    """What is computed again from the leaves is what scikit-learn stored, to 1e-12; links are the same."""
+    """Values computed from the leaves agree with those of scikit-learn to 1e-12; links are equal."""
     forest = RandomForestClassifier(4, criterion=criterion, class_weight=weights, random_state=0).fit(X, Y)
     save_model(forest, path)
     again = load_model(path)
@@ -262,7 +262,7 @@ def test_packed_trees_keep_what_they_say(path, criterion, weights):
 
 
 def test_thresholds_are_rounded_so_that_no_row_goes_another_way():
-    """Against every float32 number near a threshold."""
+    """Compared at every float32 number near a threshold."""
     from tailboost.storage.trees import _rounded_down
 
     thresholds = np.concatenate(

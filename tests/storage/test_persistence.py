@@ -57,7 +57,7 @@ def adalp(**params):
 
 
 def worst_class():
-    """Members that share boosted trees and a forest, as by default; smaller ones."""
+    """Return small models that share boosted trees and a forest, as by default."""
     return tb.RobustMixtureClassifier(
         [
             ("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)),
@@ -74,7 +74,7 @@ def path(tmp_path):
 
 
 def parts(content):
-    """The files within a model file."""
+    """Return the inner files of a model file."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -88,7 +88,7 @@ def packed(files):
 
 
 def sealed(files):
-    """Pack files as one who forges a model file would: with the seal that fits them."""
+    """Return a forged model file with a valid digest."""
     digest = lambda content: hashlib.blake2b(content, digest_size=16).hexdigest()  # noqa: E731
     record = {k: v for k, v in json.loads(files["tailboost.json"]).items() if k != "seal"}
     kept = {name: digest(content) for name, content in files.items() if name != "tailboost.json"}
@@ -334,7 +334,7 @@ class TestVersions:
             load_model(path)
 
     def test_another_tree_is_noticed(self, content, path, tmp_path):
-        """Members are exchanged for those of another fit, as another XGBoost may read its model otherwise."""
+        """Base models are replaced by those of another fit, as if another XGBoost read them differently."""
         save_model(adalp().fit(X, Y[::-1]), tmp_path / "other.model")
         own, other = parts(content), parts((tmp_path / "other.model").read_bytes())
         foreign = {k: other[k] for k in ("arrays.bin", "parts.json")}
@@ -379,7 +379,7 @@ class TestForgery:
             load_model(path)
 
     def test_references_do_not_multiply(self, files, path):
-        """Forty lists, each of the one before, twice: 2⁴⁰ visits for a reader that follows every way."""
+        """Forty lists, each with the previous list twice: 2⁴⁰ paths."""
         structure = json.loads(files["parts.json"])
         first = len(structure["parts"])
         structure["parts"].append(["list", []])
@@ -393,7 +393,7 @@ class TestForgery:
         [{"kind": "other"}, {"kind": 7}, {"name": 7}, {"dtype": None}, {"categories": [7]}, {"new": 1}],
     )
     def test_schemas_of_tables_that_are_none(self, path, change):
-        """Refused when the file is read, not when the model is asked."""
+        """The file is refused when it is read, not at prediction."""
         model = Pipeline([("table", TableEncoder()), ("classifier", adalp())]).fit(FRAME, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
@@ -411,7 +411,7 @@ class TestForgery:
         "answers", [[], {}, "text", {"labels": 3, "probabilities": None}, {"labels": [0]}, 7]
     )
     def test_records_that_are_none(self, files, path, answers):
-        """Of any shape: an error that names the file, as everywhere."""
+        """Invalid records give an error that names the file."""
         record = json.loads(files["tailboost.json"]) | {"answers": answers}
         path.write_bytes(sealed(files | {"tailboost.json": json.dumps(record).encode()}))
         with pytest.raises(ValueError, match=r"m\.model"):
@@ -419,7 +419,7 @@ class TestForgery:
 
 
 def lying(files, large, size):
-    """Pack files and a large one of which the directory says that it has another size."""
+    """Return files and a large one with a wrong size in the directory."""
     content = bytearray(packed(files | {"large.bin": large}))
     for mark, name, at in ((b"PK\x01\x02", 46, 24), (b"PK\x03\x04", 30, 22)):
         start = content.find(mark)
@@ -431,7 +431,7 @@ def lying(files, large, size):
 
 
 class TestBombs:
-    """Small files that would become large: refused before the memory is taken."""
+    """Small files that expand to large ones are refused before memory is allocated."""
 
     LIMIT = 4_000_000
 
@@ -463,7 +463,7 @@ class TestBombs:
 
     def test_a_file_that_is_large_itself(self, path):
         with path.open("wb") as out:
-            out.truncate(10**9)  # no byte of it is on the disk
+            out.truncate(10**9)  # the value is not in the file
         self.refused(path, "contains 1,000,000,000 bytes, more than max_bytes")
 
     def test_a_directory_that_lies(self, files, path):
@@ -480,7 +480,7 @@ class TestBombs:
             load_model(path)
 
     def test_one_content_as_many_arrays(self, files, path):
-        """Each is a copy in memory, though the file holds it once."""
+        """Each array is a copy in memory, although the file contains one."""
         structure = json.loads(files["parts.json"])
         size = len(files["arrays.bin"])
         structure["parts"] += [["array", "|u1", [size], "C", 0]] * (2**23 // size + 1)
@@ -496,7 +496,7 @@ VALUES = [
 
 
 def places(part, at=()):
-    """Every place within a structure."""
+    """Yield every place in a structure."""
     for key, value in part.items() if isinstance(part, dict) else enumerate(part):
         yield (*at, key)
         if isinstance(value, dict | list):
@@ -523,7 +523,7 @@ def _changed_somewhere(original, draw):
 
 
 def mutations(good, draw, n):
-    """Yield damaged files: bits, ends, inner files lost, swapped or cut, structures changed."""
+    """Yield damaged files: flipped bits, cut ends, lost, swapped or cut inner files, changed structures."""
     files = parts(good)
     structure = json.loads(files["parts.json"])
     arrays = files["arrays.bin"]
@@ -551,7 +551,7 @@ def mutations(good, draw, n):
 
 
 def loaded(path):
-    """Return a model and no message, or None and what the refusal says."""
+    """Return a model and no message, or None and the message."""
     try:
         return load_model(path), ""
     except (ValueError, ImportError) as error:
@@ -559,7 +559,7 @@ def loaded(path):
 
 
 def campaign(models, path, n):
-    """Damage files of models; return how often each kind of damage was refused, and how often harmless."""
+    """Damage model files; return the numbers of refused and of harmless files by kind of damage."""
     draw = random.Random(7)
     counts = {}
     for model in models:
@@ -575,17 +575,17 @@ def campaign(models, path, n):
 
 
 class TestMutations:
-    """Every damaged file is refused by name, or it answers exactly as the one that was written."""
+    """Each damaged file is refused by name, or its model predicts the same."""
 
     def test_a_few_hundred(self, path):
         counts = campaign([adalp().fit(X, Y), RandomForestClassifier(3, random_state=0).fit(X, Y)], path, 70)
         assert sum(counts.values()) >= 400
-        # Nothing within the file can change unnoticed.
+        # Each change of the file is detected.
         unseen = {kind for kind, outcome in counts if outcome == "harmless"}
         assert unseen <= {"flip", "junk before", "junk after", "doubled"}
 
     def test_forged_structures(self, path):
-        """Changed and sealed anew: refused, or at least the probe rows are answered as they were."""
+        """A changed file with a valid digest is refused, or predicts the same for the probe rows."""
         model = adalp().fit(X, Y)
         save_model(model, path)
         files = parts(path.read_bytes())

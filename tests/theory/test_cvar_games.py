@@ -26,7 +26,7 @@ def fit_on_training_rows(name, learner, seed, n=90, **params):
     X, y = noisy(seed, n=n, K=2 + seed % 3)
     weight = weights_of(seed, n)
     clf = make(
-        name, LEARNERS[learner], validation="train", include_constants=True, n_iter_no_change=None,
+        name, LEARNERS[learner], cv="train", include_constants=True, n_iter_no_change=None,
         random_state=seed, **({"n_estimators": 8} | params),
     )  # fmt: skip
     return clf.fit(X, y, sample_weight=weight), X, y, weight
@@ -235,9 +235,7 @@ def test_parameters_of_the_rate_are_checked(n_estimators):
 )
 def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
     X, y = noisy(2, n=60)
-    clf = make(
-        "regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", validation="train"
-    )
+    clf = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", cv="train")
     clf.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
     if rounds < 100:
         clf.fit(X, y)
@@ -246,7 +244,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
         assert bound.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta)
         assert bound.achieved <= bound.bound
         shorter = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
-        shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), validation="train")
+        shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), cv="train")
         (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).summary_.promised
         assert unmet.bound is None
         assert f"needs T ≥ {rounds}" in unmet.note
@@ -254,7 +252,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
         clf.set_params(n_iter_no_change=3).fit(X, y)
         assert clf.n_iter_ < rounds
     assert clf.beta_ == pytest.approx(beta, abs=1e-6)
-    given = make("regularizedlpboost", alpha=alpha, beta=clf.beta_, n_estimators=3, validation="train")
+    given = make("regularizedlpboost", alpha=alpha, beta=clf.beta_, n_estimators=3, cv="train")
     given.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
     given.fit(X, y)
     assert given.beta_ == clf.beta_

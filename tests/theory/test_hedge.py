@@ -151,7 +151,7 @@ def test_bounds_of_real_fits(name, eta, weighted):
         weight = np.random.default_rng(seed).integers(1, 6, len(y)) if weighted else None
         clf = make(
             name, DecisionTreeClassifier(max_depth=2), n_estimators=9, eta=eta, alpha=0.3, random_state=seed,
-            validation="train", n_iter_no_change=None,
+            cv="train", n_iter_no_change=None,
         ).fit(X, y, sample_weight=weight)  # fmt: skip
         guarantee = clf.summary_
         assert guarantee.observed

@@ -7,24 +7,25 @@ all rows, while its losses come from models that did not see the row.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Response
+from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.training_set import Problem, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
-from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
-from tailboost.rates import wrong
+from tailboost.learners.session import is_real, predict_members
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 Look = tuple[NDArray[Any], Ints]
@@ -72,6 +73,58 @@ class Scheme(Protocol):
 
 
 @dataclass(frozen=True)
+class Demand:
+    """The weighted loss at which a learner stops growing."""
+
+    weighted_loss: float  # ``Σ_k w_k ℓ_k`` that is good enough
+    # Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If that
+    # happens in round 1, the game keeps this one round.
+    required: bool = False
+
+    def distance(self, weighted_loss: float) -> float:
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self.distance(weighted_loss) <= 0:
+            return None
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}"
+            + ("; class_loss='error' is a game without it" if t == 1 else ""),
+        )
+
+
+def respond(
+    scheme: Scheme, units: Units, demand: Demand | None, game: Game[Any], turn: Turn
+) -> Response | Stop:
+    """Fit the learner to the player's weights; with a demand, grow the learner until it is met."""
+    if demand is None:
+        return ask(scheme, units, turn.u, turn.seed, None)
+    if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
+        return refusal
+
+    def goal(losses: NDArray[Any], answers: Ints) -> float:
+        return demand.distance(float(turn.w @ units.losses(losses)))
+
+    response = ask(scheme, units, turn.u, turn.seed, goal)
+    refused = turn.t > 1 and demand.refusal(turn.t, float(turn.w @ units.losses(response.losses)))
+    return refused or response
+
+
+def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
+    """Fit for a density of the rows; in games over subgroups the selection data give the player's losses."""
+    if not units.grouped:
+        return scheme(u, seed, goal)
+    y = scheme.selection_rows.y
+    by_answers = None if goal is None else (lambda losses, answers: goal(answers != y, answers))
+    response = scheme(u, seed, by_answers)
+    return replace(response, losses=response.answers != y)
+
+
+@dataclass(frozen=True)
 class Stage:
     """Selected stage of growth: its number from 1, its losses and its predictions.
 
@@ -82,6 +135,29 @@ class Stage:
     losses: NDArray[Any]
     answers: Ints
     model: Any
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether later stages of growth leave the models of earlier stages unchanged."""
+    return bool(getattr(session, "lasting_stages", False))
+
+
+def grown(
+    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Any:
+    """Return the base model after this number of stages, or after the last stage if there are fewer."""
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
 
 
 def choose_stage(
@@ -113,7 +189,7 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
     if not is_real(answers):
-        return wrong(answers, y)
+        return answers != y
     h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
     losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
@@ -292,7 +368,7 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (self.train.wrong(answers), answers), goal)
+        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member = None
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
@@ -343,7 +419,7 @@ class Split:
         seed: int,
         otherwise: str = "",
         five_up_to: float = np.inf,
-        name: str = "validation",
+        name: str = "cv",
     ) -> Split:
         """Return a split of the training rows, by hashes of the rows and the seed.
 
@@ -361,7 +437,7 @@ class Split:
             Advice to add to the message if all rows are equal.
         five_up_to : float, default=inf
             Number of distinct rows beyond which "auto" takes three folds instead of five.
-        name : str, default="validation"
+        name : str, default="cv"
             Name of the parameter, for messages.
 
         Raises
@@ -431,7 +507,7 @@ def choose_scheme(
         Session of the base learner on the training rows.
     problem : Problem
         Training set, and a validation set if the user gave one.
-    validation : {"auto", "cv", "train"}, int or float
+    validation : {"auto", "train"}, int, float or Split
         As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
     seed : int
         Seed of the folds.
@@ -457,7 +533,9 @@ def choose_scheme(
         return AllRows(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
         return AllRows(session, train, replace(train, fitted=True))
-    split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
+    split = validation
+    if not isinstance(split, Split):
+        split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
     judged = split.selection_rows(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, problem)

@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
 from tailboost.core.subgroups import memberships
 
 State = TypeVar("State")
 
-# Largest number of units for which the trace stores the weights of each round.
+# Decimals to which errors and their limits are compared: more than the rounding error of sums of weights.
+DECIMALS = 9
+
+# Weights are kept round by round up to this number of units: games over classes or groups have few, games
+# over samples too many.
 KEEP_WEIGHTS_UP_TO = 1000
 # Largest number of rounds shown in a notebook: the first and the last ones.
 SHOWN_ROUNDS = 20
@@ -146,12 +149,67 @@ def shrunk(errors: Floats, share: Floats | None) -> Floats:
     errors : ndarray of shape (..., m)
         Errors of the units.
     share : ndarray of shape (m,), optional
-        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean error. The
-        result is linear in the errors.
+        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean over
+        subgroups. The result is linear in the errors.
     """
     if share is None:
         return errors
     return errors + share * (errors.mean(axis=-1, keepdims=True) - errors)
+
+
+@dataclass(frozen=True)
+class TargetSubgroups(Units):
+    """Classes, groups or cells with an allowed error each, from which their losses follow."""
+
+    # Shape (m,): allowed error of each subgroup, 1 − θ.
+    allowed: Floats = field(default_factory=lambda: np.empty(0))
+    # Whether the loss of a subgroup is ``1[R_k ≥ 1 − θ_k]`` instead of its error R_k. If allowed errors
+    # differ, the loss is R_k plus the penalty, scaled to [0, 1].
+    indicator: bool = False
+    # Shape (m,): whether the error of a subgroup is measured; the loss of an unmeasured one is 0.
+    measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+
+    @property
+    def penalty(self) -> Floats:
+        """The largest allowed error minus the allowed error of each subgroup."""
+        return self.allowed.max() - self.allowed
+
+    def errors(self, row_losses: NDArray[Any]) -> Floats:
+        """Measured error R_k of each subgroup; NaN without rows."""
+        return np.where(self.measured, self.means(row_losses), np.nan)
+
+    @property
+    def differ(self) -> bool:
+        """Whether allowed errors differ."""
+        return bool(self.penalty.any())
+
+    @property
+    def limit(self) -> float:
+        """The largest excess that is allowed: the common allowed error, or 0 if allowed errors differ."""
+        return 0.0 if self.differ else float(self.allowed.max())
+
+    def losses(self, row_losses: NDArray[Any]) -> Floats:
+        """Loss ℓ_k in [0, 1] of each subgroup: of the measured (indicator) or the shrunk error."""
+        R, measured = self.means(row_losses), self.measured
+        if self.indicator:
+            return ((R - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
+        penalty = self.allowed.max() - self.allowed
+        losses = (R + penalty) / (1.0 + penalty.max())
+        if self.shrinkage is not None:
+            losses[measured] = shrunk(losses[measured], self.shrinkage[measured])
+        return np.where(measured, losses, 0.0)
+
+
+def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
+    """Return weights proportional to e^log_w with sum 1, and the logarithm of the sum of e^log_w.
+
+    At least one entry must be above −∞. The entries are shifted by the largest, so that nothing overflows.
+    """
+    top = float(log_w.max())
+    w: Floats = np.exp(log_w - top)
+    total = float(w.sum())
+    w /= total
+    return w, top + float(np.log(total))
 
 
 class StopKind(enum.Enum):
@@ -436,7 +494,6 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
-    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
@@ -473,8 +530,8 @@ def play(
     entropy: int,
     take: Take = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
-    observe: Callable[[Game[State], Response], bool] = lambda game, newest: False,
-    interrupted: Callable[[], bool] = lambda: False,
+    observe: Callable[[Game[State], Response], bool] | None = None,
+    interrupted: Callable[[], bool] | None = None,
 ) -> None:
     """Play until ``n_rounds`` rounds are done in total, or there is a reason to stop.
 
@@ -517,13 +574,13 @@ def play(
                 round_began = time.perf_counter()
                 turn = game.turn(entropy)
                 answer = oracle(turn)
-                if interrupted():
+                if interrupted is not None and interrupted():
                     raise KeyboardInterrupt
                 if isinstance(answer, Stop):
                     stop = answer
                 else:
                     game.advance(turn.w, answer, take, round_began)
-                    if observe(game, answer):
+                    if observe is not None and observe(game, answer):
                         words = f"stopped by a callback after round {turn.t}"
                         stop = Stop(StopKind.CALLBACK, words)
             if stop is not None:

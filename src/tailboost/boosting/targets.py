@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Units, shrunk
+from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import check_number
 from tailboost.core.subgroups import memberships, unit_name
 
-# More than the rounding error of a sum of weights in another order.
-DECIMALS = 9
 # max_error="auto" chooses among these; the paper's θ is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 # Pseudo-rows by which the errors that steer a game are drawn towards their mean over the units.
@@ -39,48 +37,6 @@ def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
     """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
     rounded = np.asarray(beyond).round(DECIMALS)
     return np.asarray(rounded < 0 if strict else rounded <= 0)
-
-
-@dataclass(frozen=True)
-class TargetSubgroups(Units):
-    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow."""
-
-    # Shape (m,): error allowed to each unit, 1 − θ.
-    allowed: Floats = field(default_factory=lambda: np.empty(0))
-    # Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ, the
-    # penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
-    indicator: bool = False
-    # Shape (m,): whether a unit has rows to be measured on; the loss of one without is 0.
-    measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-
-    @property
-    def penalty(self) -> Floats:
-        """The largest allowed error less each unit's own."""
-        return self.allowed.max() - self.allowed
-
-    def errors(self, row_losses: NDArray[Any]) -> Floats:
-        """Error R_k of each unit as measured, NaN where none was."""
-        return np.where(self.measured, self.means(row_losses), np.nan)
-
-    @property
-    def differ(self) -> bool:
-        """Whether units are allowed different errors."""
-        return bool(self.penalty.any())
-
-    @property
-    def limit(self) -> float:
-        """What the largest excess may be: the error allowed to all units, or 0 where it differs."""
-        return 0.0 if self.differ else float(self.allowed.max())
-
-    def losses(self, row_losses: NDArray[Any]) -> Floats:
-        """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""
-        R, known = self.means(row_losses), self.measured
-        if self.indicator:
-            return (~is_kept(R - self.allowed, strict=True)).astype(np.float64)
-        losses = (R + self.penalty) / (1.0 + self.penalty.max())
-        if self.shrinkage is not None:
-            losses[known] = shrunk(losses[known], self.shrinkage[known])
-        return np.where(known, losses, 0.0)
 
 
 @dataclass(frozen=True)

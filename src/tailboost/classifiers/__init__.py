@@ -3,7 +3,6 @@
 Comments and docstrings name papers as docs/references.md does.
 """
 
-from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -16,6 +15,7 @@ from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    FitInterruptedWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,

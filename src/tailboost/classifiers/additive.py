@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from numbers import Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import Tags, get_tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
@@ -23,9 +21,10 @@ from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import labels_of
+from tailboost.classifiers.parameters import FOLDS
 from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
 from tailboost.core.fingerprints import Fingerprint
@@ -36,19 +35,20 @@ from tailboost.selection.curve import Curve, CurvePoint, RateOf
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(BaseBoostClassifier):
+class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z = 1 for the answer, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
+    combiner_: AdditiveCombiner
 
     n_iter_no_change: Any
     tol: float
-    validation: Any
+    cv: Any
 
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
+        "cv": [option for option in BaseBoostClassifier._parameter_constraints["cv"] if option is not FOLDS],
     }
 
     @abstractmethod
@@ -71,16 +71,16 @@ class AdditiveClassifier(BaseBoostClassifier):
             int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
         )
 
-    def _validation(self) -> Any:
+    def _cv(self) -> Any:
         """Rows are held out where rounds are chosen by the error on them."""
-        if self.validation == "auto":
+        if self.cv == "auto":
             return "train" if self.n_iter_no_change is None else HELD_OUT
-        if self.validation == "train" and self.n_iter_no_change is not None:
+        if self.cv == "train" and self.n_iter_no_change is not None:
             raise ValueError(
                 f"n_iter_no_change={self.n_iter_no_change} watches the error on rows that no hypothesis is "
-                "fitted on, and validation='train' leaves none; use validation='auto' or a fraction"
+                "fitted on, and cv='train' leaves none; use cv='auto' or a fraction"
             )
-        return self.validation
+        return self.cv
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
@@ -98,11 +98,6 @@ class AdditiveClassifier(BaseBoostClassifier):
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
         self.__dict__.pop("_guarantee", None)
-
-    @property
-    def combiner_(self) -> AdditiveCombiner:
-        """The hypotheses with their steps, and what was chosen of them."""
-        return cast("AdditiveCombiner", self._run.plan.combiner)
 
     @property
     def summary_(self) -> AdditiveSummary:
@@ -131,40 +126,13 @@ class AdditiveClassifier(BaseBoostClassifier):
         """The overall error and that of each class by `predict`, on the rows where they are measured."""
         return self._measured(error(), error(by="class"))
 
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, on the rows where it is measured; NaN without rows."""
-        return {line.unit: line.value for line in self._measured(error(by="class"), kind="class")}
+    def _subgroup_table(self) -> RateTable:
+        return self._measured(error(by="class"), kind="class")
 
     @property
     def limits_met_(self) -> None:
         """None: there are no limits."""
         check_is_fitted(self)
-
-    @property
-    def limits_probability_(self) -> None:
-        """None: there are no limits."""
-        check_is_fitted(self)
-
-    @property
-    def bound_met_(self) -> None:
-        """`limits_met_`."""
-        check_is_fitted(self)
-
-    @property
-    def units_(self) -> list[Any]:
-        """The subgroups of `subgroup_errors_`: the classes."""
-        return list(self.subgroup_errors_)
-
-    @property
-    def unit_errors_(self) -> Floats:
-        """The values of `subgroup_errors_`, shape (K,)."""
-        return np.array(list(self.subgroup_errors_.values()))
-
-    @property
-    def unit_intervals_(self) -> Floats | None:
-        """95 % intervals for the errors of the classes on new rows, shape (K, 2); None on fitted rows."""
-        return self._measured(error(by="class"), kind="class").intervals()
 
     @property
     def objective_(self) -> str:
@@ -215,11 +183,18 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
-    @documented
     def decision_function(self, X: Any) -> Floats:
         """Return the scores ``f``.
 
-        {{scores}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
         """
         return self._decisions(self._scores(X))
 
@@ -250,65 +225,114 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest score.
 
-        {{labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         f = self.decision_function(X)
         return self._labels(f)
 
-    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return self._softmax(self.decision_function(X))
 
-    @documented
     def predict_distribution(self, X: Any) -> Floats:
         """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
-    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         f = self.decision_function(X)
         P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    @documented
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
 
-        {{staged_scores}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+            The last array uses all hypotheses.
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
             yield self._decisions(scores)
 
-    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
-        {{staged_labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last array is that of ``predict``.
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
 
-    @documented
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
 
-        {{staged_shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last array uses all hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

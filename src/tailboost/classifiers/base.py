@@ -1,4 +1,4 @@
-"""What every boosting classifier shares: scikit-learn's face of a game, and the fit."""
+"""Common base of the boosting classifiers: parameters, fit, checkpoints, callbacks, metadata routing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,11 +26,11 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from tailboost.boosting.checkpoints import Checkpoints, identify
-from tailboost.boosting.cross_fitting import Scheme, choose_scheme
+from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme, respond
 from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.docs import documented
+from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
@@ -39,8 +40,8 @@ from tailboost.classifiers.input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers.parameters import Parameters, naming_near
-from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.parameters import CONSTRAINTS, naming_near
+from tailboost.classifiers.plan import FitInterruptedWarning, Plan, Schedule
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
@@ -51,7 +52,6 @@ from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
-from tailboost.selection.combiners import Combiner
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -59,19 +59,15 @@ try:
 except ImportError:  # scikit-learn < 1.9 has no callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Empty base class for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
-class FitInterruptedWarning(UserWarning):
-    """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
-
-
 def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """Return what else `fit` was given for the learner, by metadata routing; raise where it takes none."""
+    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
     if "sensitive_features" in fit_params:
         raise TypeError(
             f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
@@ -84,63 +80,59 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
     return routed
 
 
-# Parameters that may differ between a killed fit and the fit that resumes from its checkpoints.
+# Parameters that may change when a killed fit is continued.
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
-@dataclass
-class Run:
-    """A game and its plan."""
-
-    plan: Plan
-    game: Game[Any]
-
-    def snapshot(self) -> Run:
-        """Return a copy that further rounds leave as it is."""
-        plan = replace(self.plan, combiner=self.plan.combiner.snapshot())
-        return replace(self, plan=plan, game=self.game.snapshot())
-
-    def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
-        """Add a response to the ensemble, after dropping one that an interrupt left half added."""
-        self.trim()
-        return self.plan.combiner.take(response, state, watched)
-
-    def trim(self) -> None:
-        """Drop from the ensemble what does not belong to a finished round of the game."""
-        self.plan.combiner.first(self.game.n_rounds)
-
-
 class BaseBoostClassifier(
-    Parameters, CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    """The scikit-learn face of a boosting game.
+    """Base class of the boosting classifiers.
 
-    A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
-    scheme, checkpoints, interrupts and callbacks are the same for all and handled here.
+    A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
+    the game and handles checkpoints, interrupts and callbacks.
+
+    Attributes
+    ----------
+    game_ : Game
+        The finished game: weight player, its state and the trace.
+    combiner_ : Combiner
+        The hypotheses with their losses on the selection data, and how they were combined.
     """
 
-    ensemble_: Ensemble
-    _run: Run
+    estimator: Any
+    n_estimators: Any
+    class_weight: Any
+    max_time: float | None
+    checkpoint_dir: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
 
-    # Whether members are fitted again on all rows when a fraction is held out.
+    ensemble_: Ensemble
+    game_: Game[Any]
+    combiner_: Any
+
+    # Whether hypotheses are fitted again on all rows if a fraction is held out.
     _refits: ClassVar[bool] = True
-    # Whether rows whose class no model judged on them knows are in no unit.
+    # Whether rows are left out of all subgroups if no model that is judged on them knows their class.
     _known_classes: ClassVar[bool] = False
-    # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
+    # Whether the learner may be a regressor, whose values are real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = naming_near(cls.__init__)  # type: ignore[method-assign]
 
-    # -- what a classifier defines -------------------------------------------------------------------
+    # -- defined by a subclass -----------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        """Return units, rule, combiner and demand of the game on a checked problem.
+        """Return the game on a checked problem.
 
-        If the plan needs a fitted model first, it gets it from the scheme, with the seed of round 1.
+        If the plan needs a fitted model first, the scheme fits it with the seed of round 1.
         """
 
     @abstractmethod
@@ -148,8 +140,8 @@ class BaseBoostClassifier(
         """Return how many rounds are played and when they stop early."""
 
     @abstractmethod
-    def _validation(self) -> Any:
-        """Return the validation scheme in the form `choose_scheme` takes."""
+    def _cv(self) -> Any:
+        """Return the parameter ``cv``, for `choose_scheme`."""
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
@@ -164,7 +156,7 @@ class BaseBoostClassifier(
         return HistBoostClassifier(n_jobs=self.n_jobs)
 
     def _learner(self, problem: Problem | None = None) -> Any:
-        """Return the base learner; before the problem is known, one that takes the same tables."""
+        """Return the base learner; without a problem, a learner of the same input."""
         if self.estimator is None:
             return self._default_learner()
         if isinstance(self.estimator, str):
@@ -172,28 +164,27 @@ class BaseBoostClassifier(
         return self.estimator
 
     def _name_units(self, problem: Problem) -> Problem:
-        """Return the problem with its groups numbered as the units of the game."""
+        """Return the problem with its groups numbered as the subgroups of the game."""
         return problem
 
     @property
     def _together(self) -> bool:
-        """Whether the models of all rounds answer together, where the learner knows class probabilities."""
+        """Whether the mean probability of all rounds answers, if the learner knows probabilities."""
         return False
 
     @property
     def _five_folds_up_to(self) -> float:
-        """Beyond so many distinct rows validation="auto" takes three folds instead of five."""
+        """Number of distinct rows above which "auto" takes three folds instead of five."""
         return np.inf
 
-    def _tied_to_rounds(self) -> str:
-        """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
-        return ""
+    def _depends_on_rounds(self) -> bool:
+        """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
+        return False
 
     # -- fitting -------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(
         self,
         X: Any,
@@ -205,17 +196,21 @@ class BaseBoostClassifier(
         sample_weight_val: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Play the game and combine the hypotheses.
+        """Fit the hypotheses round by round and combine them.
 
         Parameters
         ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
         X_val, y_val, sample_weight_val : optional
-            An explicit validation set, on which shares are chosen or, of an additive classifier, when to stop
-            and which prefix is kept; needs ``validation="auto"``.
-        {{fit_params}}
+            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
+            selected on them; an additive classifier selects its number of rounds.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -223,7 +218,8 @@ class BaseBoostClassifier(
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         validation = ValidationRows(X_val, y_val, None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
@@ -233,15 +229,33 @@ class BaseBoostClassifier(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
         refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
-        problem, found = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
-        self.__dict__.pop("group_features_", None)  # of a fit before this one
-        self.__dict__.update(found)
+        problem, attributes = read_problem(
+            self, self._learner(), X, y, sample_weight, groups, self.class_weight
+        )
+        self.__dict__.pop("group_features_", None)  # of an earlier fit
+        self.__dict__.update(attributes)
         if validation.given:
-            check_validation(validation, self.get_params(deep=False)["validation"])
+            check_validation(validation, self.get_params(deep=False)["cv"])
             problem.validation = judged_rows(
                 self, self._learner(), validation, "_val", "the {:,} rows of X_val"
             )
         return self._name_units(problem)
+
+    def _split(self, problem: Problem) -> Any:
+        """Return ``cv`` for `choose_scheme`: splits that were given as the fold of each row."""
+        cv = self._cv()
+        if isinstance(cv, (str, Real)) or problem.validation is not None:
+            return cv
+        parts = Parts.of(problem, cv, 0, all_frozen=False)
+        if parts.whole and self._refits:
+            return Split(parts.fold, "cv")
+        if len(parts.held) == 1 and parts.complementary:
+            return Split(parts.fold, "held out")
+        several = ", or several splits that hold out each row once" if self._refits else ""
+        raise ValueError(
+            f"cv: {type(self).__name__} takes a single split{several}. A split must fit all rows that it "
+            "does not hold out"
+        )
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
@@ -256,7 +270,7 @@ class BaseBoostClassifier(
         return choose_scheme(
             session,
             problem,
-            self._validation(),
+            self._split(problem),
             seed=entropy,
             refit=self._refits,
             n_jobs=self.n_jobs,
@@ -264,11 +278,6 @@ class BaseBoostClassifier(
             together=self._together,
             known_classes=self._known_classes,
         )
-
-    def _identity(self, data: str, entropy: int) -> dict[str, Any]:
-        """Return all that the rounds of a fit on this data depend on."""
-        free = FREE if self._tied_to_rounds() else FREE | {"n_estimators"}
-        return identify(self, data, entropy, free)
 
     def _fit(
         self,
@@ -278,11 +287,11 @@ class BaseBoostClassifier(
         groups: Any,
         validation: ValidationRows,
         fit_params: dict[str, Any],
-    ) -> Problem:
+    ) -> None:
         routed = routed_params(self, fit_params)
         context = None
-        if hasattr(self, "_init_callback_context"):
-            # "auto" is not known before the data are.
+        if getattr(self, "_skl_callbacks", None):
+            # The number of rounds for "auto" depends on the data.
             most = None if self.n_estimators == "auto" else self.n_estimators
             context = self._init_callback_context(max_subtasks=most)
         before = self.__dict__.copy()
@@ -290,7 +299,7 @@ class BaseBoostClassifier(
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
-                # By these, rows that were fitted on or judged on are known.
+                # Fingerprints by which `certify` recognises training rows and selection data.
                 seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()
                 if problem.validation is not None:
@@ -299,65 +308,72 @@ class BaseBoostClassifier(
                     chosen = (Fingerprint.of_rows(X_val),)
                 routed = _check_method_params(X, routed, indices=problem.used)
                 entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-                checkpoints = resources.enter_context(
-                    Checkpoints.open(
-                        self.checkpoint_dir,
-                        lambda: self._identity(problem.digest(self.classes_), entropy),
-                        interrupted,
+                checkpoints = None
+                if self.checkpoint_dir is not None:
+                    opened = Checkpoints.open(
+                        self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
                     )
-                )
+                    checkpoints = resources.enter_context(opened)
                 scheme = self._open_scheme(problem, routed, entropy)
-                self._run = self._new_run(problem, scheme, entropy)
-            except BaseException:  # a refused fit leaves the classifier as it was
+                plan = self._open_game(problem, scheme, entropy)
+                if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                    raise KeyboardInterrupt
+            except BaseException:  # a refused fit leaves the classifier unchanged
                 self.__dict__.clear()
                 self.__dict__.update(before)
                 raise
-            self.probe_rows_ = probe_rows(problem.X, entropy)  # by them a model file is checked
+            self.probe_rows_ = probe_rows(problem.X, entropy)  # they verify a model file
             self.seen_rows_, self.chosen_rows_ = seen, chosen
             self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
-            self._play(problem, scheme, checkpoints, interrupted, context, entropy)
+            self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
             self._settle()
-        stop = self.trace_.stop  # said when the rounds are safe: a warning may be made an error
+        stop = self.trace_.stop  # the warning comes after all attributes are set: it may be made an error
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
-        return problem
+
+    def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
+        """Return all that the rounds of a fit on this data depend on."""
+        free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+        return identify(self, problem.digest(self.classes_), entropy, free)
 
     def _conclude(self, problem: Problem) -> None:
-        """Say and note what follows from a finished fit."""
+        """Set attributes and give warnings after a finished fit."""
 
-    def _new_run(self, problem: Problem, scheme: Scheme, entropy: int) -> Run:
+    def _open_game(self, problem: Problem, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def extras() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
         plan.combiner.open(scheme.selection_rows, extras)
-        return Run(plan, Game.new(plan.rule, plan.units))
+        self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner
+        return plan
 
     def _play(
         self,
+        plan: Plan,
         problem: Problem,
         scheme: Scheme,
-        checkpoints: Checkpoints,
+        entropy: int,
+        checkpoints: Checkpoints | None,
         interrupted: Callable[[], bool],
         context: Any,
-        entropy: int,
     ) -> None:
-        run, schedule = self._run, self._schedule(self._run.plan)
-        game, take = run.game, partial(run.take, schedule.watched)
-        while game.n_rounds < schedule.last and (kept := checkpoints.read(game.n_rounds + 1)):
-            response, played = kept
-            game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
+        game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
+        take = partial(combiner.take, watched=schedule.watched)
+        oracle = self._oracle(plan, scheme)
+        if checkpoints is not None:
+            while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
+                response, played = finished
+                game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
 
-        def oracle(turn: Turn) -> Response | Stop:
-            return self._respond(run, scheme, turn)
-
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]
-            checkpoints.write(t, newest, last)
+            if checkpoints is not None:
+                checkpoints.write(t, newest, last)
             if self.verbose:
                 print(
                     f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
@@ -372,6 +388,7 @@ class BaseBoostClassifier(
                 )
             )
 
+        observed = checkpoints is not None or context is not None or self.verbose
         play(
             game,
             oracle,
@@ -379,28 +396,27 @@ class BaseBoostClassifier(
             entropy=entropy,
             take=take,
             stopping=schedule.stopping,
-            observe=observe,
+            observe=observe if observed else None,
             interrupted=interrupted,
         )
-        run.trim()
+        combiner.first(game.n_rounds)  # without a round that an interrupt left half added
         if context is not None:
             context.call_on_fit_task_end(
                 estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
             )
 
-    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the learner's answer in a round."""
-        return run.plan.respond(scheme, run.game, turn)
+    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
+        """Return the function that answers the weights of a round with a fitted hypothesis."""
+        return partial(respond, scheme, plan.units, plan.demand, self.game_)
 
     def _settle(self) -> None:
-        run = self._run
-        self.trace_, self.n_iter_ = run.game.trace, run.game.n_rounds
-        self._set_ensemble(run.plan.combiner.settle(run.game))
+        self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds
+        self._set_ensemble(self.combiner_.settle(self.game_))
 
     def _snapshot(self) -> dict[str, Any]:
-        """Attributes of the classifier as if the fit had stopped here, for callbacks."""
+        """Return the attributes of the classifier after the rounds so far, for callbacks."""
         now = copy.copy(self)
-        now._run = self._run.snapshot()
+        now.game_, now.combiner_ = self.game_.snapshot(), self.combiner_.snapshot()
         before = set(vars(self))
         now._settle()
         return {k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)}
@@ -408,23 +424,13 @@ class BaseBoostClassifier(
     # -- after fitting -------------------------------------------------------------------------------
 
     @property
-    def game_(self) -> Game[Any]:
-        """The game that was played: its rule, units, the player's last state and the trace."""
-        return self._run.game
-
-    @property
-    def combiner_(self) -> Combiner:
-        """The object that combined the hypotheses, with their losses on the judged rows."""
-        return self._run.plan.combiner
-
-    @property
     def estimators_(self) -> list[Any]:
-        """The members of the ensemble: the boosted hypotheses in order, then ERM and constants if added."""
+        """The hypotheses in order, then plain ERM and constants if these were added."""
         return self.ensemble_.members
 
     @property
     def estimator_weights_(self) -> Floats:
-        """Weight of each member: its share λ, or its step."""
+        """Mixture weight λ, or step, of each hypothesis."""
         return self.ensemble_.weights
 
     @property

@@ -18,10 +18,10 @@ from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
@@ -48,19 +48,15 @@ KEPT = (
 )
 
 
-class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
+class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
+    combiner_: Mixture | SubgroupMixture
 
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
-
-    @property
-    def combiner_(self) -> Mixture | SubgroupMixture:
-        """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
-        return cast("Mixture | SubgroupMixture", self._run.plan.combiner)
 
     @property
     def objective_(self) -> Any:
@@ -102,7 +98,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         return self._counted
 
     def _errors(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
         return self._counting.errors_of(counts)
 
     @property
@@ -112,20 +108,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         combiner, counts = self._counting, self._counts()
         return combiner.rates_of(counts).expecting(combiner.outlook(counts))
 
-    @property
-    def limits_probability_(self) -> float | None:
-        """Probability that `predict` keeps all limits on new rows, see `RateTable.outlook`; None without."""
-        likely = self.rates_.outlook
-        return None if likely is None else likely.probability
-
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell that the objective is about.
-
-        On the selection data: a value, not an estimate for other rows. NaN for a subgroup without rows.
-        """
-        check_is_fitted(self)
-        return {line.unit: line.value for line in self._errors(self._counts())}
+    def _subgroup_table(self) -> RateTable:
+        return self._errors(self._counts())
 
     @property
     def limits_met_(self) -> bool | None:
@@ -136,26 +120,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             return None
         return bool((combiner.program.violations(self._counts()) <= SLIGHT).all())
 
-    @property
-    def units_(self) -> list[Any]:
-        """The subgroups of `subgroup_errors_`."""
-        return list(self.subgroup_errors_)
-
-    @property
-    def unit_errors_(self) -> Floats:
-        """The values of `subgroup_errors_`, shape (m,)."""
-        return np.array(list(self.subgroup_errors_.values()))
-
-    @property
-    def unit_intervals_(self) -> Floats | None:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2)."""
-        return self._errors(self._counts()).intervals()
-
-    @property
-    def bound_met_(self) -> bool | None:
-        """`limits_met_`."""
-        return self.limits_met_
-
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, by `predict` and expected of the randomised rule.
 
@@ -163,7 +127,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """
         if (combiner := self._counting) is not self.combiner_:
             return None
-        found = self._errors(self._counts())
+        found = self._subgroup_table()
         drawn = self._errors(combiner.mixed(self.estimator_weights_))
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in zip(found, drawn, strict=True)):
             return found
@@ -262,8 +226,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 raise ValueError("groups without X and y need objective='worst_group'")
             pool = pool.regrouped(new._groups_of_judged(groups))
             grouping = Grouping.of(self.classes_, new._group_names)
-        else:
-            pool = pool.snapshot()
         limits = combiner.limits if own else ()
         if max_error is not None:
             aim, limits = self._aimed(pool, aim, grouping, max_error)
@@ -297,7 +259,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _warn_of_missed(self, reasons: Sequence[str] = ()) -> None:
         """Name the subgroups whose error is above their limit."""
         combiner = self._counting
-        missed = [line for line in self._errors(self._counts()) if line.met is False]
+        missed = [line for line in self._subgroup_table() if line.met is False]
         if missed:
             warn_of_missed(missed, combiner, self._rows_kept().words, reasons)
 
@@ -316,9 +278,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         own = self.combiner_
         if own.chooses_shares and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=combiner.error_budget)
-        plan = replace(self._run.plan, combiner=combiner)
-        new._run = replace(self._run, plan=plan, game=self.game_.snapshot())
-        new.trace_ = new.game_.trace
+        new.combiner_ = combiner
         new._set_ensemble(combiner.settle(new.game_))
         return new
 
@@ -406,9 +366,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier of some mixture weights of the members."""
         new = copy.copy(self)
-        new._run = replace(
-            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
-        )
+        new.combiner_ = combiner
         new._set_ensemble(combiner.ensemble(mixture))
         return new
 
@@ -454,12 +412,12 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             absent_names = names.names[absent].tolist()
             raise ValueError(
                 f"the losses kept, of {rows.words}, are of no row in group(s) {absent_names}: "
-                "give X and y with rows of every group, or fit with validation='cv'"
+                "give X and y with rows of every group, or fit with cv=5"
             )
         if rows.fitted:
             warn_user(
                 f"the losses kept are of {rows.words}, which members were fitted on, and smaller than on "
-                "fresh rows: fit with another validation than 'train', or give rows that were not fitted on",
+                "fresh rows: fit with another cv than 'train', or give rows that were not fitted on",
                 ResubstitutionWarning,
             )
         return kept
@@ -482,7 +440,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
 
@@ -490,16 +447,31 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         of members that a game trained on reweighted rows those of such rows, and of members that answer
         labels alone their votes. What is answered is `predict`, how often `predict_distribution`.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         check_is_fitted(self)
         return self.ensemble_.probabilities(self._checked(X))
 
-    @documented
     def staged_predict_distribution(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_distribution`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        {{staged_shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last array uses all hypotheses.
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -507,11 +479,18 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
-    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        {{staged_labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last array is that of ``predict``.
         """
         for shares in self.staged_predict_distribution(X):
             yield self.classes_[shares.argmax(axis=1)]
@@ -522,11 +501,11 @@ class ValidatedMixtureClassifier(MixtureClassifier):
 
     n_iter_no_change: Any
     tol: float
-    validation: Any
+    cv: Any
     include_constants: bool
 
     def _schedule(self, plan: Plan) -> Schedule:
         return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
 
-    def _validation(self) -> Any:
-        return self.validation
+    def _cv(self) -> Any:
+        return self.cv

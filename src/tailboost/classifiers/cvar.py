@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
 from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.base import Run, with_callbacks
+from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
-from tailboost.classifiers.plan import Plan, Schedule, tied_by
+from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.guarantees.fit_summary import (
     Bounds,
     entropic_bounds,
@@ -33,51 +33,102 @@ from tailboost.selection.loss_objective import CVaR, WorstRow
 
 # Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
 FIVE_FOLDS_UP_TO = 1_000
-_ROUNDS = {"n_estimators": CONSTRAINTS["n_estimators"]}
 
 
-@with_constructor
-@documented
 class CVaRBoostClassifier(ValidatedMixtureClassifier):
-    """Boosting for the worst rows: a game over rows, whose hypotheses are mixed for the α-tail.
+    """Boosting for the rows with the largest losses, measured by the CVaR.
 
-    The methods of Zhai et al. 2021 are its presets: `AdaLPBoostClassifier` (Hedge), `LPBoostClassifier` (the
-    totally corrective player), `RegularizedLPBoostClassifier` (with an entropy term) and
-    `AverageBoostClassifier` (Hedge, mixed evenly); each of them says what it promises.
+    In each round a player weighs the rows and the learner fits a hypothesis to these weights. The mixture of
+    the hypotheses minimises the CVaR: the mean loss of the worst share ``alpha`` of the rows. Presets for the
+    algorithms of Zhai et al. 2021 are `AdaLPBoostClassifier`, `LPBoostClassifier`,
+    `RegularizedLPBoostClassifier` and `AverageBoostClassifier`.
 
     Parameters
     ----------
-    {{estimator}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistBoostClassifier`, a small
+        ensemble of gradient-boosted binned trees.
     n_estimators : int or "auto", default=10
-        Largest number of rounds T; "auto", for ``player="entropic"``, is the number of its theorem.
-    {{alpha}}
+        Largest number of rounds T. "auto", for ``player="entropic"``, is the number in its theorem.
+    alpha : float in (0, 1], default=0.5
+        Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
     player : {"hedge", "lp", "entropic"}, default="hedge"
-        Who weighs the rows: Hedge, which does not know α; the linear program over all rounds so far; or that
-        program with an entropy term.
+        The weight player: Hedge, which does not depend on α; the linear program over all rounds so far; or
+        this program with an entropy term.
     combine : {"mixture", "average"}, default="mixture"
-        Whether λ is chosen for the α-tail, or even. An even mixture is judged by the rows it was fitted on,
-        all rounds of it are played, and nothing joins it.
+        The mixture of least CVaR, or the even mixture of all rounds, which uses training losses alone.
     eta : float or "theory", default=1.0
-        Learning rate of Hedge; ``"theory"`` is √(8 log n / T).
+        Learning rate of Hedge. "theory" is √(8 log n / T).
     beta : float or "theory", default=100.0
-        Inverse strength of the entropy term; "theory" is that of its theorem, for ``delta``.
+        Inverse strength of the entropy term. "theory" is the β of the theorem for ``delta``.
     delta : float in (0, 1), default=0.1
-        δ, where β or T is chosen for it.
-    {{validation}}
-    {{include_constants … class_weight}}
-    {{n_iter_no_change … verbose}}
+        Accuracy δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``.
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
+        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
+        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
+        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
+        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
+        held-out fifth has 20 rows of each class in each group.
+    include_constants : bool, default=True
+        Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
+    outlier_fraction : float in [0, 1), default=0.0
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
+        mixture ignore. It protects against label noise.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=3
+        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
+        all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of the objective that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    {{classes_ … estimator_weights_}}
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
+        then with the fewest hypotheses.
     beta_ : float
-        β, of the entropic player.
-    {{n_iter_ … summary_}}
-    {{n_features_in_}}
+        β of the entropic player.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
-    WorstClassBoostClassifier : For the worst class or group instead of the worst rows.
+    WorstClassBoostClassifier : Boosting for the worst class or group.
 
     References
     ----------
@@ -93,23 +144,53 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     array([0])
     """
 
-    n_estimators: int | str = 10
-    alpha: float = 0.5
-    player: str = "hedge"
-    combine: str = "mixture"
-    eta: float | str = 1.0
-    beta: float | str = 100.0
-    delta: float = 0.1
-    validation: Any = "auto"
-    include_constants: bool = True
-    outlier_fraction: float = 0.0
-    class_weight: Any = None
-    n_iter_no_change: int | None = 3
-    tol: float = 1e-3
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        **ValidatedMixtureClassifier._parameter_constraints,
+        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int | str = 10,
+        alpha: float = 0.5,
+        player: str = "hedge",
+        combine: str = "mixture",
+        eta: float | str = 1.0,
+        beta: float | str = 100.0,
+        delta: float = 0.1,
+        cv: Any = "auto",
+        include_constants: bool = True,
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        n_iter_no_change: int | None = 3,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.alpha = alpha
+        self.player = player
+        self.combine = combine
+        self.eta = eta
+        self.beta = beta
+        self.delta = delta
+        self.cv = cv
+        self.include_constants = include_constants
+        self.outlier_fraction = outlier_fraction
+        self.class_weight = class_weight
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.max_time = max_time
+        self.checkpoint_dir = checkpoint_dir
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def _even(self) -> bool:
@@ -128,12 +209,12 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     ) -> Problem:
         if self._even and validation.given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
-        if self._even and self.validation not in ("auto", "train"):
-            raise ValueError(f"validation={self.validation!r}: an even mixture has training losses only")
+        if self._even and self.cv not in ("auto", "train"):
+            raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
         return super()._problem(X, y, sample_weight, groups, validation)
 
-    def _validation(self) -> Any:
-        return "train" if self._even else self.validation
+    def _cv(self) -> Any:
+        return "train" if self._even else self.cv
 
     def _most_rounds(self) -> int:
         if not isinstance(self.n_estimators, str):
@@ -169,13 +250,15 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
         return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
 
-    def _tied_to_rounds(self) -> str:
-        return tied_by(self.eta) if self.player == "hedge" else ""
+    def _depends_on_rounds(self) -> bool:
+        return self.player == "hedge" and self.eta == "theory"
 
-    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
-        if not self._together:
-            return super()._respond(run, scheme, turn)
-        combiner = cast("Mixture", run.plan.combiner)
+    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
+        return partial(self._respond, plan, scheme) if self._together else super()._oracle(plan, scheme)
+
+    def _respond(self, plan: Plan, scheme: Scheme, turn: Turn) -> Response | Stop:
+        """Return the answer of a round in which the models of all rounds predict together."""
+        combiner = cast("Mixture", plan.combiner)
         may_end = turn.t > 1 and self.n_iter_no_change is not None
         if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
             # Where there is much noise, the weights are on rows that nobody can tell.
@@ -186,7 +269,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
                 if combiner.gains_nothing(rows, answers, self.tol):
                     words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
                     return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
-        response = super()._respond(run, scheme, turn)
+        response = super()._oracle(plan, scheme)(turn)
         return response if isinstance(response, Stop) else combiner.pool.together(response)
 
     def _bounds(self) -> Bounds:
@@ -202,62 +285,98 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
 
 
-@with_constructor
-@documented
 class AdaLPBoostClassifier(CVaRBoostClassifier):
-    """α-AdaLPBoost: Hedge trains the hypotheses, a linear program mixes them for the α-tail.
+    """α-AdaLPBoost: Hedge weighs the rows, a linear program mixes the hypotheses for the CVaR.
 
-    The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
-    `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_distribution`, not about `predict`. Where λ is chosen on the losses that drove the player
-    (out-of-fold
-    losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
-    weighted loss of the rounds: `summary_` prints that bound, and none where λ was chosen on other rows.
+    The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α. Therefore one fit serves every α:
+    `reweight` and `alpha_path` train nothing. The bound is about the randomised classifier with the label
+    distribution `predict_distribution`, not about `predict`. Its CVaR is at most ``V + log(1/α)/(ηT) + η/8``,
+    where V is the mean weighted loss of the rounds. The bound holds if λ is selected on the losses that drive
+    the weight player; `summary_` prints it in this case.
 
-    **Members.** Where a cross-fit decides λ, there are more than two classes and the learner is
-    `HistBoostClassifier` (the default), the member of a round answers by the mean probability of the models
-    of all rounds so far; it is judged by the mean of those models that left a row out. The second, third …
-    likeliest class by the models of round 1 (up to the eighth) are members too: if its probabilities are
-    right, the best mixture of all ranks has the least CVaR of all randomised classifiers. Other members
-    answer alone.
+    **Hypotheses.** With cross-fitting, more than two classes and the default learner, the hypothesis of a
+    round predicts by the mean probability of all models so far. The second, third, … (up to the eighth) most
+    probable class by the models of round 1 join the mixture.
 
-    **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
-    constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it no single model beats the coin; a mixture
-    may, where its members err on different rows. `summary_` says from which α on the pool beats it.
+    **Choice of α.** A model with error e has a smaller CVaR than a random guess only if α > e · K/(K−1). A
+    random guess has the CVaR 1 − 1/K for every α. A mixture can do better than its hypotheses if these err on
+    different rows. `summary_` gives the smallest α at which the hypotheses beat a random guess.
 
     Parameters
     ----------
-    {{estimator}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistBoostClassifier`, a small
+        ensemble of gradient-boosted binned trees.
     n_estimators : int, default=3
         Largest number of rounds T.
-    {{alpha}}
+    alpha : float in (0, 1], default=0.5
+        Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
     eta : float or "theory", default=1.0
-        Learning rate of Hedge; ``"theory"`` is √(8 log n / T).
-    {{validation}}
-        In our trials on eleven real sets (``tailboost reproduce trials``) the mean test CVaR over seven α was
-        .479 with "cv", .482 with 0.2 at about a quarter of the time, and .621 with "train". Where "auto"
-        cross-fits more than 1,000 distinct rows it takes three folds.
+        Learning rate of Hedge. "theory" is √(8 log n / T).
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected, as in `CVaRBoostClassifier`. "auto" takes
+        three folds above 1,000 distinct rows. On eleven tables the mean test CVaR over seven α was .479 with
+        five folds, .482 with 0.2 in a quarter of the time, .621 with "train"
+        (``tailboost reproduce trials``).
     include_constants : bool, default=True
-        Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip. With
-        them come the next likely classes (see above).
-    {{outlier_fraction}}
-    {{class_weight}}
+        Whether the K constant classifiers and the next most probable classes may enter the mixture.
+    outlier_fraction : float in [0, 1), default=0.0
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
+        mixture ignore. It protects against label noise.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=3
-        Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
-        rounds. If not None, a cross-fit of the default learner ends before a round that, judged on the first
-        fold or on all, clearly errs more than the best member and lowers the objective by no more than
-        ``tol``.
-    {{tol … verbose}}
+        The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
+        of the default learner also stops before a round that errs significantly more than the best hypothesis
+        and lowers the objective by at most ``tol``. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of the objective that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    {{classes_ … summary_}}
-    {{n_features_in_}}
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
+        then with the fewest hypotheses.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
     LPBoostClassifier : Hypotheses trained for one α.
-    WorstClassBoostClassifier : For the worst class or group instead of the worst rows.
+    WorstClassBoostClassifier : Boosting for the worst class or group.
 
     References
     ----------
@@ -275,36 +394,127 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    n_estimators: int = 3
-    player, combine, beta, delta = "hedge", "mixture", 100.0, 0.1
-    _parameter_constraints = _ROUNDS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CVaRBoostClassifier._parameter_constraints,
+        "n_estimators": CONSTRAINTS["n_estimators"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 3,
+        alpha: float = 0.5,
+        eta: float | str = 1.0,
+        cv: Any = "auto",
+        include_constants: bool = True,
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        n_iter_no_change: int | None = 3,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            alpha=alpha,
+            eta=eta,
+            cv=cv,
+            include_constants=include_constants,
+            outlier_fraction=outlier_fraction,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            player="hedge",
+        )
 
 
-@with_constructor
-@documented
 class LPBoostClassifier(CVaRBoostClassifier):
-    """α-LPBoost: the totally corrective player, which solves the linear program over all rounds so far.
+    """α-LPBoost: in each round a linear program over all rounds so far weighs the rows.
 
-    Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
-    No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_distribution`, not about `predict`. For the
-    choice of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
-    those trained for this one.
+    The weights maximise ``min_s ⟨w, ℓ^s⟩`` subject to ``w_i ≤ p_i/α``; among the maximisers, they are the
+    closest to ``p``. No rate of convergence is known. The bound is about the randomised classifier with the
+    label distribution `predict_distribution`, not about `predict`. The hypotheses depend on α: `reweight` for
+    another α keeps the hypotheses trained for this one. See `AdaLPBoostClassifier` for the choice of α.
 
     Parameters
     ----------
-    {{estimator}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistBoostClassifier`, a small
+        ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
         Largest number of rounds T.
-    {{alpha}}
-    {{validation}}
-    {{include_constants … class_weight}}
-    {{n_iter_no_change … verbose}}
+    alpha : float in (0, 1], default=0.5
+        Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
+        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
+        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
+        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
+        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
+        held-out fifth has 20 rows of each class in each group.
+    include_constants : bool, default=True
+        Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
+    outlier_fraction : float in [0, 1), default=0.0
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
+        mixture ignore. It protects against label noise.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=3
+        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
+        all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of the objective that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    {{classes_ … summary_}}
-    {{n_features_in_}}
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
+        then with the fewest hypotheses.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -326,42 +536,134 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player, combine, eta, beta, delta = "lp", "mixture", 1.0, 100.0, 0.1
-    _parameter_constraints = _ROUNDS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CVaRBoostClassifier._parameter_constraints,
+        "n_estimators": CONSTRAINTS["n_estimators"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 10,
+        alpha: float = 0.5,
+        cv: Any = "auto",
+        include_constants: bool = True,
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        n_iter_no_change: int | None = 3,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            alpha=alpha,
+            cv=cv,
+            include_constants=include_constants,
+            outlier_fraction=outlier_fraction,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            player="lp",
+        )
 
 
-@with_constructor
-@documented
 class RegularizedLPBoostClassifier(CVaRBoostClassifier):
-    """Regularised α-LPBoost: the totally corrective player with an entropy term, and with a rate.
+    """Regularised α-LPBoost: the linear program over all rounds so far, with an entropy term.
 
-    Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
-    g the largest weighted loss the learner returned; `summary_` says whether T and β are large enough.
-    The promise is about the randomised classifier whose label distribution is `predict_distribution`.
+    The training CVaR_α is at most g + δ after ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` rounds with
+    ``β = max{(2/δ) log(1/α), 1/2}``, where g is the largest weighted loss of a round. `summary_` reports
+    whether T and β are large enough. The bound is about the randomised classifier with the label distribution
+    `predict_distribution`.
 
     Parameters
     ----------
-    {{estimator}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistBoostClassifier`, a small
+        ensemble of gradient-boosted binned trees.
     n_estimators : int or "auto", default=10
-        Largest number of rounds T; "auto" is the T above, for ``delta``. The theorem is about all of them:
-        ``n_iter_no_change=None`` plays them.
-    {{alpha}}
+        Largest number of rounds T. "auto" is the T above for ``delta``. The theorem needs all rounds: set
+        ``n_iter_no_change=None``.
+    alpha : float in (0, 1], default=0.5
+        Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
     beta : float or "theory", default=100.0
-        Inverse strength of the regularisation; large β comes close to `LPBoostClassifier`. "theory" is the β
-        above, for ``delta``.
+        Inverse strength of the entropy term. Large β approaches `LPBoostClassifier`. "theory" is the β above
+        for ``delta``.
     delta : float in (0, 1), default=0.1
-        δ, where β or T is chosen for it: T is 2,219 for α = ½ and δ = 0.1, and 89 for δ = ½.
-    {{validation}}
-    {{include_constants … class_weight}}
-    {{n_iter_no_change … verbose}}
+        δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
+        0.1 and 89 with δ = ½.
+    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
+        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
+        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
+        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
+        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
+        held-out fifth has 20 rows of each class in each group.
+    include_constants : bool, default=True
+        Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
+    outlier_fraction : float in [0, 1), default=0.0
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
+        mixture ignore. It protects against label noise.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=3
+        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
+        all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of the objective that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    {{classes_ … estimator_weights_}}
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
+        then with the fewest hypotheses.
     beta_ : float
         β.
-    {{n_iter_ … summary_}}
-    {{n_features_in_}}
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -384,40 +686,108 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player, combine, eta = "entropic", "mixture", 1.0
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int | str = 10,
+        alpha: float = 0.5,
+        beta: float | str = 100.0,
+        delta: float = 0.1,
+        cv: Any = "auto",
+        include_constants: bool = True,
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        n_iter_no_change: int | None = 3,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            alpha=alpha,
+            beta=beta,
+            delta=delta,
+            cv=cv,
+            include_constants=include_constants,
+            outlier_fraction=outlier_fraction,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            player="entropic",
+        )
 
 
-@with_constructor
-@documented
 class AverageBoostClassifier(CVaRBoostClassifier):
-    """AdaBoost + average: Hedge trains the hypotheses, their even mixture answers.
+    """AdaBoost + average: Hedge weighs the rows, the even mixture of the hypotheses predicts.
 
-    The even mixture bounds every row's loss at once: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``
-    with V the mean weighted loss. Player and bound use training losses. If the base learner leaves almost
-    none (as the default does on many data sets), the bound says nothing; `summary_` shows it.
+    The even mixture bounds the loss of every row: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``,
+    where V is the mean weighted loss of the rounds. Weight player and bound use training losses. The bound is
+    vacuous if the learner leaves almost no training loss; `summary_` shows it.
 
     Parameters
     ----------
-    {{estimator}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistBoostClassifier`, a small
+        ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
-        Number of rounds T; all are played.
+        Number of rounds T. All rounds are played.
     eta : float or "theory", default=1.0
-        Learning rate of Hedge; ``"theory"`` is √(8 log n / T).
+        Learning rate of Hedge. "theory" is √(8 log n / T).
     outlier_fraction : float in [0, 1), default=0.0
-        Mass of the rows with the highest cumulative loss that is left out of the weights.
-    {{class_weight}}
-    {{max_time … verbose}}
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player
+        ignores.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
+    classes_ : ndarray of shape (K,)
+        The labels.
     estimators_ : list
-        The hypotheses in order; the first is plain ERM: w = p.
-    estimator_weights_ : ndarray
+        The hypotheses in order, the first fitted with the sample weights alone.
+    estimator_weights_ : ndarray of shape (T,)
         λ = 1/T.
-    {{n_iter_ … summary_}}
-    {{n_features_in_}}
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -438,21 +808,56 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    player, combine, alpha, beta, delta = "hedge", "average", 1.0, 100.0, 0.1
-    validation, include_constants = "auto", False
-    _without = ("n_iter_no_change", "tol")
-    _parameter_constraints = _ROUNDS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CVaRBoostClassifier._parameter_constraints,
+        "n_estimators": CONSTRAINTS["n_estimators"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 10,
+        eta: float | str = 1.0,
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            eta=eta,
+            outlier_fraction=outlier_fraction,
+            class_weight=class_weight,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            alpha=1.0,
+            combine="average",
+            include_constants=False,
+        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Play the game and average the hypotheses.
+        """Fit the hypotheses.
 
         Parameters
         ----------
-        {{X}}
-        {{y … fit_params}}
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -460,7 +865,8 @@ class AverageBoostClassifier(CVaRBoostClassifier):
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
         return self

@@ -16,9 +16,7 @@ from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
 from tailboost.boosting.training_set import Problem, take
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.docs import documented_additive
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import with_constructor
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -26,71 +24,113 @@ from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 
 
-@documented_additive
-@with_constructor
 class DROBoostClassifier(AdditiveClassifier):
-    """Boosting for the worst case over a ball of distributions around the data.
+    """Boosting for the worst-case distribution in a ball around the training distribution.
 
-    Minimises, over additive classifiers f, the largest expected loss under any re-weighting of the rows
+    The fit minimises, over additive classifiers f, the largest expected loss under a reweighting of the rows
     within the radius: ``F(f) = max { Σ w_i L(y_i f(x_i)) : D(w ‖ p) ≤ δ }``. Each round fits the learner to
-    the gradient of F and takes the exact minimiser of F along it. Radius 0 with the exponential loss is
-    AdaBoost. For more than two classes ``y_i f(x_i)`` is the true class's score, scores summing to 0.
+    the gradient of F and takes the exact minimiser of F along the hypothesis. Radius 0 with the exponential
+    loss is AdaBoost. For more than two classes ``y_i f(x_i)`` is the score of the true class; scores sum to
+    0.
 
-    A regressor as the learner, such as ``DecisionTreeRegressor(max_depth=3)``, makes this functional gradient
-    descent: each round projects the gradient of F in the scores on the regressor's functions, least squares
-    in the weights of the rows, and takes the exact minimiser along that real-valued h. For more than two
-    classes h has a value per class, of one regressor with as many outputs or else of one regressor each. An
-    h that raises the scores of all true classes at once has no minimiser; it gets the step 1.
+    With a regressor as the learner, such as ``DecisionTreeRegressor(max_depth=3)``, each round fits the
+    gradient of F in the scores by weighted least squares and takes the exact minimiser along this real-valued
+    hypothesis. For more than two classes the regressor has one output per class, or one regressor is fitted
+    per class. A hypothesis that raises all true scores has no minimiser and gets the step 1.
 
-    A ball around the training rows cannot tell a hard row from a mislabelled one: label noise within the
-    radius takes the weight.
+    The ball does not distinguish a hard row from a mislabelled row: label noise within the radius gets
+    weight.
 
     Parameters
     ----------
     estimator : classifier, regressor or str, optional
-        The base learner or its name (see `tailboost.learners.named`); None is `HistTreeClassifier`, one
-        binned tree of depth 5.
+        Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
     n_estimators : int, default=50
-        Largest number of rounds; the fit ends earlier when no step lowers F.
+        Largest number of rounds. The fit ends earlier if no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
-        δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``, n being
-        the number of different rows: with about this confidence the
-        ball holds a re-weighting of the rows for which the true optimum of d parameters is optimal. It is no
-        ball that holds the true distribution (see `tailboost.robustness.dro_radius`).
+        Radius δ of the ball. "auto" is ``χ²_{d; confidence} / (2n)`` for n distinct rows, the quantile of the
+        likelihood-ratio statistic: with about this confidence, the true optimum of d parameters is optimal
+        for a reweighting in the ball. It does not mean that the ball contains the true distribution (see
+        `tailboost.robustness.dro_radius`).
     confidence : float in (0, 1), default=0.95
-        For ``radius="auto"``.
+        Confidence for ``radius="auto"``.
     effective_dim : int ≥ 1 or "auto", default="auto"
-        d, for ``radius="auto"``: "auto" counts the leaves of the first tree, 1 for a learner without any.
+        Number of parameters d for ``radius="auto"``. "auto" is the number of leaves of the first tree, or 1.
     uncertainty : {"kl", "chi2", "cvar"}, default="kl"
-        ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
+        Ball: ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
     loss : {"exponential", "logistic", "smoothed_hinge"}, default="exponential"
-        L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
+        L(m): e^(−m); log(1 + e^(−m)); or 0 for m ≥ 1, (1 − m)²/2 for 0 ≤ m < 1, and ½ − m for m < 0.
     smoothing : float ≥ 0, default=0.0
-        σ, for ``uncertainty="kl"`` and ``"cvar"``: F is ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over
-        the ball, lower by σδ at most. The worst case then does not jump from row to row, F has no kinks, and
-        no radius is too large for a first step. σ is in units of L: as the losses fall below it, w goes to p.
-    {{rest}}
+        σ in units of L, for "kl" and "cvar": F becomes ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over the
+        ball, lower by at most σδ. F is then smooth, and a first step lowers F for every radius. As losses
+        fall below σ, w approaches p.
+    learning_rate : float in (0, 1], default=1.0
+        Fraction of each step that is taken. Smaller fractions need more rounds.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses that were kept.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Step a of each hypothesis.
     radius_ : float
         δ.
     effective_dim_ : int or None
-        d where the radius was computed from it.
+        d, if the radius was computed from it.
     worst_case_weights_ : ndarray of shape (n,)
-        The worst case for the fitted classifier: a weight for each row of X as given, sums to 1; 0 for rows
-        without sample weight and rows held out.
+        Worst-case weights for the fitted classifier, for each row of X; they sum to 1. Rows held out and rows
+        of sample weight 0 have weight 0.
     log_costs_ : ndarray of shape (T,)
         Logarithm of F on the training rows after each round.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
-        Largest optimality gap of any solve, in units of the largest loss of a row.
-    {{rest}}
+        Largest optimality gap of a solve, in units of the largest loss of a row.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     Warns
     -----
     UserWarning
-        When the radius leaves the first step no gain, because the worst case can put (K−1)/K of the weight
-        on the errors of the first hypothesis. The fitted classifier is then the best constant.
+        If no first step lowers F: the worst case can put (K−1)/K of the weight on the errors of the first
+        hypothesis. The classifier is then the best constant.
 
     See Also
     --------
@@ -98,15 +138,15 @@ class DROBoostClassifier(AdditiveClassifier):
 
     Notes
     -----
-    A larger radius keeps the tail of the test loss down, more by smaller scores than by better ones. On the
-    credit default clients (3,000 training rows, 50 rounds, 20 splits) the test exponential loss was 2.43 at
-    radius 0, 1.49 at 0.0073 and 0.775 at 0.2, the accuracy 0.790, 0.791 and 0.794; ``learning_rate=0.1`` with
-    the radius from the data had 0.736 and 0.816, so try that first (``tailboost reproduce credit-default``).
+    A larger radius lowers the tail of the test loss, mainly by smaller scores. On the credit default clients
+    (3,000 training rows, 50 rounds, 20 splits) the test exponential loss was 2.43 at radius 0, 1.49 at 0.0073
+    and 0.775 at 0.2; the accuracy was 0.790, 0.791 and 0.794. ``learning_rate=0.1`` with the radius from the
+    data had 0.736 and 0.816, so try that first (``tailboost reproduce credit-default``).
 
-    Give regression trees leaves of many rows where there are more than two classes: in a leaf without one of
-    them the true scores of all others can rise for ever. On three random halves of the digits (50 rounds of
+    For more than two classes, give regression trees leaves of many rows: in a leaf without one of the classes
+    the true scores of all others can rise without limit. On three random halves of the digits (50 rounds of
     depth 3, ``learning_rate=0.3``, radius 0.02) the test accuracy was 0.871, with ``min_samples_leaf=20``
-    0.917; of classification trees it was 0.914.
+    0.917, and 0.914 for classification trees.
 
     References
     ----------
@@ -124,21 +164,51 @@ class DROBoostClassifier(AdditiveClassifier):
     """
 
     _takes_regressors: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
+        "loss": [StrOptions(set(MARGIN_LOSSES))],
+    }
 
-    n_estimators: int = 50
-    radius: float | str = "auto"
-    confidence: float = 0.95
-    effective_dim: int | str = "auto"
-    uncertainty: Uncertainty = "kl"
-    loss: str = "exponential"
-    smoothing: float = 0.0
-    learning_rate: float = 1.0
-    validation: Any = "auto"
-    class_weight: Any = None
-    n_iter_no_change: int | None = None
-    tol: float = 1e-3
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions(set(MARGIN_LOSSES))]}
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        radius: float | str = "auto",
+        confidence: float = 0.95,
+        effective_dim: int | str = "auto",
+        uncertainty: Uncertainty = "kl",
+        loss: str = "exponential",
+        smoothing: float = 0.0,
+        learning_rate: float = 1.0,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.radius = radius
+        self.confidence = confidence
+        self.effective_dim = effective_dim
+        self.uncertainty = uncertainty
+        self.loss = loss
+        self.smoothing = smoothing
+        self.learning_rate = learning_rate
+        self.cv = cv
+        self.class_weight = class_weight
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.max_time = max_time
+        self.checkpoint_dir = checkpoint_dir
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import Problem, Rows, take
-from tailboost.classifiers import FitInterruptedWarning
+from tailboost.classifiers.plan import FitInterruptedWarning
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import positions
 from tailboost.core.warn import warn_user
@@ -213,7 +213,7 @@ class Parts:
             words = f"the {len(problem.y):,} rows given to fit, {stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
-            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")
+            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
             held = split.parts
             return cls(
                 held,

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 
-from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools
+from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, Problem
 from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier, with_callbacks
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
-from tailboost.classifiers.parameters import with_constructor
+from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.torch_data import unpack
@@ -29,31 +28,22 @@ from tailboost.selection.subgroup_mixture import Grouping
 N_TREES, DEPTH = 20, 3
 
 
-class Found:
-    """Attributes of a fit over subgroups, declared apart: they are no parameters of a constructor."""
-
-    eta: float | str
-    _named: NamedSubgroups
-    _pools: Pools
-
-
-@with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
+class GroupedBoostClassifier(ValidatedMixtureClassifier):
     """A mixture from a game over classes, groups or cells, of which small ones steer together."""
 
-    error_budget: float | None = None
-    min_subgroup_rows: int = 10
-    shrinkage: float = SHRINKAGE
-    validation: Any = "auto"
-    include_constants: bool = True
-    tol: float = 1e-3
+    eta: float | str
+    error_budget: float | None
+    min_subgroup_rows: int
+    shrinkage: float
+
+    _named: NamedSubgroups
+    _pools: Pools
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(
         self,
         X: Any,
@@ -67,18 +57,23 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         sample_weight_val: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Play the game and combine the hypotheses.
+        """Fit the hypotheses round by round and combine them.
 
         Parameters
         ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{groups}}
-            The errors are theirs, or those of the cells of class and group; without them of the classes.
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Group of each row. In a table (data frame, dict of columns, array of several columns) each value
+            of each column is a group, named (column, value). Without groups, the subgroups are the classes.
         X_val, y_val, groups_val, sample_weight_val : optional
-            An explicit validation set; needs ``validation="auto"``.
-        {{fit_params}}
+            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -86,7 +81,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
@@ -125,13 +121,13 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         rule = (
             "their errors are estimated on so few"
             if pools.trivial
-            else "they steer the fit together with others, see unit_pools_"
+            else "they steer the fit together with others, see subgroup_pools_"
         )
         units, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
         warn_of_small(self._named.kind, units, pools.size, few, pools.least, rule)
 
     @property
-    def unit_pools_(self) -> Ints:
+    def subgroup_pools_(self) -> Ints:
         """Number of the pool of each subgroup; subgroups of one pool share a weight."""
         return self._pools.of
 
@@ -158,7 +154,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return list(range(len(self._named.names))) if cells is None else cells.tolist()
 
     def _errors(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts, in the order of `units_`."""
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
         found = super()._errors(counts)
         if not self._own:
             return found
@@ -166,12 +162,12 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
         return replace(found, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
 
     @property
-    def expected_unit_errors_(self) -> Floats:
+    def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
         drawn = self._counting.mixed(self.estimator_weights_)
         return np.array([line.value for line in self._errors(drawn)])
 
     @property
-    def expected_unit_intervals_(self) -> Floats | None:
+    def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        return self._errors(self._counting.mixed(self.estimator_weights_)).intervals()
+        return intervals_of(self._errors(self._counting.mixed(self.estimator_weights_)))

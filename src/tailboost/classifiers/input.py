@@ -208,7 +208,7 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
         raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
     if validation != "auto":
-        raise ValueError(f"validation={validation!r} and X_val were both given; use validation='auto'")
+        raise ValueError(f"cv={validation!r} and X_val were both given; use cv='auto'")
     if n_rows_of(given.X) == 0:
         raise ValueError("X_val is empty: it needs at least one row")
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import with_constructor
-from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
+from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
@@ -28,42 +26,74 @@ from tailboost.selection.loss_objective import WorstRow
 GAMMA = 0.1
 
 
-@documented
-@with_constructor
 class OCOBoostClassifier(MixtureClassifier):
-    """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
+    """OCO boosting: Hedge weighs the rows for a weak learner with edge γ, and the majority vote predicts.
 
-    If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half of
-    the voters are right on every training row, and so is their majority.
+    If every round has a weighted error of at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half
+    of the hypotheses are right on every training row, and so is their majority vote.
 
     Parameters
     ----------
     estimator : classifier or str, optional
-        The base learner or its name (see `tailboost.learners.named`), grown until the condition holds where
-        it can grow; None is `HistTreeClassifier`, one binned tree of depth 5.
+        Base learner or its name, see `tailboost.learners.named`. A learner that can grow grows until its
+        weighted error is at most ½ − γ. None is `HistTreeClassifier`, one binned tree of depth 5.
     gamma : float in (0, 0.5] or "auto", default="auto"
-        γ; "auto" is 0.1. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
+        Edge γ of the weak-learning condition; "auto" is 0.1. The game ends if the learner misses ½ − γ.
     n_estimators : int or "auto", default="auto"
-        Rounds T; "auto" is ``⌈2 ln n/γ²⌉`` for n rows; where their weights differ
-        n is the sum of the weights divided by the smallest.
+        Number of rounds T. "auto" is ``⌈2 ln n/γ²⌉`` for n rows. For unequal weights, n is their sum divided
+        by the smallest.
     eta : float or "theory", default="theory"
-        Learning rate of Hedge; "theory" is √(8 ln n/T).
+        Learning rate of Hedge. "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
-        Mass of the rows with the highest cumulative loss that is left out of the weights.
-    {{rest}}
+        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player
+        ignores.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
     estimators_ : list
-        The voters in order; the first is plain ERM: w = p.
-    estimator_weights_ : ndarray
-        1/T each; `predict_distribution` gives the shares of the votes.
-    {{rest}}
+        The voters in order, the first fitted with the sample weights alone.
+    estimator_weights_ : ndarray of shape (T,)
+        1/T for each voter. `predict_distribution` returns the fraction of votes for each label.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve.
+    objective_ : Objective
+        The objective of the mixture weights.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    limits_met_ : bool or None
+        Whether `predict` satisfies all limits on the selection data; None without limits.
+    summary_ : Summary
+        Bounds and achieved objective; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     Warns
     -----
     BoundNotMetWarning
-        When the learner did not reach ½ − γ in some round.
+        If the learner missed ½ − γ in a round.
 
     See Also
     --------
@@ -84,26 +114,53 @@ class OCOBoostClassifier(MixtureClassifier):
     True
     """
 
-    gamma: float | str = "auto"
-    n_estimators: int | str = "auto"
-    eta: float | str = "theory"
-    outlier_fraction: float = 0.0
-    class_weight: Any = None
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        **MixtureClassifier._parameter_constraints,
+        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        gamma: float | str = "auto",
+        n_estimators: int | str = "auto",
+        eta: float | str = "theory",
+        outlier_fraction: float = 0.0,
+        class_weight: Any = None,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.gamma = gamma
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.outlier_fraction = outlier_fraction
+        self.class_weight = class_weight
+        self.max_time = max_time
+        self.checkpoint_dir = checkpoint_dir
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    @documented
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Play the game and let the hypotheses vote.
+        """Fit the voters.
 
         Parameters
         ----------
-        {{X}}
-        {{y … fit_params}}
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -111,7 +168,8 @@ class OCOBoostClassifier(MixtureClassifier):
 
         Raises
         ------
-        {{fit_raises}}
+        ValueError
+            If an argument is not as described. Nothing has been fitted then.
         """
         self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
         stop, planned = self.trace_.stop, self._most_rounds()
@@ -133,10 +191,10 @@ class OCOBoostClassifier(MixtureClassifier):
             return theory_rounds((self.game_.units if units is None else units).count, self._edge)
         return int(self.n_estimators)
 
-    def _tied_to_rounds(self) -> str:
-        return tied_by(self.eta)
+    def _depends_on_rounds(self) -> bool:
+        return self.eta == "theory"
 
-    def _validation(self) -> Any:
+    def _cv(self) -> Any:
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:

@@ -45,7 +45,7 @@ def adalpboost(
     *,
     T: int = 100,
     eta: float | str = 1.0,
-    validation: Any = "train",
+    cv: Any = "train",
     **params: Any,
 ) -> AdaLPBoostClassifier:
     """Return α-AdaLPBoost, Algorithm 2 of Zhai et al. 2021.
@@ -60,7 +60,7 @@ def adalpboost(
         Number of rounds.
     eta : float or "theory"
         η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
-    validation : {"train", "auto"}, float or splitter
+    cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected. "train" is the paper's choice for COMPAS. For rows of a validation set,
         as for the paper's images, take "auto" and pass ``X_val`` and ``y_val`` to `fit`.
     **params
@@ -81,12 +81,12 @@ def adalpboost(
     20
     """
     return AdaLPBoostClassifier(
-        estimator, alpha=alpha, n_estimators=T, eta=eta, validation=validation, **_ALL_ROUNDS | params
+        estimator, alpha=alpha, n_estimators=T, eta=eta, cv=cv, **_ALL_ROUNDS | params
     )
 
 
 def lpboost(
-    estimator: Any, alpha: float, *, T: int = 100, validation: Any = "train", **params: Any
+    estimator: Any, alpha: float, *, T: int = 100, cv: Any = "train", **params: Any
 ) -> LPBoostClassifier:
     """Return α-LPBoost, Algorithm 1 of Zhai et al. 2021.
 
@@ -101,7 +101,7 @@ def lpboost(
         α, the tail mass.
     T : int
         Number of rounds.
-    validation : {"train", "auto"}, float or splitter
+    cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected, as in `adalpboost`.
     **params
         Further parameters of `LPBoostClassifier`.
@@ -111,9 +111,7 @@ def lpboost(
     LPBoostClassifier
         Not fitted.
     """
-    return LPBoostClassifier(
-        estimator, alpha=alpha, n_estimators=T, validation=validation, **_ALL_ROUNDS | params
-    )
+    return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, cv=cv, **_ALL_ROUNDS | params)
 
 
 def regularized_lpboost(
@@ -123,7 +121,7 @@ def regularized_lpboost(
     beta: float | str = 100.0,
     T: int | str = 100,
     delta: float = 0.1,
-    validation: Any = "train",
+    cv: Any = "train",
     **params: Any,
 ) -> RegularizedLPBoostClassifier:
     """Return regularised α-LPBoost, Algorithm 1 of Zhai et al. 2021 with the weights of (8).
@@ -140,7 +138,7 @@ def regularized_lpboost(
         Number of rounds; "auto" is the T of Theorem 4.
     delta : float in (0, 1)
         δ of Theorem 4, for ``beta="theory"`` and ``T="auto"``.
-    validation : {"train", "auto"}, float or splitter
+    cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected, as in `adalpboost`.
     **params
         Further parameters of `RegularizedLPBoostClassifier`.
@@ -156,7 +154,7 @@ def regularized_lpboost(
         beta=beta,
         n_estimators=T,
         delta=delta,
-        validation=validation,
+        cv=cv,
         **_ALL_ROUNDS | params,
     )
 
@@ -263,7 +261,7 @@ def worst_class_boost(
     published: dict[str, Any] = {
         "class_loss": "indicator",
         "combine": "vote",
-        "validation": "train",
+        "cv": "train",
         "n_iter_no_change": None,
     }
     # 1 − θ has rounding errors; a class is measured against the number that was meant.
@@ -366,7 +364,7 @@ def group_dro_boost(
     """
     # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
     published: dict[str, Any] = {
-        "validation": "train",
+        "cv": "train",
         "min_subgroup_rows": 1,
         "shrinkage": 0.0,
         **_ALL_ROUNDS,

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.boosting.training_set import take
-from tailboost.classifiers.docs import documented
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.solvers import mixture_path
@@ -40,7 +39,6 @@ class RandomizedClassifier(ClassifierMixin):
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x), shape (n, K)."""
 
-    @documented
     def predict_distribution(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
 
@@ -48,20 +46,34 @@ class RandomizedClassifier(ClassifierMixin):
         drawn. Guarantees about the mixture are about this distribution; the expected zero-one loss of a row
         is 1 − its share of the true label.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return self._scores(X)
 
-    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
-        {{shares}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
-    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.
 
@@ -69,7 +81,15 @@ class RandomizedClassifier(ClassifierMixin):
         earlier. Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member
         with the least mean loss.
 
-        {{labels}}
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[shares.argmax(axis=1)]

@@ -17,7 +17,6 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import Problem, Rows, take
-from tailboost.classifiers.docs import documented
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     ValidationRows,
@@ -46,7 +45,6 @@ from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.probability_tables import Models, averaging, check_named
 
 
-@documented
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
@@ -151,13 +149,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     limits_probability_ : float or None
         Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
         None without limits, and with limits on costs of rows.
-    units_ : list
+    subgroups_ : list
         The subgroups of ``subgroup_errors_``.
-    unit_errors_ : ndarray of shape (m,)
-        Their errors.
-    {{unit_intervals_}}
-    bound_met_ : bool or None
-        The same as ``limits_met_``.
+    subgroup_intervals_ : ndarray of shape (m, 2)
+        95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
+        intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard
+        deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
+        test rows were inside. NaN with fewer than 10 rows. `tailboost.certify` gives a guarantee.
     gap_ : float
         By how much a mixture of the candidates could lower the objective on the selection data within the
         limits; 0 if the rule is the best mixture.

@@ -16,6 +16,7 @@ from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, n_group
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.input import ValidationRows, judged_rows, labels_of, named_groups, rows_given
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
+from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.classifiers.tail import SelectedMixture
 from tailboost.classifiers.useless import SelectedRule
 from tailboost.core.array_types import Floats, Mask
@@ -34,7 +35,7 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import within_budget
 
 
-class ProbabilityMixture(MixtureAnswers):
+class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     """Selection of a rule on models' probabilities of rows that the models were not fitted on."""
 
     objective: Any
@@ -510,42 +511,8 @@ class ProbabilityMixture(MixtureAnswers):
         table = self._selected.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
-    @property
-    def limits_probability_(self) -> float | None:
-        """Probability that all limits hold on new rows, see `RateTable.outlook`; None without limits."""
-        check_is_fitted(self)
-        likely = self._selected.table.outlook
-        return None if likely is None else likely.probability
-
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell that the objective or a limit is about.
-
-        On the selection data; `unit_intervals_` are for new rows. NaN for a subgroup without rows.
-        """
-        check_is_fitted(self)
-        return {line.unit: line.value for line in self._selected.errors}
-
-    @property
-    def units_(self) -> list[Any]:
-        """The subgroups of `subgroup_errors_`."""
-        return list(self.subgroup_errors_)
-
-    @property
-    def unit_errors_(self) -> Floats:
-        """The values of `subgroup_errors_`, shape (m,)."""
-        return np.array(list(self.subgroup_errors_.values()))
-
-    @property
-    def bound_met_(self) -> bool | None:
-        """`limits_met_`."""
-        return self.limits_met_
-
-    @property
-    def unit_intervals_(self) -> Floats:
-        """95 % intervals for the errors of the subgroups on new rows, shape (m, 2); NaN without one."""
-        found = self._selected.errors.intervals()
-        return np.full((len(self.units_), 2), np.nan) if found is None else found
+    def _subgroup_table(self) -> RateTable:
+        return self._selected.errors
 
 
 def check_parameters(mix: Any, groups: Any) -> None:

@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import shrinkage_factor
-from tailboost.boosting.targets import DECIMALS, MAX_ERRORS, Pools, TargetSubgroups
+from tailboost.boosting.cross_fitting import Scheme, ask
+from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
+from tailboost.boosting.targets import MAX_ERRORS, Pools
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning, ask
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bound
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.subgroup_mixture import SubgroupMixture
-from tailboost.solvers import minimize_cvar_mixture
+from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
 
 # The most classes that a warning names.
 NAMED = 5
@@ -127,11 +126,7 @@ def unreachable(combiner: SubgroupMixture) -> str:
     if combiner.even or combiner.limit is None:
         return ""
     beyond = combiner.beyond(combiner.candidates().all_counts)
-    least = (
-        minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1]).value
-        if combiner.randomized
-        else (float(beyond.max(axis=1).min()))
-    )
+    least = least_largest(beyond)[0] if combiner.randomized else float(beyond.max(axis=1).min())
     if least <= combiner.worst_limit + 10.0**-DECIMALS:
         return ""
     who = "mixture" if combiner.randomized else "single member"

@@ -16,9 +16,8 @@ from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer,
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.docs import documented_additive
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
+from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.core.array_types import Floats
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
@@ -31,37 +30,88 @@ from tailboost.solvers.soft_margin import check_price
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
-@documented_additive
-@with_constructor
 class VarianceBoostClassifier(AdditiveClassifier):
-    """Additive boosting of the exponential loss, with a penalty on its variance or weights chosen anew.
+    """Additive boosting of the exponential loss, with a variance penalty or with weights refitted afterwards.
 
-    Published methods are its presets: `AdaBoostClassifier`, `VadaBoostClassifier`, `EBBoostClassifier` (all
-    stumps) and `SoftMarginBoostClassifier` (a refit); each of them says what it makes small.
+    Presets for published algorithms are `AdaBoostClassifier`, `VadaBoostClassifier`, `EBBoostClassifier`
+    (stumps) and `SoftMarginBoostClassifier` (refitted weights).
 
     Parameters
     ----------
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
+    n_estimators : int, default=50
+        Largest number of rounds.
     variance_weight : float ≥ 0 or None, default=0.5
-        λ, the weight of the variance, at most 1 without ``stumps``. None is AdaBoost, whose steps are longer
-        than those for λ = 0.
+        Weight λ of the variance, at most 1 without ``stumps``. None is AdaBoost, which has longer steps than
+        λ = 0.
     stumps : bool, default=False
-        Whether each round takes the best of all decision stumps, with its best step; two classes only.
+        Whether each round takes the best of all decision stumps with its best step; two classes only.
     refit : {"linear", "quadratic"} or None, default=None
-        The program that chooses the weights of the hypotheses when boosting is over, as in
+        Program that computes the weights of the hypotheses after the last round, as in
         `SoftMarginBoostClassifier`.
     C : float > 0, optional
-        Price of slack in that program; None tries a few.
-    {{rest}}
+        Price of slack in this program. None tries several.
+    learning_rate : float in (0, 1], default=1.0
+        Fraction of each step that is taken. Smaller fractions need more rounds.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses that were kept.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Step a of each hypothesis.
     C_ : float
-        The price that was paid, with ``refit``.
-    {{rest}}
+        The price of slack, with ``refit``.
+    log_costs_ : ndarray of shape (T,)
+        Logarithm of the cost after each round.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve; 0 if steps have a closed form.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
-    DROBoostClassifier : For the worst case over a ball around the data.
+    DROBoostClassifier : Boosting for the worst case in a ball around the data.
 
     References
     ----------
@@ -77,20 +127,47 @@ class VarianceBoostClassifier(AdditiveClassifier):
     True
     """
 
-    n_estimators: int = 50
-    variance_weight: float | None = 0.5
-    stumps: bool = False
-    refit: str | None = None
-    C: float | None = None
-    learning_rate: float = 1.0
-    validation: Any = "auto"
-    class_weight: Any = None
-    n_iter_no_change: int | None = None
-    tol: float = 1e-3
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
         "variance_weight": [*CONSTRAINTS["variance_weight"], None],
     }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        variance_weight: float | None = 0.5,
+        stumps: bool = False,
+        refit: str | None = None,
+        C: float | None = None,
+        learning_rate: float = 1.0,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.variance_weight = variance_weight
+        self.stumps = stumps
+        self.refit = refit
+        self.C = C
+        self.learning_rate = learning_rate
+        self.cv = cv
+        self.class_weight = class_weight
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.max_time = max_time
+        self.checkpoint_dir = checkpoint_dir
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
@@ -202,27 +279,74 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
 
-@documented_additive
-@with_constructor
 class AdaBoostClassifier(VarianceBoostClassifier):
-    """AdaBoost (for K > 2 classes SAMME), as the reference for the variance-penalised and robust ones.
+    """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
 
     Parameters
     ----------
-    {{rest}}
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
+    n_estimators : int, default=50
+        Largest number of rounds.
+    learning_rate : float in (0, 1], default=1.0
+        Fraction of each step that is taken. Smaller fractions need more rounds.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
-    estimator_weights_ : ndarray
-        Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses that were kept.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Steps a; (K−1)/K times the steps of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
-    {{rest}}
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve; 0 if steps have a closed form.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
     VadaBoostClassifier : With a penalty on the variance of the loss.
-    DROBoostClassifier : For the worst case over a ball around the data.
+    DROBoostClassifier : Boosting for the worst case in a ball around the data.
 
     References
     ----------
@@ -239,34 +363,110 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    variance_weight, stumps, refit, C = None, False, None, None
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        learning_rate: float = 1.0,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            cv=cv,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            variance_weight=None,
+        )
 
 
-@documented_additive
-@with_constructor
 class VadaBoostClassifier(VarianceBoostClassifier):
     """VadaBoost: AdaBoost with a penalty on the variance of the exponential loss over the rows.
 
-    Every round lowers ``(Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²)``, m the margin of a row and λ the
-    ``variance_weight``, by fitting the learner on ``u = λw²/p + (1−λ)w`` and taking the step
-    ``((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``. With more than two classes the same bound holds for the margins
-    of SAMME's coding.
+    Every round lowers ``(Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²)`` for the margins m of the rows and λ
+    = ``variance_weight``. The learner is fitted with the weights ``u = λw²/p + (1−λ)w``. The step is
+    ``((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``, over the rows I answered right and J answered wrong. For more
+    than two classes the same bound holds for the margins of SAMME's coding.
 
     Parameters
     ----------
-    {{n_estimators}}
-        Steps are shorter than AdaBoost's: with stumps and λ = 0, which halves them, 2.4 to 2.9 times
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
+    n_estimators : int, default=50
+        Largest number of rounds. Steps are shorter than AdaBoost's: with stumps and λ = 0, 2.4 to 2.9 times
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
-        λ, the weight of the variance.
-    {{rest}}
+        Weight λ of the variance.
+    learning_rate : float in (0, 1], default=1.0
+        Fraction of each step that is taken. Smaller fractions need more rounds.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses that were kept.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
-        Logarithm of the cost above after each round; it starts from 0 and falls at every round that takes a
-        step.
-    {{rest}}
+        Logarithm of the cost above after each round. It starts from 0 and falls in each round with a step.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve; 0 if steps have a closed form.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -286,35 +486,110 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    n_estimators: int = 50
-    variance_weight: float = 0.5
-    stumps, refit, C = False, None, None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "variance_weight": [Interval(Real, 0, 1, closed="both")]
+        **VarianceBoostClassifier._parameter_constraints,
+        "variance_weight": [Interval(Real, 0, 1, closed="both")],
     }
 
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            variance_weight=variance_weight,
+            learning_rate=learning_rate,
+            cv=cv,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
 
-@documented_additive
-@with_constructor
+
 class EBBoostClassifier(VarianceBoostClassifier):
     """Empirical Bernstein boosting: each round takes the best of all decision stumps, with the best step.
 
-    The cost is `VadaBoostClassifier`'s; here it is minimised exactly over every column, threshold, polarity
-    and step (see `tailboost.learners.StumpClassifier`). Two classes and finite numbers only.
+    The cost is that of `VadaBoostClassifier`. Each round minimises it exactly over every column, threshold,
+    polarity and step (see `tailboost.learners.StumpClassifier`). Two classes and finite numbers only.
 
     Parameters
     ----------
+    n_estimators : int, default=50
+        Largest number of rounds.
     variance_weight : float ≥ 0, default=0.5
-        λ, the weight of the variance; beyond 1 too, as in the paper, where VadaBoost ends.
-    {{rest}}
+        Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
+    learning_rate : float in (0, 1], default=1.0
+        Fraction of each step that is taken. Smaller fractions need more rounds.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
     estimators_ : list of StumpClassifier
-        The stumps kept.
+        The stumps that were kept.
+    estimator_weights_ : ndarray of shape (n_members,)
+        Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
-        Logarithm of the cost after each round; it starts from 0 and falls at every round that takes a step.
-    {{rest}}
+        Logarithm of the cost after each round. It starts from 0 and falls in each round with a step.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+    gap_ : float
+        Largest optimality gap of a solve; 0 if steps have a closed form.
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     Raises
     ------
@@ -339,67 +614,137 @@ class EBBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    n_estimators: int = 50
-    variance_weight: float = 0.5
-    estimator, stumps, refit, C = None, True, None, None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "variance_weight": CONSTRAINTS["variance_weight"]
+        **VarianceBoostClassifier._parameter_constraints,
+        "variance_weight": CONSTRAINTS["variance_weight"],
     }
 
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 50,
+        variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            variance_weight=variance_weight,
+            learning_rate=learning_rate,
+            cv=cv,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            stumps=True,
+        )
 
-@documented_additive
-@with_constructor
+
 class SoftMarginBoostClassifier(VarianceBoostClassifier):
-    """Soft margins: the hypotheses of an AdaBoost run, their weights from a linear or quadratic program.
+    """Soft margins: the hypotheses of AdaBoost, weighted by a linear or quadratic program.
 
-    With margins m = 1 where a hypothesis is right and −1/(K−1) where it is wrong,
+    The margin m is 1 if a hypothesis is right and −1/(K−1) if it is wrong. The program is
 
     * linear (RLP): ``max ρ − C Σ s_i ξ_i`` subject to ``Σ_t a_t m_it ≥ ρ − ξ_i``, ξ ≥ 0, a on the simplex;
     * quadratic (RQP): ``min ‖a‖² + C Σ s_i ξ_i`` subject to ``Σ_t a_t m_it ≥ 1 − ξ_i``, ξ ≥ 0, a ≥ 0,
 
-    over the rows the hypotheses were fitted on, s their sample weights.
+    over the training rows with sample weights s.
 
-    The right price of slack grows with the noise in the labels. RLP is the CVaR of the votes at
-    α = 1/(C Σs): where the hypotheses together err on more than α/2 of the rows, no weights are worth more
-    than a coin flip, and the optimum says nothing about the labels. Weights that are worth no more than the
-    best constants in the program's own terms, or whose vote errs on more of the training rows than the best
-    constant, are never kept.
+    The right price of slack grows with the noise in the labels. RLP is the CVaR of the votes at α = 1/(C Σs):
+    if the hypotheses together err on more than α/2 of the rows, no weights beat a random guess. Weights are
+    rejected if their value is no better than that of the best constants, or if their vote errs on more
+    training rows than the best constant.
 
     Parameters
     ----------
+    estimator : classifier or str, optional
+        Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
+    n_estimators : int, default=50
+        Largest number of rounds.
     loss : {"linear", "quadratic"}, default="quadratic"
-        RLP or RQP. On 19 data sets RQP came closer to AdaBoost, and RLP often keeps one or two hypotheses.
+        RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
     C : float > 0, optional
-        Price of slack, per unit of sample weight. For RLP at least 1/Σs. None tries a few (for RLP
-        α = 0.1, 0.2, 0.3, 0.5, 0.7, 1; for RQP C Σs = 10, 100) and keeps the first of those whose vote errs
-        least, on the held-out rows where there are any, else on the training rows.
-    {{rest}}
+        Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
+        0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
+        the held-out rows if there are any, else on the training rows.
+    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
+        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
+        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
+        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
+        "train" without.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
+    max_time : float or None, default=None
+        Seconds after which no new round begins.
+    checkpoint_dir : path or None, default=None
+        Folder that stores each finished round. The same call continues a killed fit and returns the same
+        model. A folder of a fit with other data, parameters or library versions is refused. The files are
+        pickles, which can run code when they are loaded: use only a folder that you trust.
+    n_jobs : int or None, default=None
+        Largest number of threads: of the default learner, or over the folds for other learners. None is all
+        cores for the default learner, and one fold at a time for others.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the learners.
+    verbose : int, default=0
+        Above 0, each round prints a line.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
     estimators_ : list
         The hypotheses of positive weight.
-    estimator_weights_ : ndarray
+    estimator_weights_ : ndarray of shape (n_members,)
         Their weights a.
     C_ : float
-        The price that was paid.
+        The price of slack that was used.
     log_costs_ : ndarray of shape (T,)
         Logarithm of AdaBoost's mean exponential loss after each round.
+    n_iter_ : int
+        Number of rounds played.
+    trace_ : Trace
+        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
         Duality gap of the program.
-    {{rest}}
+    rates_ : RateTable
+        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
+    subgroup_errors_ : dict
+        Error of `predict` on each class, group or cell, on the selection data.
+    summary_ : AdditiveSummary
+        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
+        training rows; ``print`` shows them.
+    n_features_in_, feature_names_in_
+        Number of columns in `fit`, and their names if all are text.
 
     Raises
     ------
     ValueError
-        From ``fit``, for ``loss="linear"`` with C < 1/Σs, where the program is unbounded; and for the
+        From ``fit``, for ``loss="linear"`` with C < 1/Σs, for which the program is unbounded, and for the
         reasons that `fit` lists.
 
     Warns
     -----
     UserWarning
-        From ``fit``, if no price gives weights better than the constants, so that the classifier is the best
-        constant; and if the vote errs on more of the held-out rows than the best constant does.
+        If no price gives weights better than the constants: the classifier is then the best constant. Also if
+        the vote errs on more held-out rows than the best constant.
 
     See Also
     --------
@@ -419,13 +764,44 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    n_estimators: int = 50
-    loss: str = "quadratic"
-    C: float | None = None
-    variance_weight, stumps, refit, learning_rate = None, False, None, 1.0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **VarianceBoostClassifier._parameter_constraints,
         "loss": [StrOptions({"linear", "quadratic"})],
     }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        loss: str = "quadratic",
+        C: float | None = None,
+        cv: Any = "auto",
+        class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            n_estimators=n_estimators,
+            C=C,
+            cv=cv,
+            class_weight=class_weight,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            max_time=max_time,
+            checkpoint_dir=checkpoint_dir,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            variance_weight=None,
+        )
+        self.loss = loss
 
     @property
     def _program(self) -> str:

@@ -30,18 +30,17 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     >>> interrupted()
     False
     """
-    came = False
+    came = threading.Event()
 
     def answering(before: _Handler) -> _Handler:
         def notice(number: int, frame: FrameType | None) -> None:
-            nonlocal came
-            came = True
+            came.set()
             before(number, frame)
 
         return notice
 
     with _handling(answering):
-        yield lambda: came
+        yield came.is_set
 
 
 @contextmanager

@@ -167,15 +167,3 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
     if checked.max() == 0:
         raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
     return checked
-
-
-def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
-    """Return weights proportional to e^log_w with sum 1, and the logarithm of the sum of e^log_w.
-
-    At least one entry must be above −∞. The entries are shifted by the largest, so that nothing overflows.
-    """
-    top = float(log_w.max())
-    w: Floats = np.exp(log_w - top)
-    total = float(w.sum())
-    w /= total
-    return w, top + float(np.log(total))

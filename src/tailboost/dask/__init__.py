@@ -1,8 +1,8 @@
-"""Choices, certificates and metrics on Dask arrays and data frames: rows stay where they lie."""
+"""Selection, certificates and metrics on Dask arrays and data frames; rows stay on the workers."""
 
 from __future__ import annotations
 
-try:  # imported here so that what is missing is named together
+try:  # one message for all missing packages
     import dask.array  # noqa: F401
 except ImportError as error:
     raise ImportError(f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'") from error

@@ -1,4 +1,4 @@
-"""`tailboost.certify` on Dask collections."""
+"""`tailboost.certify` and `tailboost.calibrate` on Dask collections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import EqualRows, check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
-NOT_COUNTED = "Whether rows equal each other was not counted: they lie in partitions."
+NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
 
 def certify(
@@ -39,19 +39,18 @@ def certify(
     rates: Any = None,
     equal_rows: EqualRows = "copies",
 ) -> Certificate:
-    """Bound a classifier's errors on new rows, from rows in Dask collections.
+    """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
-    The bounds are those that `tailboost.certify` gives for the same rows in memory. They depend on the rows
-    through counts of labels, groups, deferred rows and losses, which are added over the partitions. At the
-    end the losses of all rows are in memory, some 40 bytes a row. A model that was fitted within limits has
-    these bounded. Rates of a randomised rule, and costs of rows, are bounded by `tailboost.certify` alone.
+    The bounds equal those of `tailboost.certify` for the same rows in memory. Workers count labels, groups,
+    deferred rows and losses. At the end the losses of all rows are in memory, about 40 bytes per row. Rates
+    of a randomised rule, and costs by row, need `tailboost.certify`.
 
     Parameters
     ----------
     model : fitted classifier or pipeline
         With ``classes_``: one of `tailboost.dask`, or of one machine.
     X, y : Dask array or data frame of shape (n, d), (n,)
-        Rows that had no part in making the model, and their labels, cut at the same rows.
+        Fresh rows and their labels, with the same partitions.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
     confidence, alphas, shifts, max_error, subgroups, rates, equal_rows
@@ -60,7 +59,7 @@ def certify(
     Raises
     ------
     LeakageError
-        If rows were fitted on, or the shares of the mixture chosen on them (where the model knows).
+        If rows were used to train or select the model (if the model knows them).
     TypeError, ValueError
         If an argument is not as described.
     """
@@ -72,19 +71,19 @@ def certify(
     stated, rules = requested_rates(model, rates, max_error, asked), rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
-            "rates of a randomised rule, and costs of rows, are bounded by tailboost.certify, for rows in "
-            "memory; rates=() bounds errors here"
+            "rates of a randomised rule, and costs by row, need tailboost.certify and rows in memory; "
+            "rates=() bounds errors here"
         )
     blocks = partitions(X, DaskColumn("y", y), DaskColumn("groups", groups))
     delayed, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
-    judged = [found for found in dask.compute(*(delayed(shared, *block) for block in blocks)) if found]
-    if not judged:
+    parts = [part for part in dask.compute(*(delayed(shared, *block) for block in blocks)) if part]
+    if not parts:
         raise ValueError("X holds no rows")
-    final, known = last_step(model), None
-    if judged[0][1] is not None:
-        known = np.sum([counts for _, counts, _ in judged], axis=0)
-        final.refuse_seen(known, equal_rows=equal_rows)
-    table = added([found for found, _, _ in judged])
+    final, repeated = last_step(model), None
+    if parts[0][1] is not None:
+        repeated = np.sum([counts for _, counts, _ in parts], axis=0)
+        final.refuse_seen(repeated, equal_rows=equal_rows)
+    table = added([counts for counts, _, _ in parts])
     times = table[WEIGHT].to_numpy().astype(np.intp)
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
@@ -104,10 +103,10 @@ def certify(
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
         rules=() if stated else rules,
-        repeated=known,
-        complete=known is not None and final.seen_rows_.complete,
+        repeated=repeated,
+        complete=repeated is not None and final.seen_rows_.complete,
     )
-    sketch = Fingerprint.merged([short for _, _, short in judged])
+    sketch = Fingerprint.merged([short for _, _, short in parts])
     cert = certificate_of(scored, stated, max_error, asked, model, sketch)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
@@ -115,15 +114,15 @@ def certify(
 def _groups(groups: Any, table: Any, times: Any) -> Any:
     if groups is None:
         return None
-    found = np.repeat(values_of(table, "groups"), times, axis=0)
+    values = np.repeat(values_of(table, "groups"), times, axis=0)
     if not hasattr(groups, "columns"):
-        return found
-    columns = [found] if found.ndim == 1 else list(found.T)
+        return values
+    columns = [values] if values.ndim == 1 else list(values.T)
     return dict(zip(groups.columns, columns, strict=True))
 
 
 def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | None:
-    """Return counts of labels, groups and losses of a partition, of known rows, and its fingerprints.
+    """Return counts of labels, groups and losses of a partition, counts of known rows, and fingerprints.
 
     None for a partition without rows.
     """
@@ -134,7 +133,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     final, table = final_step(model, X)
-    known = final.count_known(table) if hasattr(final, "seen_rows_") else None
+    repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
     answers = positions(answers_of(model, X, "predict", groups), classes, "answers")
     columns = [("y", labels), ("answers", answers)]
     if len(rules_of(final)) > 1:
@@ -143,21 +142,21 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     if can_defer(final):
         columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
-    return count(*columns), known, shortest(hash_rounded_rows(X))
+    return count(*columns), repeated, shortest(hash_rounded_rows(X))
 
 
 def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **options: Any) -> Any:
-    """Return the cheapest point of a trade-off that rows in Dask collections certify.
+    """Return the cheapest rule of a classifier that rows in Dask collections certify.
 
-    The sequence of points is fixed before the rows are read. The rows come to the client: a calibration needs
-    some thousands of rows of each subgroup, see `tailboost.rates.bounds.rows_needed`.
+    The rows come to the client: a calibration needs some thousands of rows of each subgroup, see
+    `tailboost.rates.bounds.rows_needed`.
 
     Parameters
     ----------
     model : classifier
-        One of tailboost's, with ``tradeoff``; of `tailboost.dask` or of one machine.
+        One of tailboost's with ``tradeoff``, of `tailboost.dask` or of one machine.
     X_cal, y_cal : Dask array or data frame of shape (n, d), (n,)
-        Fresh rows and their labels, cut at the same rows.
+        Fresh rows and their labels, with the same partitions.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
     **options
@@ -171,9 +170,9 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
     Raises
     ------
     NotCertifiedError
-        If the safest point is not certified.
+        If the safest rule is not certified.
     LeakageError
-        If rows took part in making the model.
+        If rows were used to train or select the model.
     """
     model = model.to_local() if hasattr(model, "to_local") else model
     partitions(

@@ -26,30 +26,30 @@ def _is_frame(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class DaskColumn:
-    """A collection that belongs to the rows of another one."""
+    """A named collection with one entry per row."""
 
     name: str
     values: Any
 
 
 def partitions(X: Any, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
-    """Return the partitions of X with those of its other columns, as delayed objects; None for a None.
+    """Return the partitions of X with those of other columns, as delayed objects; None for missing columns.
 
-    The others are cut by the partitions of X, which messages call ``name``.
+    The other columns get the partitions of X; messages call X ``name``.
 
     Raises
     ------
     TypeError
-        If one is no Dask collection.
+        If a column is no Dask collection.
     ValueError
-        If their partitions do not belong together.
+        If the partitions differ.
     """
     for column in (DaskColumn(name, X), *others):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
                 f"{column.name} is a {type(column.values).__name__}: a Dask array or data frame is needed, "
-                "such as dask.array.from_array or dask.dataframe.read_parquet give; for data in memory use "
-                "tailboost's own classifiers"
+                "for example from dask.array.from_array or dask.dataframe.read_parquet; for data in memory "
+                "use the classifiers of tailboost itself"
             )
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
@@ -59,10 +59,10 @@ def partitions(X: Any, *others: DaskColumn, name: str = "X") -> list[tuple[Any, 
 
 
 def frame_blocks(frame: Any) -> list[Any]:
-    """Return the partitions of a data frame or column as delayed objects, cut where Dask says they are.
+    """Return the partitions of a data frame or column as delayed objects.
 
-    Where few of their columns are needed Dask reads several files as one partition, which are then other rows
-    than the partitions of another selection of columns: such an optimisation is left out.
+    If few columns are needed, Dask may read several files as one partition, so that the partitions of other
+    columns no longer match. This optimisation is switched off.
     """
     blocks = list(frame.to_delayed())
     if len(blocks) != frame.npartitions:
@@ -75,11 +75,11 @@ def frame_blocks(frame: Any) -> list[Any]:
 
 def _in_order(block: Any, names: list[Any]) -> Any:
     """Return a partition with the columns in the order of the collection."""
-    own = list(block.columns)
-    if own == names:
+    columns = list(block.columns)
+    if columns == names:
         return block
-    if set(own) != set(names) or len(own) != len(names):
-        raise ValueError(f"a partition has the columns {own}, but its data frame has {names}")
+    if sorted(map(str, columns)) != sorted(map(str, names)):
+        raise ValueError(f"a partition has the columns {columns}, but its data frame has {names}")
     return block[names]
 
 
@@ -103,19 +103,19 @@ def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | N
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
         raise ValueError(
-            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: they must be cut at the "
-            "same rows"
+            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: the partitions must have "
+            "the same rows"
         )
     return blocks
 
 
 def wide(values: Any) -> Any:
-    """Return a column as a table of one column, by which others can be cut."""
+    """Return a column as a table of one column."""
     if getattr(values, "ndim", None) != 1:
         return values
     return values[:, None] if hasattr(values, "chunks") else values.to_frame()
 
 
 def whole(blocks: list[Any]) -> Any:
-    """Return arrays of rows as one."""
+    """Return blocks of rows as one array."""
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)

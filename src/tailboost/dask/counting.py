@@ -1,9 +1,8 @@
-"""Errors of rows that lie in partitions: what occurs is counted in each, and the counts are added.
+"""Metrics of rows in partitions: each partition is counted, and the counts are added.
 
-Statements about rows depend on them through few different values: labels, answers, groups, shares. So every
-partition is turned into a table of the combinations that occur, with their summed weights, and the functions
-of one machine read the table of all. Where shares are all different, as probabilities of a single model are,
-the table has a line for every row.
+Metrics depend on few distinct values: labels, answers, groups, label distributions. Each partition gives a
+table of the distinct combinations with their summed weights, and the metrics of one machine read the sum of
+the tables. If all values differ, as probabilities do, the table has a line for each row.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ WEIGHT = "weight"
 
 
 def count(*columns: tuple[str, Any], weight: Any = None) -> Any:
-    """Return the combinations of values that occur among rows, with their summed weights, as a data frame.
+    """Return a data frame of the distinct combinations of values with their summed weights.
 
-    Columns are pairs of a name and values of shape (n,) or (n, k); the weight is 1 without any.
+    Columns are pairs of a name and values of shape (n,) or (n, k); the default weight is 1.
     """
     table: dict[str, Any] = {}
     for name, values in columns:
@@ -47,13 +46,12 @@ def added(tables: list[Any]) -> Any:
 
 def values_of(table: Any, name: str) -> NDArray[Any]:
     """Return the values of a column of `count`, (m,) or (m, k)."""
-    own = [c for c in table.columns if c.rpartition(" ")[0] == name]
-    values = [table[c].to_numpy() for c in own]
+    values = [table[c].to_numpy() for c in table.columns if c.rpartition(" ")[0] == name]
     return values[0] if len(values) == 1 else np.column_stack(values)
 
 
 def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Return a metric of one machine for Dask collections: its first arguments have the names."""
+    """Return a metric for Dask collections; its first arguments have the given names."""
 
     @wraps(function)
     def of_collections(*args: Any, sample_weight: Any = None, **options: Any) -> Any:
@@ -65,8 +63,8 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
         tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
         table = added(list(tables))
         rest = args[len(names) :]
-        found = [values_of(table, name) for name in names]
-        return function(*found, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
+        values = [values_of(table, name) for name in names]
+        return function(*values, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
 
     return of_collections
 

@@ -1,7 +1,7 @@
 """The metrics of `tailboost.metrics` on Dask collections, with the same arguments and results.
 
-Labels, answers, groups and weights are Dask arrays or columns that are cut at the same rows; tables of counts
-travel, not rows. Probabilities should take few different values, as the shares of a mixture do.
+Labels, answers, groups and weights are Dask arrays or columns with the same partitions. Workers send tables
+of counts, not rows. Probabilities should take few distinct values, as label distributions of a mixture do.
 """
 
 from __future__ import annotations

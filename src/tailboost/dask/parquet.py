@@ -1,4 +1,4 @@
-"""Parquet files that are never loaded as a whole, prepared as in `tailboost.app.table_encoder`."""
+"""Parquet files as Dask collections, encoded as by `tailboost.app.table_encoder`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tailboost.core.array_types import Floats
 from tailboost.core.table_files import is_csv
 from tailboost.dask.collections import frame_blocks, whole
 
-# Text columns with more values are refused: which of them to pool takes the counts of all.
+# Text columns with more values are refused: rare values cannot be pooled without the counts of all rows.
 MOST_CATEGORIES = 50
 
 
 @dataclass(frozen=True)
 class ClusterTable:
-    """A table that lies in files, ready for the classifiers of `tailboost.dask`.
+    """A table in files, ready for the classifiers of `tailboost.dask`.
 
     Attributes
     ----------
     data : Dask array of shape (n, d)
-        The features as numbers, by `encoder`.
+        The features, encoded as numbers by `encoder`.
     target : column of a Dask data frame
         The labels.
     groups : Dask data frame or None
@@ -39,7 +39,7 @@ class ClusterTable:
     weight : column of a Dask data frame or None
         The weights of the rows.
     encoder : TableEncoder
-        Fitted; in a pipeline before a classifier of one machine it reads later tables in the same way.
+        The fitted encoder, also for a pipeline with a classifier of one machine.
     label_counts : dict
         Number of rows with each label.
     """
@@ -55,9 +55,9 @@ class ClusterTable:
 def read_parquet(
     path: Any, target: str, *, group: Sequence[str] = (), drop: Sequence[str] = (), weight: str | None = None
 ) -> ClusterTable:
-    """Read one or many Parquet files for a fit on a cluster, without loading them.
+    """Return Parquet files as a table for a fit on a cluster, without loading them.
 
-    The columns are read twice: once for what values text columns have, and in the fit.
+    The files are read twice: once for the values of text columns, and once in the fit.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ def read_parquet(
     target : str
         The column of the labels.
     group : sequence of str
-        Columns of groups, which stay features.
+        Columns of groups; they stay features.
     drop : sequence of str
-        Columns that are no features.
+        Columns to leave out of the features.
     weight : str, optional
-        The column of the rows' weights, which is no feature.
+        The column of the weights; it is no feature.
 
     Returns
     -------
@@ -80,11 +80,10 @@ def read_parquet(
     Raises
     ------
     ValueError
-        Names a column that is not there, has another kind in some files, or holds text of more than 50
-        different values.
+        If a column is missing, has several kinds, or holds text with more than 50 distinct values.
     """
     if not isinstance(path, list) and is_csv(Path(path)):
-        raise ValueError(f"{str(path)!r} is a CSV file: only Parquet is read on a cluster")
+        raise ValueError(f"{str(path)!r} is a CSV file: only Parquet files can be read on a cluster")
     frame = dd.read_parquet(path if isinstance(path, list) else str(path), split_row_groups=True)
     frame = frame.rename(columns=str)
     names = list(frame.columns)
@@ -124,7 +123,7 @@ Described = tuple[tuple[ColumnSchema, ...], dict[Any, int], set[str]]
 
 
 def _describe(frame: Any, target: str) -> Described:
-    """Return the columns of a partition, the number of rows of each label, and the columns with gaps."""
+    """Return the schema of a partition, the number of rows of each label, and the columns with gaps."""
     columns = tuple(ColumnSchema.of(frame[name]) for name in frame.columns)
     labels = frame[target].value_counts(dropna=False)
     if frame[target].isna().any():
@@ -147,7 +146,7 @@ def _same(one: ColumnSchema, other: ColumnSchema) -> ColumnSchema:
 
 
 def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
-    """Return a small table with every value of every text column, from which an encoder learns them."""
+    """Return a small table with every value of every text column, to fit an encoder."""
     large = [c.name for c in columns if len(c.categories) > MOST_CATEGORIES]
     if large:
         raise ValueError(
@@ -161,7 +160,9 @@ def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
         for c in columns
     }
     height = max(map(len, values.values()))
-    return pd.DataFrame({name: [own[i % len(own)] for i in range(height)] for name, own in values.items()})
+    return pd.DataFrame(
+        {name: [column[i % len(column)] for i in range(height)] for name, column in values.items()}
+    )
 
 
 def _encode(encoder: TableEncoder, frame: Any) -> Floats:

@@ -1,12 +1,11 @@
 """`tailboost.RobustMixtureClassifier` selected on probabilities in Dask collections.
 
-Candidates are made on rows that come to the client: all, or a sample of many. Their confusion counts are
-added up over all rows, where the rows lie, and the rule is selected on these counts.
+The client makes candidates on all rows, or on a sample of many rows. The workers count the confusions of the
+candidates on all rows, and the rule is selected on these counts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any, NoReturn, Self
 import dask
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
@@ -25,18 +25,19 @@ from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.docs import describing, sections_of
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
-from tailboost.dask.key_counts import Tally, combined, taken_apart
 from tailboost.rates import Strata
 from tailboost.selection.counts import RemoteSelectionData
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 
-# Different rows on which candidates are made.
+# Number of distinct rows on which candidates are made.
 SAMPLE = 2**16
-# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system
-# at once, and then take twice the time. And tables that are added at a time.
-AT_ONCE, FAN = 2**13, 8
-# Combinations of class and groups of which tables are made.
+# Probabilities that a worker reads at a time: memory of arrays from 128 kB on returns to the system at once
+# on Dask's workers, which doubles the time.
+AT_ONCE = 2**13
+# Tables that are added at a time.
+FAN = 8
+# Largest number of combinations of class and groups.
 MOST_STRATA = 10_000
 
 
@@ -44,21 +45,21 @@ MOST_STRATA = 10_000
 class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
 
-    `from_probabilities` makes one; the models are the user's. Objectives, limits and the error budget are
-    those of one machine. Costs by row (``costs=``) are not available. The probabilities are read several
-    times: persist them if reading costs more than memory.
+    `from_probabilities` returns a fitted classifier; the user fits the models. Objectives, limits and the
+    error budget are those of one machine. Costs by row (``costs=``) are not available. The probabilities are
+    read several times: persist them if reading is slow.
 
-    Candidates are made on all rows up to 65,536, by the code of one machine. Of more rows they are made on a
-    sample of this size. It holds all rows of small strata, and of each large stratum the rows with the
-    smallest hashes. The confusion counts of the candidates come from all rows, exactly, and the rule is
-    selected on them. A CVaR is selected on the sample. If the rule is group-blind, a model of the sample
-    estimates the group from the probabilities; on one machine these estimates are out of fold.
+    Candidates are made on all rows up to 65,536, otherwise on a sample of this size. The sample holds all
+    rows of small strata, and the rows of each large stratum with the smallest hashes. The confusion counts of
+    the candidates are exact counts of all rows, and the rule is selected on them. A CVaR is selected on the
+    sample. If the rule is group-blind, a model of the sample estimates the group from the probabilities; on
+    one machine these estimates are out of fold.
 
     {{parameters}}
 
     {{attributes}}
     n_threshold_rows_ : int
-        Rows on which the candidates were made.
+        Number of rows on which the candidates were made.
 
     See Also
     --------
@@ -71,7 +72,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     >>> p = da.random.default_rng(0).random(1000, chunks=250)
     >>> y = (p > 0.7).astype(int)
     >>> mix = DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
-    >>> bool(mix.unit_errors_.max() < 0.05)
+    >>> max(mix.subgroup_errors_.values()) < 0.05
     True
     >>> mix.predict({"model": p}).shape
     (1000,)
@@ -80,10 +81,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     n_threshold_rows_: int
 
     def fit(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: fit the models where they are at home, and give `from_probabilities` what they say."""
+        """Raise: this classifier fits no models, see `from_probabilities`."""
         raise TypeError(
             "DaskRobustMixtureClassifier fits no models. Give from_probabilities the probabilities of your "
-            "models, on rows that they were not fitted on."
+            "models on rows outside their training data."
         )
 
     @classmethod
@@ -98,7 +99,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         classes: Any = None,
         **params: Any,
     ) -> Self:
-        """Return the rule for models whose probabilities lie on the workers of a cluster.
+        """Return the classifier for probabilities on the workers of a cluster.
 
         Parameters
         ----------
@@ -120,7 +121,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         Returns
         -------
         DaskRobustMixtureClassifier
-            `to_local` returns it as the classifier of one machine. It keeps confusion counts and the sample.
+            With the confusion counts and the sample. `to_local` returns the classifier of one machine.
 
         Raises
         ------
@@ -142,12 +143,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         return mix
 
     def _choose(self, reader: _RemoteReader, table: _Table) -> None:
-        """Make candidates on rows that come here, and select by their confusion counts on all rows."""
+        """Make candidates on a sample, and select by their confusion counts on all rows."""
         seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
-        n = int(tally.rows.sum())
+        counts, self.n_threshold_rows_ = seen.counts, int(seen.totals[0].sum())
+        n = int(counts.totals[0].sum())
         words, of_sample = f"the {n:,} rows given to from_probabilities", ""
         complete = self.n_threshold_rows_ == n
         if not complete:
@@ -158,16 +159,16 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         stated, names = reader.stated, getattr(self, "_group_names", None)
         engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
         if not complete and self._problem is not None:
-            lines = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
+            lines = reader.lines(counts.keys, counts.totals, words)
             strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             counting = _Counting(
-                replace(reader, models=sample.models), engine.probabilities, strata, tally.keys, stratum
+                replace(reader, models=sample.models), engine.probabilities, strata, counts.keys, stratum
             )
 
             def count(members: Sequence[Any]) -> Floats:
                 sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
-                return sums / tally.weight.sum()
+                return sums / counts.totals[1].sum()
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
             engine = replace(
@@ -180,13 +181,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     ) -> ModelOutputs:
         if isinstance(X, Mapping) and any(map(is_collection, X.values())):
             raise TypeError(
-                f"{to} takes probabilities in memory; to choose on Dask collections again use "
-                "from_probabilities"
+                f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
             )
         return super()._outputs_on(models, X, y, groups, sample_weight, to)
 
     def to_local(self) -> local.RobustMixtureClassifier:
-        """Return the classifier of one machine that this one is: without Dask, and to be saved."""
+        """Return the same classifier for one machine: without Dask, and with a model file."""
         new = object.__new__(local.RobustMixtureClassifier)
         new.__dict__.update(vars(self))
         return new
@@ -214,7 +214,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         table = _Table.of(probabilities, groups)
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
         none = None if groups is None else self.example_groups(0)
-        meta = answer(nothing, groups=none)  # which also says what is missing before any work is done
+        meta = answer(nothing, groups=none)  # raises before any work is done if something is missing
         ask = _everywhere(partial(_answer, answer, tuple(probabilities)))
         return whole(
             [
@@ -237,36 +237,36 @@ class _Table:
 
     # List of tuples: delayed probabilities of all models, groups and other columns.
     blocks: list[tuple[Any, ...]]
-    lengths: list[Any]  # rows of each; NaN where they are not known
+    lengths: list[Any]  # rows of each; NaN if not known
 
     @classmethod
     def of(cls, probabilities: Mapping[str, Any], groups: Any, *others: DaskColumn) -> Self:
-        """Return collections that are cut at the same rows."""
+        """Return the partitions of aligned collections."""
         models = [DaskColumn(f"probabilities[{name!r}]", P) for name, P in probabilities.items()]
         first = models[0]
         columns = (*models, DaskColumn("groups", groups), *others)
-        found = partitions(wide(first.values), *columns, name=first.name)
-        blocks = [(list(own[1 : 1 + len(models)]), *own[1 + len(models) :]) for own in found]
+        aligned = partitions(wide(first.values), *columns, name=first.name)
+        blocks = [(list(block[1 : 1 + len(models)]), *block[1 + len(models) :]) for block in aligned]
         lengths = first.values.chunks[0] if isinstance(first.values, da.Array) else [np.nan] * len(blocks)
         return cls(blocks, list(lengths))
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
-        found = _folded(_values, [(y, groups) for _, groups, y, _ in self.blocks], _joint_values)
-        if found is None:
+        values = _folded(_values, [(y, groups) for _, groups, y, _ in self.blocks], _joint_values)
+        if values is None:
             raise ValueError("y holds no rows")
-        labels, names = found
+        labels, names = values
         return labels, names
 
     def folded(self, function: Callable[..., Any], join: Callable[[list[Any]], Any]) -> Any:
-        """Return what a function says of every partition, joined where the partitions lie."""
+        """Return the results of a function on all partitions, joined on the workers."""
         return _folded(function, self.blocks, join)
 
 
 def _folded(
     function: Callable[..., Any], blocks: list[tuple[Any, ...]], join: Callable[[list[Any]], Any]
 ) -> Any:
-    """Join what a function returns for each block, unless None; a few at a time, to hold few in memory."""
+    """Return the joined results of a function on all blocks, without None; `FAN` results at a time."""
     ask, add = _everywhere(function), _everywhere(partial(_join, join))
     parts = [ask(*block) for block in blocks]
     while len(parts) > 1:
@@ -275,7 +275,7 @@ def _folded(
 
 
 def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of delayed objects that travels once, and not with each task."""
+    """Return a function of delayed objects; Dask sends the function once, not with each task."""
     return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
 
 
@@ -284,8 +284,8 @@ def _apply(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    found = [part for part in parts if part is not None]
-    return join(found) if found else None
+    results = [part for part in parts if part is not None]
+    return join(results) if results else None
 
 
 def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
@@ -299,7 +299,7 @@ def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
 
 def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels, GroupNames | None]:
     labels, names = zip(*parts, strict=True)
-    columns = zip(*(own.values for own in names if own is not None), strict=True)
+    columns = zip(*(part.values for part in names if part is not None), strict=True)
     values = tuple(np.unique(np.concatenate(column)) for column in columns)
     return np.unique(np.concatenate(labels)), GroupNames(values, names[0].columns) if values else None
 
@@ -308,7 +308,7 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
 class _RemoteReader:
     """Reads a partition, and numbers its rows by class and groups."""
 
-    mix: DaskRobustMixtureClassifier  # knows the classes and groups
+    mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
 
     @property
@@ -318,7 +318,7 @@ class _RemoteReader:
 
     @property
     def radices(self) -> list[int]:
-        """Numbers of classes and, for each column of groups that matters, of groups."""
+        """Number of classes and, for each column of groups in use, number of groups."""
         K, mix = len(self.mix.classes_), self.mix
         if not (self.stated.needs_groups or mix.by_group):
             return [K]
@@ -336,21 +336,16 @@ class _RemoteReader:
         return _Block(np.stack(logs, axis=1), rows, combined(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return lines of a table that stand for several rows each.
-
-        ``keys`` are class and groups of each line. ``totals`` of shape (3, m) holds the number of its rows
-        and the sums of their weights and squared weights.
-        """
+        """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""
         y, *groups = taken_apart(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
-        multiplicity = Multiplicity(n, squares)
-        return Rows(y, weight, numbers, words, multiplicity=multiplicity)
+        return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares))
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A partition as it was read: (n, M, K) log-probabilities, rows, and their classes and groups."""
+    """A partition: (n, M, K) log-probabilities, rows, and the numbers of their class and groups."""
 
     logs: Floats
     rows: Rows
@@ -365,61 +360,84 @@ class _Block:
             yield part, LogProbabilities.of(logs, combination[part], models.average)
 
 
-def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return where in an order of the rows those of another content begin, and the order."""
-    order = np.lexsort((hashes, stratum))
-    s, h = stratum[order], hashes[order]
-    return np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])]), order
+@dataclass(frozen=True)
+class KeyCounts:
+    """Totals of the rows of each combination of class and groups."""
+
+    keys: NDArray[np.int64]  # shape (m,): numbers of the combinations, sorted
+    totals: Floats  # shape (3, m): number of rows, sum of their weights and of their squared weights
+
+    @classmethod
+    def of(cls, keys: NDArray[Any], totals: Floats) -> KeyCounts:
+        """Add up totals of shape (3, n) with equal keys."""
+        distinct, place = np.unique(keys, return_inverse=True)
+        sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
+        return cls(distinct, sums.astype(np.float64))
+
+
+def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
+    """Return one number for several, such as class and groups, each below its radix."""
+    number = np.zeros(len(codes[0]), dtype=np.int64)
+    for code, radix in zip(codes, radices, strict=True):
+        number = number * radix + code
+    return number
+
+
+def taken_apart(number: NDArray[np.int64], radices: list[int]) -> list[NDArray[np.int64]]:
+    """Return the numbers that were `combined` into one."""
+    codes = []
+    for radix in reversed(radices):
+        number, code = np.divmod(number, radix)
+        codes.append(code)
+    return codes[::-1]
 
 
 @dataclass(frozen=True)
 class RowSample:
-    """How many rows there are of every class and group, and some of them."""
+    """Counts of all rows by class and groups, and a sample of distinct rows."""
 
-    tally: Tally  # by class and groups
-    # stratum, hashes: shape (m,): class and groups, and content, of those rows that are there, each content
-    # once.
-    stratum: Ints
-    hashes: Hashes
+    counts: KeyCounts
+    stratum: Ints  # shape (m,): number of the class and groups of each sampled row
+    hashes: Hashes  # shape (m,): content of each sampled row
     logs: Floats  # shape (m, M, K): their log-probabilities
-    # Shape (3, m): number of the rows of each content, sum of their weights and of the squares of these.
-    totals: Floats
+    totals: Floats  # shape (3, m), as in `KeyCounts`: of all rows with this content
 
     @classmethod
     def merged(cls, parts: list[RowSample]) -> RowSample:
-        """Return that of the rows of several."""
-        tally = Tally.merged([part.tally for part in parts])
-        if len(tally.keys) > MOST_STRATA:
+        """Return the sample of the rows of several parts."""
+        keys, totals = (
+            np.concatenate([getattr(part.counts, name) for part in parts], axis=-1)
+            for name in ("keys", "totals")
+        )
+        counts = KeyCounts.of(keys, totals)
+        if len(counts.keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
                 "groups"
             )
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])
-        first, order = _runs(stratum, hashes)
-        totals = np.hstack([part.totals for part in parts])[:, order]
-        # What is left of a stratum has its smallest hashes, in any part of the rows too.
-        own = stratum[order[first]]
-        place = np.arange(len(own)) - np.searchsorted(own, own)
-        kept = place < room(tally.rows, SAMPLE)
-        chosen = order[first[kept]]
-        logs = np.concatenate([part.logs for part in parts])[chosen]
-        return cls(
-            tally, stratum[chosen], hashes[chosen], logs, np.add.reduceat(totals, first, axis=1)[:, kept]
-        )
+        order = np.lexsort((hashes, stratum))
+        s, h = stratum[order], hashes[order]
+        first = np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])])
+        totals = np.add.reduceat(np.hstack([part.totals for part in parts])[:, order], first, axis=1)
+        # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
+        strata = s[first]
+        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(counts.totals[0], SAMPLE)
+        rows = order[first[sampled]]
+        logs = np.concatenate([part.logs for part in parts])[rows]
+        return cls(counts, stratum[rows], hashes[rows], logs, totals[:, sampled])
 
     def sample(self, reader: _RemoteReader, words: str) -> ModelOutputs:
-        """Return the rows that are there, each class and group weighing what it does in all."""
-        tally = self.tally
-        at = np.searchsorted(tally.keys, self.stratum)
-        of_all = np.array([tally.rows, tally.weight, tally.squares])
-        here = np.array([np.bincount(at, weights=v) for v in self.totals])
-        rows = reader.lines(self.stratum, self.totals * (of_all / here)[:, at], words)
+        """Return the sampled rows; their weights are scaled so that each stratum has its whole weight."""
+        at = np.searchsorted(self.counts.keys, self.stratum)
+        sampled = np.array([np.bincount(at, weights=v) for v in self.totals])
+        rows = reader.lines(self.stratum, self.totals * (self.counts.totals / sampled)[:, at], words)
         return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
 def room(sizes: Any, most: int) -> int:
-    """Return the largest number q ≥ 1 for which at most ``most`` are left where up to q of each are kept."""
+    """Return the largest q ≥ 1 such that keeping up to q rows of each stratum keeps at most ``most`` rows."""
     sizes = np.sort(sizes)
     before, left = np.cumsum(sizes) - sizes, np.arange(len(sizes), 0, -1)
     level = (most - before) // left
@@ -432,20 +450,19 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     if block is None:
         return None
     keys, weight = block.keys, block.rows.weight
-    tally = Tally.of(keys, weight, math.prod(reader.radices))
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     hashes = hash_rows(block.logs.reshape(len(keys), -1))
-    return RowSample.merged([RowSample(tally, keys, hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(KeyCounts(keys, totals), keys, hashes, block.logs, totals)])
 
 
 @dataclass(frozen=True)
 class _Counting:
-    """What workers need to count candidates."""
+    """Input of the workers for the confusion counts of candidates."""
 
     reader: _RemoteReader
     belief: StratumProbabilities
     strata: Strata
-    keys: Ints  # shape (m,): the classes and groups that occur, sorted
+    keys: Ints  # shape (m,): numbers of the combinations of class and groups, sorted
     stratum: Ints  # shape (m,): the stratum of each
 
 
@@ -458,7 +475,7 @@ def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats
     n_strata, A = len(strata.mass), strata.n_actions
     at = np.searchsorted(counting.keys, block.keys).clip(max=len(counting.keys) - 1)
     if not np.array_equal(counting.keys[at], block.keys):
-        raise ValueError("the probabilities are others than a moment ago: store or persist them")
+        raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
     for part, table in block.parts(models, strata.combination[stratum]):
         p, weight, cell = (

@@ -1,4 +1,4 @@
-"""Summary of an additive classifier: the error of `predict`, and bounds that follow from the cost."""
+"""Summary of an additive classifier: the error of `predict`, and bounds from the cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TWO_CLASSES = "for two classes only: with more, predict may be wrong on a row wh
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost that the steps of an additive classifier decrease, with the bounds that follow from it."""
+    """Cost of an additive classifier, with the bounds on its errors."""
 
     name: str  # the cost in words and symbols
     value: float  # its value on the training rows, for the models kept
@@ -44,19 +44,19 @@ class AdditiveSummary:
     error : float
         Error of ``predict`` on ``measured_on``, by weight.
     measured_on : str
-        The rows of ``error`` and ``errors``: held-out rows, ``X_val``, or else the training rows.
+        The rows of ``error`` and ``errors``: held-out rows, ``X_val``, or the training rows.
     fitted : bool
-        Whether models were trained on these rows, so that errors there are too small.
+        Whether models were trained on these rows, which makes errors too small.
     decided : tuple of str
-        Choices that were made by the error on these rows.
+        Choices made by the error on these rows.
     constant : object
         The most frequent label in training, by weight.
     constant_error : float
-        Error of always answering it, on the same rows.
+        Error of this constant answer on the same rows.
     only : object or None
-        The one label that ``predict`` answers to all these rows; None if there are several.
+        The label of all these rows by ``predict``; None if there are several labels.
     objective : str
-        The cost that the steps decrease.
+        Name of the cost.
     achieved : float or None
         Its value on the training rows, for the models kept; None if no model is kept.
     gap : float
@@ -217,7 +217,7 @@ def rates_of(
 
 
 def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:
-    """Return a bound on the training error; it needs ``margin > 0`` for a right answer: two classes only."""
+    """Return a bound on the training error, for two classes: there ``margin > 0`` means a right answer."""
     if n_classes > 2:
         return Bound(ON_TRAINING, formula, None, achieved, TWO_CLASSES)
     return Bound(ON_TRAINING, formula, bound, achieved)

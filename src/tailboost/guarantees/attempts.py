@@ -1,4 +1,4 @@
-"""Records of the attempts to calibrate a model: fingerprints of the rows that each attempt used."""
+"""Records of the attempts to calibrate a model: fingerprints of the rows of each attempt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
 
 
 def _fit_of(model: Any) -> str:
-    """Return a digest of the training rows of a model, or of its selection data if it has none."""
+    """Return a digest of the training rows of a model, or of its selection data without training rows."""
     fitted = [sketch.kept for sketch in (model.seen_rows_, *model.chosen_rows_) if len(sketch.kept)]
     return digest(*fitted[:1])
 

@@ -40,7 +40,7 @@ TIGHTER = (8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A target that the safest rule does not certify.
+    """A target without a certificate for the safest rule.
 
     Attributes
     ----------
@@ -53,8 +53,9 @@ class Shortfall:
     target : float
         The largest error allowed.
     more_rows : int or None
-        Approximate number of fresh rows of it that a next attempt needs (`rows_needed`), if the true error
-        equals ``error``, or ``low`` if ``error`` is not below the target. None if ``low`` is not below it.
+        Approximate number of fresh rows of the subgroup for a next attempt (`rows_needed`), if the true error
+        equals ``error``, or ``low`` if ``error`` is not below the target. None if ``low`` is not below
+        the target.
     low : float
         Lower 95 % confidence bound on the true error.
     """
@@ -88,11 +89,11 @@ class NotCertifiedError(ValueError):
     message : str
         The message.
     shortfalls : sequence of Shortfall
-        The targets that the safest rule does not certify.
+        The targets without a certificate for the safest rule.
     attempts : tuple of Fingerprint
         Fingerprints of the rows of this and all earlier attempts, for ``calibrate(previous=…)``.
     advice : str
-        The next step in Python; the message ends with it.
+        The next step in Python; the end of the message.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class _Goals:
 
     @property
     def kind(self) -> Kind:
-        """Kind of the subgroups that have targets."""
+        """Kind of the subgroups with targets."""
         ((kind, *_),) = {(kind,) for kind, _ in self.targets}
         return kind
 
@@ -165,28 +166,28 @@ def calibrate(
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
 ) -> Any:
-    """Return the cheapest rule of a classifier that fresh rows certify for all targets.
+    """Return the cheapest rule of a classifier with a certificate for all targets, from fresh rows.
 
     The tested rules run from the safest to the one with the smallest overall error within the targets. The
     sequence depends on the selection data alone. Each rule is tested for all targets at the whole level, and
     the last rule before the first failure is returned (fixed sequence testing, [1]_). If a further attempt
-    follows, attempt k of any number spends 6/(π²k²) of 1 − confidence, so that all certificates of all
-    attempts hold together. An attempt needs rows that no earlier attempt had.
+    follows, attempt k of any number spends 6/(π²k²) of 1 − confidence, and then all certificates of
+    all attempts hold together. Each attempt needs new rows.
 
     Parameters
     ----------
     model : classifier
-        One of tailboost's, with ``tradeoff``; it is not changed, except that its ``calibration_attempts_``
-        record this attempt. `tailboost.save_model` stores them.
+        One of tailboost's, with ``tradeoff``. Its ``calibration_attempts_`` record this attempt, and
+        `tailboost.save_model` stores them; nothing else changes.
     X_cal, y_cal : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws that were not used in the fit.
+        Fresh rows and their labels: independent draws, unused in the fit.
     max_error : float or dict, optional
         The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
         class; or by name.
     limits : list of Limit or str, optional
         Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
-        rules are selected within limits that are tighter by multiples of half their 95 % intervals on the
-        selection data. The sequence starts at the rule that is safest on these data.
+        rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
+        data. The sequence starts at the safest rule on these data.
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -198,7 +199,7 @@ def calibrate(
         The result of the previous attempt, for any targets.
     subgroups : list or dict of lists, optional
         All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
-        number as ``max_error`` is a target of each, also of those without rows.
+        number as ``max_error`` is a target of each, also without rows.
     equal_rows, clusters : optional
         As in `tailboost.certify`; ``shortfalls`` then count clusters.
 
@@ -211,8 +212,8 @@ def calibrate(
     Raises
     ------
     NotCertifiedError
-        If the safest rule has a target that is not certified, for example of a group without rows.
-        ``shortfalls`` names the targets and gives approximate numbers of rows that would suffice.
+        If the safest rule misses a target, for example of a group without rows.
+        ``shortfalls`` names the targets and gives approximate numbers of sufficient rows.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -324,12 +325,12 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     """Return classifiers with the same candidates, from the safest to the cheapest.
 
     Each has the smallest overall error within a fraction of the targets. If the selection data do not know
-    the subgroups of the targets, the classifiers are the points of the model's own curve.
+    the subgroups of the targets, the classifiers are the points of the model's curve.
     """
     ((kind, *_),) = {(kind,) for kind, _ in targets}
     allowed = {name: target for (_, name), target in targets.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rules that miss their limits are tested too
+        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         try:
             return [
                 model.reweight(
@@ -373,13 +374,13 @@ def _margin(lines: Any, limits: Any) -> float:
 def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield rules within limits, from much tighter ones to the given ones; infeasible ones are left out."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rules that miss their limits are tested too
+        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         plain = model.reweight(limits=list(limits), confidence=0)  # the sequence itself tightens the limits
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= line.bound <= 1 and line.rows > 0:
-                # A rate far from its limit here can be near it if other limits are tighter.
+                # A rate far from its limit here can be close if other limits are tighter.
                 width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
             half.setdefault(line.limit, {})[line.unit] = width
         for factor in TIGHTER:
@@ -396,7 +397,7 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 
 
 def attempts_of(previous: Any) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of the rows of an attempt and of those before it.
+    """Return the fingerprints of the rows of an attempt and of all earlier ones.
 
     Raises
     ------
@@ -417,8 +418,8 @@ def attempts_of(previous: Any) -> tuple[Fingerprint, ...]:
 def _refuse_repetition(model: Any, fresh: FreshRows, before: tuple[Fingerprint, ...], call: str) -> str:
     """Return the key of a call; raise if an earlier attempt had these rows.
 
-    The same call again gives the same result and is no further attempt. Attempts that ``previous`` does not
-    contain give a warning.
+    The same call again gives the same result and is no further attempt. Attempts missing in ``previous``
+    give a warning.
     """
     key, recorded = call_key(model, fresh, call), known_attempts(model)
     others = {each: sketch for each, sketch in recorded.items() if each != key}
@@ -442,7 +443,7 @@ def _refuse_repetition(model: Any, fresh: FreshRows, before: tuple[Fingerprint, 
 def not_certified(
     families: Sequence[RateFamily], confidence: float, attempts: tuple[Fingerprint, ...]
 ) -> NotCertifiedError:
-    """Return the error that names the targets that the safest rule does not certify."""
+    """Return the error with the targets that the safest rule misses."""
     next_level = level_of(len(attempts) + 1, confidence)
     shortfalls, words = [], []
     for family in families:
@@ -450,7 +451,7 @@ def not_certified(
         for j, bound in enumerate(bounds):
             if bound.certified is not False:
                 continue
-            if bound.rate is None:  # an error: the number of rows that would certify its target
+            if bound.rate is None:  # an error: number of rows for its target
                 assert bound.target is not None
                 assert bound.estimate is not None
                 low, _ = family.ends(family.samples[j], 0.05, (BELOW,))

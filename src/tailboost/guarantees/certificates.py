@@ -41,7 +41,7 @@ BAND = "Kolmogorov–Smirnov band"
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on new rows that all hold together with the stated confidence.
+    """Bounds on new rows, valid together with the stated confidence.
 
     Attributes
     ----------
@@ -90,8 +90,8 @@ class Certificate:
     def certified(self) -> bool | None:
         """Whether all targets are certified; None without targets.
 
-        Also None if targets of every class or group are certified for those among the rows and the other
-        classes or groups are not known: ``subgroups=`` of `certify` lists all.
+        Also None if targets of every class or group are certified for the given rows, and other classes or
+        groups are not known: ``subgroups=`` of `certify` lists all.
         """
         bounds = [b for b in (*self.bounds, *self.rates) if b.target is not None]
         if any(not b.certified for b in bounds):
@@ -178,7 +178,7 @@ class Certificate:
 
     @property
     def tested(self) -> list[CertifiedBound]:
-        """The bounds that new rows can contradict: on rates, or on mean errors of subgroups."""
+        """The bounds to test on new rows: on rates, or on errors of subgroups."""
         return list(self.rates) or [b for b in self.bounds if b.kind in ERRORS]
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return the certificate that `to_dict` wrote, without model and fingerprints.
+        """Return a certificate written by `to_dict`, without model and fingerprints.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class Certificate:
 
 
 def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
-    """Return the largest bounds of each kind and rule, those that miss their targets first."""
+    """Return the largest bounds of each kind and rule, missed targets first."""
     printed: set[int] = set()
     for kind, rule in {(b.kind, b.rule) for b in bounds}:
         of_kind = [i for i, b in enumerate(bounds) if (b.kind, b.rule) == (kind, rule)]
@@ -269,53 +269,53 @@ def certify(
     All bounds hold together with the stated confidence, for any classifier, population and number of rows.
     The confidence is shared by the union bound: in equal parts among the kinds (mean of all rows, classes,
     groups, cells, and tails of the randomised rule if `alphas` or `shifts` are given), and within a kind
-    among the subgroups with rows and the rules. Bounds that follow from others cost nothing: the worst class
+    among the subgroups with rows and the rules. Consequences of other bounds cost nothing: the worst class
     has the largest class bound, and CVaR and shift of ``predict`` follow exactly from the mean.
 
     * ``predict``: Clopper–Pearson bounds, exact for error rates.
     * The randomised rule, with losses 1 − probability of the true label: betting
       (`tailboost.rates.bounds.betting_upper`), and for tails a Kolmogorov–Smirnov band.
 
-    A deferred row is no error and no miss. It stays among the rows of its class and group;
-    ``rates.answered_error`` leaves it out.
+    A deferred row is no error and no miss, and stays among the rows of its class and group;
+    ``rates.answered_error`` leaves deferred rows out.
 
     Parameters
     ----------
     model : fitted classifier, pipeline, or array
         Any object with ``predict``. With ``X=None`` the answers to the rows: labels of shape (n,), or
-        probabilities of shape (n, K), whose columns are in the order of the sorted labels or named by the
+        probabilities of shape (n, K), with columns in the order of the sorted labels or named by the
         labels. ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws from the population of interest.
     confidence : float in (0, 1), default=0.95
-        Probability that all bounds hold.
+        Joint probability of all bounds.
     alphas : sequence of float in (0, 1]
         Tail masses of CVaR bounds.
     shifts : sequence of float ≥ 0
         Radii of shifts of the population, as relative entropy KL(shifted ‖ this); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups. Groups and class × group cells then have bounds too.
-        The groups are those of the model's fit (``groups_``), if it was fitted with groups of these columns,
-        and those among the rows. A group without rows has the bound 1.
+        The groups are those of the model's fit (``groups_``), if these columns were groups there,
+        and the groups among the rows. A group without rows has the bound 1.
     max_error : float or dict, optional
         Targets of each group, or without groups of each class. A dict names classes, groups or cells; the
-        key None is for the rest. A target is certified if the bound does not exceed it.
+        key None is for the rest. A target is certified if the bound is at most the target.
     sample_weight : array-like of shape (n,), optional
         0 (the row is left out) and one other value. Bounds for unequal weights are refused.
     rates : list of Rate, Limit or str, optional
         Rates to bound instead of errors, from `tailboost.rates` or as text. A rate is bounded on both sides
-        in each subgroup, a limit on its side. By default the objective and the limits of a model that was
+        in each subgroup, a limit on its side. By default the objective and the limits of a model
         fitted with limits; ``()`` bounds errors.
     costs : array-like of shape (n, K), optional
         Cost of each answer to each row, for ``rates.cost()`` without a matrix.
     cost_range : (float, float), optional
-        Smallest and largest possible cost of any answer to any row. A bound on a mean needs it, and the given
-        rows do not show it.
+        Smallest and largest possible cost of any answer to any row. A bound on a mean needs this range, which
+        the given rows do not show.
     subgroups : list or dict of lists, optional
         All groups of the population, by the names of the bounds, or ``{"class": […], "group": […]}``. If
         neither this list nor the model gives them, "worst" is about the groups (labels) among the rows.
     equal_rows : {"copies", "natural"}, default="copies"
-        Reason for rows that equal training rows. "copies": more than one in twenty (by three standard errors)
+        Reason for rows equal to training rows. "copies": more than one in twenty (by three standard errors)
         is refused, because errors on training rows are too small. "natural": features take few values, and
         nobody copied a row, neither here nor in the training table.
     clusters : array-like of shape (n,), optional
@@ -324,7 +324,7 @@ def certify(
         seed. The order of rows has no effect. Clusters are independent draws; rows of a cluster may depend on
         each other in any way.
     deferred : array-like of bool, shape (n,), optional
-        With an array of answers: True for a deferred row. Rates that count deferred rows need it.
+        With an array of answers: True for a deferred row. Required for rates of deferral.
 
     Returns
     -------
@@ -436,7 +436,7 @@ def read_rates(given: Any) -> list[Expression]:
 
 
 def requested_rates(model: Any, rates: Any, max_error: Any, request: CertificateRequest) -> list[Expression]:
-    """Return the rates of a certificate; none if it is about errors.
+    """Return the rates of a certificate; none for a certificate of errors.
 
     Raises
     ------
@@ -453,7 +453,7 @@ def requested_rates(model: Any, rates: Any, max_error: Any, request: Certificate
 
 
 def rates_of_fit(model: Any) -> list[Expression]:
-    """Return the objective and the limits of a model that was fitted with limits; else none."""
+    """Return the objective and the limits of a model fitted with limits; none without limits."""
     final = last_step(model)
     limits = list(checked_limits(getattr(final, "limits", ()) or ()))
     objective = as_expression(getattr(final, "objective_", None))
@@ -464,8 +464,8 @@ def targets_of(max_error: Any, names: Mapping[Kind, Sequence[Any]]) -> dict[tupl
     """Return the largest error allowed for subgroups by (kind, name), from a float or a dict.
 
     ``names`` holds the subgroups by kind: "class", "group", "cell". A float is for the groups if there are
-    any, else for the classes. A dict names classes, groups or cells (pairs of class and group). Subgroups
-    that it does not name have no target, unless the key None gives one.
+    any, else for the classes. A dict names classes, groups or cells (pairs of class and group). Other
+    subgroups have no target, unless the key None gives one.
 
     Raises
     ------
@@ -510,7 +510,7 @@ def targets_every(max_error: Any) -> bool:
 
 
 def error_names(fresh: FreshRows) -> dict[Kind, list[Any]]:
-    """Return the subgroups whose errors have bounds, by kind."""
+    """Return the subgroups of the bounds on errors, by kind."""
     grouped: list[Kind] = ["group", "cell"] if fresh.answered.strata.columns else []
     kinds: list[Kind] = ["mean", "class", *grouped]
     return {kind: fresh.names(ERRORS[kind]) for kind in kinds}
@@ -641,7 +641,7 @@ def _notes_of_errors(
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
-    """Yield notes on families (given by their ``by``) whose subgroups are not all listed."""
+    """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
     unknown = [by if isinstance(by, tuple) else (by,) for by in families if not fresh.knows(by)]
     names = {name for by in unknown for name in by}
     of_groups = CELL in names or bool(names - {None, CLASS})

@@ -1,6 +1,6 @@
 """Drift of columns between the rows of a batch and the rows of reference, without labels.
 
-Drift shows that the rows changed. It does not show that errors changed; that needs labels.
+Drift is a change of the rows. Evidence for a change of errors needs labels.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tailboost.core.checks import as_pandas
 
 __all__ = ["Drift", "Reference"]
 
-# Parts of a numeric column, cut at quantiles of the reference; text values that are counted one by one.
+# Parts of a numeric column, cut at quantiles of the reference; text values with a count each.
 PARTS, VALUES = 10, 30
-# Smallest population stability index (PSI) of a column that moved: a rule of thumb of credit scoring.
+# Smallest population stability index (PSI) of a moved column: a rule of thumb of credit scoring.
 LEAST_PSI = 0.1
-# Rows that a χ² test needs in each part of either table (Cochran's rule). Rarer parts are pooled. With this
-# rule some column "moved" in 15 % of series of six batches of 30 rows without a change.
+# Smallest number of rows in each part of either table of a χ² test (Cochran's rule). Rarer parts are pooled.
+# With this rule some column "moved" in 15 % of series of six batches of 30 rows without a change.
 FEWEST = 5.0
 MISSING = "missing"
 # Place of the other values among the counts of a column; the missing values are last.
@@ -36,7 +36,7 @@ class Drift:
     column: str
     psi: float  # ≥ 0: population stability index Σ (p − q) log(p/q) over the parts
     p_value: float  # in [0, 1]: approximate, of a χ² test for equal populations
-    # Whether the test rejects at a level that accounts for all columns and batches, and the index is ≥ .1.
+    # Whether the test rejects at a level for all columns and batches together, and the index is ≥ .1.
     moved: bool
 
 
@@ -68,7 +68,7 @@ class Reference:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the reference that `dataclasses.asdict` wrote.
+        """Return a reference written by `dataclasses.asdict`.
 
         Raises
         ------
@@ -87,9 +87,9 @@ class Reference:
         return cls(columns)
 
     def drift(self, columns: Mapping[str, Any], level: float) -> list[Drift]:
-        """Compare the columns of a batch with those of the reference; columns of only one are left out.
+        """Compare the columns of a batch with those of the reference; only common columns count.
 
-        ``level`` is about the probability that any column is called moved without a change.
+        ``level`` is about the probability of any false alarm among columns without a change.
         """
         shared = [name for name in self.columns if name in columns]
         drifts = []
@@ -160,9 +160,9 @@ def _compared(before: Floats, now: Floats, ordered: bool) -> tuple[float, float]
 def _p_value(before: Floats, now: Floats, ordered: bool) -> float:
     """Return a p-value by a χ² test of the common parts; an exact test compares the rare parts with the rest.
 
-    Rare parts that have enough rows together are one part of the χ² test. Otherwise the p-value is twice the
-    smaller one. The reference alone decides which parts are rare: the batch would favour parts that are rare
-    in it by chance. With two parts the test is Fisher's exact test.
+    Rare parts with enough rows together are one part of the χ² test. Otherwise the p-value is twice the
+    smaller one. The reference alone decides which parts are rare: the batch would favour parts
+    with few rows by chance. With two parts the test is Fisher's exact test.
     """
     counts = np.array([before, now])
     total = counts.sum(axis=1)
@@ -184,8 +184,8 @@ def _joined(expected: Floats, ordered: bool) -> Ints:
     """Return the part of the test of each count, from the expected number of rows; −1 for rare ones.
 
     Neighbouring parts of a range are joined until they have `FEWEST` rows. Text values with fewer rows are
-    rare, except the most frequent one. The other values are always rare: the reference chose the values that
-    have a part, so its own count of other values is too small.
+    rare, except the most frequent one. The other values are always rare: the reference chose the values with
+    a part, so its count of other values is too small.
     """
     of_values = expected[:OTHER_VALUES]
     parts = np.full(len(expected), -1)

@@ -22,7 +22,7 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 from tailboost.solvers import cvar
 
-# Values of the objective that differ by less count as equal.
+# Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
 # Relative precision of the α from which on the candidates beat a random guess.
 ALPHA_PRECISION = 1.005
@@ -47,7 +47,7 @@ class Bound:
     bound : float or None
         Its value; None if the conditions of the theorem do not hold.
     achieved : float or None
-        The left-hand side, if it is known.
+        The left-hand side, if known.
     note : str
         Conditions, or the reason why there is no bound.
     strict : bool
@@ -82,7 +82,7 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 def bound_lines(
     observed: Sequence[Bound], promised: Sequence[Bound], symbols: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a line for each bound, and one that explains their symbols."""
+    """Yield a line for each bound, and one with the meaning of the symbols."""
     yield from (f"observed: {bound}" for bound in observed)
     yield from (f"a priori: {bound}" for bound in promised)
     if symbols:
@@ -94,7 +94,7 @@ class Budget:
     """The error budget of a mixture, and its overall error on the selection data."""
 
     error_budget: float  # largest increase over the smallest overall error of a candidate
-    least_mean: float  # that smallest overall error
+    least_mean: float  # smallest overall error of a candidate
     mean: float  # overall error of the mixture
     # Largest decrease of the objective per unit of additional budget; None for a single candidate, which a
     # small additional budget may replace.
@@ -126,7 +126,8 @@ class Summary:
     achieved_on_all : float
         The same with all these rows.
     dropped : float
-        Fraction of their weight that ``achieved`` and the values compared with it leave out as outliers.
+        Fraction of their weight left out of ``achieved``, and of the values compared with ``achieved``, as
+        outliers.
     gap : float
         Largest optimality gap of any solve in the fit.
     objective : str
@@ -143,7 +144,7 @@ class Summary:
     constants_value : float
         The objective of the best mixture of constants, which ignores the features.
     single : str or None
-        Name of the candidate if it has all weight; None if several have weight.
+        Name of the candidate with all weight; None if several have weight.
     ignores_features : bool
         Whether every candidate with weight gives all rows one answer.
     largest_error : float or None
@@ -193,7 +194,7 @@ class Summary:
 
     @property
     def beats_random_guess(self) -> bool:
-        """Whether the interval for new rows is below the value of every answer that ignores the features."""
+        """Whether the interval for new rows is below the value of every answer without the features."""
         return self.upper is not None and self.upper < self.constants_value - VALUE_TOLERANCE
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class Summary:
 
     @property
     def comparison(self) -> str:
-        """One sentence: comparison with the best answers that ignore the features."""
+        """One sentence: comparison with the best answers without the features."""
         ignoring = f"answers that ignore the features ({self.constants_value:.3f})"
         if self.beats_random_guess:
             return (
@@ -228,7 +229,7 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """One sentence: the largest error of a subgroup, or the objective, and that of the reference."""
+        """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
         largest = None if self.errors is None else self.errors.worst
         if self.errors is None or largest is None:
             most = "" if self.upper is None else f" (at most {self.upper:.3f}, 95 %)"
@@ -351,7 +352,7 @@ def mixture_summary(
 def _reference(
     game: Game[Any] | None, combiner: Mixture | SubgroupMixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
-    """Return the number of the reference candidate, and a function that names candidates."""
+    """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
         given, least = names, int(combiner.pool.ledger.by_mean_loss()[0])
@@ -392,10 +393,10 @@ def _symbols(
 
 
 def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
-    """Return the bounds of a game played by Hedge, whose regret is at most KL(v ‖ p)/η + ηT/8.
+    """Return the bounds of a game played by Hedge, with a regret of at most KL(v ‖ p)/η + ηT/8.
 
     Only ``eta="theory"``, η = √(8 log n/T) for the ``planned`` rounds T, has an a-priori bound: Zhai et al.
-    2021, section 3, for uniform p; for other p it holds with n = 1/min p. With η = 0 the player stays at p,
+    2021, section 3, for uniform p; for other p with n = 1/min p. With η = 0 the player stays at p,
     and there is no bound unless there is one unit. ``alpha`` is the level of the CVaR bound, which games over
     groups do not have.
     """
@@ -432,7 +433,7 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
 def mixed_by_program(
     game: Game[Any], losses: CandidateLosses, alpha: float, value: float, bounds: Bounds
 ) -> Bounds:
-    """Add bounds of the mixture λ of a linear program to those of Hedge's even mixture.
+    """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
     Zhai et al. 2021, section 3: on the losses of the game λ is at least as good as the even mixture, so the
     bounds of the even mixture's CVaR hold for λ. On other rows nothing follows. The player is a `Hedge` over
@@ -450,7 +451,7 @@ def mixed_by_program(
     def of_mixture(even: Bound) -> Bound:
         if not same:
             return Bound(
-                name, even.formula, None, value, "λ was chosen on other losses than those of the game"
+                name, even.formula, None, value, "λ was selected on other losses than those of the game"
             )
         note = even.note if even.bound is None else "as for the even mixture; on the losses of the game"
         return Bound(name, even.formula, even.bound, value, note)
@@ -465,7 +466,7 @@ def _name_of_cvar(alpha: float) -> str:
 
 
 def totally_corrective_bounds(game: Game[Any]) -> Bounds:
-    """Return the bound of LPBoost: g, once the learner finds no model that improves the mixture."""
+    """Return the bound of LPBoost: g, once the learner finds no further improvement of the mixture."""
     player: Any = game.player
     name = _name_of_cvar(player.alpha)
     if player.outlier_fraction > 0:
@@ -479,7 +480,7 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
 def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     """Return the a-priori bound of regularised LPBoost: CVaR_α ≤ g + δ for large enough T and β.
 
-    Warmuth et al. 2008, as applied by Zhai et al. 2021. ``delta`` is the δ for which β was chosen, or else
+    Warmuth et al. 2008, as applied by Zhai et al. 2021. ``delta`` is the δ for which β was chosen, or
     the smallest δ with ``β ≥ max{(2/δ) log(1/α), 1/2}``; the rounds needed are ``T = max{(32/δ²) log(1/α),
     8/δ}``.
     """

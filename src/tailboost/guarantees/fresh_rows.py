@@ -63,16 +63,16 @@ class FreshRows:
 
     answered: Answered  # by ``predict``; for rates also deferred and drawn answers
     drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
-    rules: tuple[Rule, ...] = ("predict",)  # rules whose errors are counted
+    rules: tuple[Rule, ...] = ("predict",)  # rules of the errors
     hashes: Hashes | None = None  # shape (n,): hashes of the rows; None if only answers were given
     # Shape (m, 2), from `KnownRows.count_known`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     complete: bool = False  # whether the model keeps fingerprints of all its training rows
-    # "class", "group", ("group", column): kinds of subgroups that are listed completely.
+    # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
-    # Function of another model that returns its ``answered`` and ``drawn`` for these rows.
+    # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
 
     def __len__(self) -> int:
@@ -94,11 +94,10 @@ class FreshRows:
         return any(too_many(*counts) for counts in self.known_among(before))
 
     def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
-        """Return the number of rows that equal earlier rows, and the number of rows compared.
+        """Return the number of rows equal to earlier rows, and the number of rows compared.
 
-        The fingerprints count together. Fingerprints that sample fewer rows than others are only in the first
-        counts; the last counts use the most complete fingerprints. Rows that are equal by nature are not
-        counted.
+        The fingerprints count together. Fingerprints of smaller samples are only in the first
+        counts; the last counts use the most complete fingerprints. Rows equal by nature are not counted.
         """
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
@@ -110,7 +109,7 @@ class FreshRows:
 
     @cached_property
     def draws(self) -> Floats:
-        """Random number of each row, shape (n,): it decides the votes of clusters and the order of rows.
+        """Random number of each row, shape (n,): for the votes of clusters and the order of rows.
 
         The numbers depend on content (or the answer if the content is not known), stratum and cluster.
         """
@@ -127,7 +126,7 @@ class FreshRows:
         return replace(self, answered=answered, drawn=drawn)
 
     def names(self, rate: Rate) -> list[Any]:
-        """Return the subgroups of a rate, also those without rows."""
+        """Return the subgroups of a rate, also without rows."""
         return self.answered.strata.units(rate.by)[0]
 
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
@@ -149,13 +148,13 @@ class FreshRows:
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
 
-        ``samples`` are those of all subgroups of the rate. For a claim about other groups the first sample
+        ``samples`` has all subgroups of the rate. For a claim about other groups the first sample
         holds the rows of all these groups.
 
         Raises
         ------
         ValueError
-            If a cluster is in several subgroups that need independent rows.
+            If a cluster is in several subgroups of a comparison.
         """
         samples = self._apart(samples) if claim.others else samples
         by_name = {sample.name: sample for sample in samples}
@@ -190,7 +189,7 @@ class FreshRows:
         return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
     def knows(self, by: Any) -> bool:
-        """Return whether all subgroups of a rate that the population has are listed."""
+        """Return whether the list of the subgroups of a rate is complete."""
         names = set(by if isinstance(by, tuple) else (by,))
         if "cell" in names:
             names = {"class", "group"}
@@ -252,10 +251,9 @@ def one_answers(model: Any) -> bool:
 
 
 def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
-    """Return the labels that a model predicts, or its label distribution."""
-    if given := group_arguments(
-        last_step(model), groups
-    ):  # pipelines and searches pass groups on only on request
+    """Return the labels predicted by a model, or its label distribution."""
+    # Pipelines and searches pass groups on only on request.
+    if given := group_arguments(last_step(model), groups):
         model, X = final_step(model, X)
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
@@ -301,13 +299,13 @@ def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
 
 
 def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None]:
-    """Return the listed classes and groups of the population, each None if it is not listed.
+    """Return the listed classes and groups of the population, each None without a list.
 
     Raises
     ------
     ValueError
-        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if it lists
-        groups and no groups are given.
+        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if groups
+        are listed and not given.
     """
     if subgroups is None:
         return None, None
@@ -369,13 +367,13 @@ class _ListedGroups:
     """The groups of the population, from the caller's list or from the fit."""
 
     values: dict[Any, list[Any]]  # by column
-    columns: Collection[Any]  # columns whose groups are listed completely
+    columns: Collection[Any]  # columns with a complete list of groups
     all_listed: bool  # whether these are all columns
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
     @classmethod
     def of(cls, final: Any, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
-        """Return the groups of ``named``, or of the fit; a column counts if it has a group of the fit."""
+        """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
         if len(values) == len(columns) == 1 and None in {*values, *columns}:
@@ -402,7 +400,7 @@ class _ListedGroups:
 
 
 def as_table(X: Any) -> Any:
-    """Return rows as an object with a shape whose rows can be taken."""
+    """Return rows as an object with a shape and row indexing."""
     X = as_pandas(X)
     if issparse(X):
         return X.tocsr()  # some formats have no row indexing
@@ -429,7 +427,7 @@ def fresh_rows(
 
     Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty, ``rates``
     are counted: with deferred rows, and for a randomised rule with its label distribution. ``fitted`` is the
-    classifier behind an array of answers, if it is known.
+    classifier behind an array of answers, if known.
 
     Raises
     ------
@@ -491,7 +489,7 @@ def fresh_rows(
         if can_defer(final):  # a label distribution does not show how often a row is deferred
             rules_there = [rule for rule in rules_there if rule == "predict"]
     there = _ListedGroups.of(final, named, columns)
-    # Of a "worst" error seen, the groups are those of these rows.
+    # A "worst" error seen is about the groups among these rows.
     values = there.values if there.all_listed or not of_errors else {}
 
     def ask(judge: Any) -> tuple[Answered, Floats | None]:
@@ -521,7 +519,7 @@ def fresh_rows(
         return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
-    kinds = {("group", column) for column in there.columns}
+    kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {
         name for name, all_there in (("class", listed is not None), ("group", there.all_listed)) if all_there
     }

@@ -1,4 +1,4 @@
-"""Data leakage: rows of the fit are recognised by fingerprints that are kept with the model."""
+"""Data leakage: rows of the fit are recognised by fingerprints in the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_row
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.warn import warn_user
 
-#: Reason for rows that equal training rows: copies that somebody made, or features with few values.
+#: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
 
 
@@ -31,7 +31,7 @@ def check_equal_rows(value: Any) -> None:
 def came_fitted(estimator: Any) -> list[Any]:
     """Return the frozen estimators within one: this fit does not know their training rows.
 
-    None stands for an estimator that gets its rows from other steps, so that it cannot be asked about rows.
+    None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
     """
     if isinstance(estimator, FrozenEstimator):
         return [estimator.estimator]
@@ -47,7 +47,7 @@ def came_fitted(estimator: Any) -> list[Any]:
 
 
 def holds_unknown(estimator: Any) -> bool:
-    """Return whether an estimator holds a frozen one whose training rows are not all known."""
+    """Return whether an estimator holds a frozen one with unknown training rows."""
     finals = [None if model is None else last_step(model) for model in came_fitted(estimator)]
     return any(not isinstance(final, KnownRows) or not final.seen_rows_.complete for final in finals)
 
@@ -59,7 +59,7 @@ def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
 
 
 class LeakageError(ValueError):
-    """Rows that are given as fresh were used to train or select the classifier."""
+    """Rows given as fresh were used to train or select the classifier."""
 
 
 class ResubstitutionWarning(UserWarning):
@@ -96,12 +96,12 @@ def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") 
 
 
 class KnownRows:
-    """Mixin of fitted classifiers that recognise the rows of their fit.
+    """Mixin of fitted classifiers: recognises the rows of the fit.
 
     Attributes
     ----------
     seen_rows_ : Fingerprint
-        Fingerprints of the training rows: of all, if it is ``complete``.
+        Fingerprints of the training rows: of all, if ``complete``.
     chosen_rows_ : tuple of Fingerprint
         Fingerprints of other rows of the selection.
     """
@@ -114,16 +114,16 @@ class KnownRows:
         """Return a table in the form of the fit."""
 
     def _rows_kept(self) -> Rows | None:
-        """Return the rows that the classifier keeps with labels, if any."""
+        """Return the rows with labels in the classifier, if any."""
         return None
 
     def seen_share(self, X: Any) -> float:
-        """Return the share of rows that equal training rows; errors on such rows are too small.
+        """Return the share of rows equal to training rows; errors on such rows are too small.
 
-        Rows are compared by content, without labels, with fingerprints that the model and its file hold
-        (``seen_rows_``): of all training rows up to 50,000 different ones, else of a sample of this size.
+        Rows are compared by content, without labels, with the fingerprints in the model and its file
+        (``seen_rows_``): of up to 50,000 distinct training rows, or of a sample of this size.
         Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
-        compared as float32. Numbers that are no integers are rounded: to six decimal digits if a row has one
+        compared as float32. Non-integers are rounded: to six decimal digits if a row has one
         such number, to four with three, to two with 200. So rows are recognised after a file, another type
         or a column of objects, but not after scaling, shuffling or noise.
 
@@ -170,7 +170,7 @@ class KnownRows:
         self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Any) -> Ints:
-        """Return counts of rows that equal training rows, and of rows that equal rows of the selection.
+        """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
 
         Frozen classifiers of tailboost within this one add further counts.
 
@@ -218,8 +218,8 @@ class KnownRows:
         equal_rows : {"copies", "natural"}, default="copies"
             "copies": refused if more than one row in twenty (by three standard errors) is equal to one of the
             fit. "natural": refused if rows equal rows of the fit more often, by four standard errors, than
-            the rows of the fit equal one another. Also refused if labels agree with those of equal rows that
-            the classifier keeps more often than in 999 of 1,000 random draws.
+            the rows of the fit equal one another. Also refused if labels agree with the kept labels of equal
+            rows more often than in 999 of 1,000 random draws.
 
         Raises
         ------

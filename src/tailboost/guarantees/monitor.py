@@ -37,7 +37,7 @@ __all__ = ["Monitor", "MonitoredBatch"]
 
 # Version of the state's JSON. States of other versions are refused.
 FORMAT = 4
-# Columns of probabilities that are compared with the reference; of more classes the first.
+# Largest number of probability columns compared with the reference; the first classes count.
 MOST_SCORES = 10
 ANSWER = "answer"
 # Cap of the stored evidence: JSON has no infinity.
@@ -59,11 +59,11 @@ class MonitoredBatch:
     rows : int
         Rows in the batch.
     labelled : int
-        Rows with labels that this look tested. Rows of an earlier look are not counted.
+        Rows with labels tested in this look, without rows of an earlier look.
     waiting : int
         Rows without labels.
     errors : list of (int, float or None)
-        For each bound the number of tested rows that it is about, and the bounded quantity on these rows.
+        For each bound the number of tested rows and the bounded quantity on these rows.
     evidence : list of float
         For each bound the evidence after this look.
     drift : list of Drift
@@ -80,7 +80,7 @@ class MonitoredBatch:
 
     @property
     def moved(self) -> list[Drift]:
-        """The columns that moved."""
+        """The moved columns."""
         return [drift for drift in self.drift if drift.moved]
 
 
@@ -88,12 +88,12 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against bounds on a model's errors or rates, updated with each batch of later rows.
 
-    Each bound is tested by bets whose wealth grows if rows break the bound
+    Bets test each bound, and their wealth grows if rows break the bound
     (`tailboost.rates.bounds.Evidence`). If all bounds are true, the probability of any alarm, after any
     number of batches, is at most 1 − confidence. The rows, or their clusters, must be independent draws. The
     order of rows within a batch has no effect.
 
-    A limit on every group also holds for groups that appear later. One bound on "other groups" tests the rows
+    A limit on every group also holds for later groups. One bound on "other groups" tests the rows
     of all these groups together. A certificate does not cover them; the notes name them.
 
     Labels may come late: rows without a label wait, and are tested when the same batch is given again.
@@ -108,7 +108,7 @@ class Monitor:
     batches : list of MonitoredBatch
         The looks, in order.
     reference : Reference or None
-        Counts of the rows that columns are compared with: the given ones, or those of the first batch.
+        Counts of the rows of reference: the given ones, or the first batch.
     waiting : dict
         Fingerprints of rows without labels, by batch.
 
@@ -167,7 +167,7 @@ class Monitor:
         subgroups: Any = None,
         confidence: float = 0.95,
     ) -> Self:
-        """Return a monitor of targets or limits that are not certified.
+        """Return a monitor of targets or limits without a certificate.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class Monitor:
         limits : list of Limit, optional
             Limits on rates instead, from `tailboost.rates`.
         subgroups : list, optional
-            All groups, if they differ from those of the fit.
+            All groups, if different from the groups of the fit.
         confidence : float in (0, 1), default=0.95
             One minus the probability of any false alarm.
 
@@ -239,12 +239,12 @@ class Monitor:
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,), optional
-            Their labels. None, NaN or ``pandas.NA`` marks a label that is not known yet.
+            Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups : array-like of shape (n,), or table of shape (n, c), optional
             Their groups, if there are bounds on groups or the model is group-aware.
         name : str, optional
-            Name of the batch; by default its number. An earlier name again brings late labels: rows that were
-            tested then are left out.
+            Name of the batch; by default its number. An earlier name again brings late labels: rows
+            with earlier labels are left out.
         costs, cost_range, equal_rows, clusters : optional
             As in `Certificate.recheck`.
 
@@ -314,13 +314,13 @@ class Monitor:
 
     @property
     def largest_evidence(self) -> list[float]:
-        """The largest evidence against each bound after any look; it decides about alarms."""
+        """The largest evidence against each bound after any look; decides about alarms."""
         looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self.certificate.tested)]
         return [max(column) for column in zip(*looks, strict=True)]
 
     @property
     def alarms(self) -> list[RecheckedBound]:
-        """The bounds that are contradicted, now or after an earlier batch, with their evidence."""
+        """The contradicted bounds, now or after an earlier batch, with their evidence."""
         pairs = zip(self._evidence.bounds, self.largest_evidence, strict=True)
         return [bound for bound, largest in pairs if largest >= self.threshold]
 
@@ -344,7 +344,7 @@ class Monitor:
         return self._evidence.cells(last, self.largest_evidence)
 
     def notes(self) -> list[str]:
-        """Return the notes below the table: alarms, waiting labels, columns that moved."""
+        """Return the notes below the table: alarms, waiting labels, moved columns."""
         notes = []
         for j, (bound, largest) in enumerate(zip(self._evidence.bounds, self.largest_evidence, strict=True)):
             if largest < self.threshold:
@@ -382,10 +382,10 @@ class Monitor:
     # -- state ---------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as plain types, for JSON; `from_dict` reads it.
+        """Return the state as plain types, for JSON; `from_dict` is the inverse.
 
         The state holds counts and fingerprints of rows, and counts of columns by part of the range or by
-        frequent value. It holds no row.
+        frequent value, and no row.
         """
         state = {
             "format": FORMAT,
@@ -399,7 +399,7 @@ class Monitor:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the monitor whose state `to_dict` returned.
+        """Return the monitor of a state from `to_dict`.
 
         Raises
         ------
@@ -431,7 +431,7 @@ class Monitor:
 
 
 def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:
-    """Return the bound of a limit for each subgroup that it limits, or for those that it compares."""
+    """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
     columns = by_column(groups)
     crossed = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
     strata, _ = Strata.of(
@@ -454,8 +454,8 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
     def bound(
         subgroup: Any, value: float, subgroups: tuple[Any, ...] = (), others: bool = False
     ) -> CertifiedBound:
-        ends = {"lower": value, "upper": value, "target": value}
-        return replace(empty, subgroup=subgroup, subgroups=subgroups, others=others, **ends)
+        at = replace(empty, lower=value, upper=value, target=value)
+        return replace(at, subgroup=subgroup, subgroups=subgroups, others=others)
 
     every = tuple(names)
     if limit.compares:
@@ -468,7 +468,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
 
 
 def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
-    """Return the columns that need no labels: features, and a classifier's scores and answers."""
+    """Return the columns without labels: features, and a classifier's scores and answers."""
     columns = columns_of(X)
     given = group_arguments(last_step(model), groups)
     model, rows = (model, X) if not given else final_step(model, X)
@@ -486,7 +486,7 @@ def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
 
 
 def _whole_numbers(labels: Any) -> Any:
-    """Return labels as an array; floats that are whole numbers (next to a missing one) become integers."""
+    """Return labels as an array; whole floats (from missing values) become integers."""
     values = np.array(labels)
     whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
     return values.astype(np.int64) if whole else values
@@ -510,7 +510,7 @@ def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
 
 
 def state_digest(state: Mapping[str, Any]) -> str:
-    """Return the checksum of a state, also of one that was read from JSON."""
+    """Return the checksum of a state, also of a state read from JSON."""
     return digest(json.dumps(state, sort_keys=True, allow_nan=False).encode())
 
 

@@ -33,14 +33,14 @@ class CertifiedBound:
     Attributes
     ----------
     kind : {"mean", "class", "group", "cell", "cvar", "shift", "worst", "rate"}
-        The bounded quantity: an error, or a rate that was requested. "worst" is the largest error of all
-        classes (groups, cells), or of those seen (see ``of_seen``).
+        The bounded quantity: an error, or a requested rate. "worst" is the largest error of all
+        classes (groups, cells), or of the ones seen (see ``of_seen``).
     subgroup : object
         The label, the group, or the (class, group) pair; None for all rows. A group of a table is a pair
         (column, value). For "cvar" this is α, for "shift" the radius, for "worst" the kind of the subgroups.
-        For a limit that compares subgroups this is "gap" or "ratio".
+        For a comparison of subgroups this is "gap" or "ratio".
     rule : {"predict", "randomised"}
-        The rule whose error is bounded: ``predict``, or the randomised rule with the label distribution
+        The rule of a bounded error: ``predict``, or the randomised rule with the label distribution
         ``predict_distribution``.
     estimate : float or None
         The quantity on the given rows; None without rows to count among.
@@ -63,10 +63,10 @@ class CertifiedBound:
     rate : Rate or None
         The requested rate; None for errors.
     subgroups : tuple
-        The subgroups that a gap or ratio compares. If ``others`` is true: the groups that are named.
+        The subgroups in a gap or ratio. If ``others`` is true: the named groups.
     others : bool
-        Whether the bound covers all groups together that ``subgroups`` does not name, such as groups that
-        appear later. For a gap or ratio: whether these are compared with the named groups.
+        Whether the bound covers all groups without a name in ``subgroups`` together, such as later
+        groups. For a gap or ratio: whether these are compared with the named groups.
     """
 
     kind: Kind = "rate"
@@ -126,7 +126,7 @@ class CertifiedBound:
 
     @property
     def claim(self) -> Claim:
-        """The claim that new rows can contradict."""
+        """The claim to test on new rows."""
         lower = None if self.sense == "≤" else self.lower
         upper = None if self.sense == "≥" else self.upper
         form: Any = self.subgroup if self.subgroups and self.subgroup is not None else "mean"
@@ -148,21 +148,21 @@ class CertifiedBound:
         return about | counts | sides | result
 
     def at_target(self, method: str) -> CertifiedBound:
-        """Return the bound that equals the target, for a test of the target alone."""
+        """Return the target as the bound, for a test of the target alone."""
         assert self.target is not None
         if self.sense == "≥":
             return replace(self, lower=self.target, method=method)
         return replace(self, upper=self.target, method=method)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON; `from_dict` reads it."""
+        """Return everything as plain types, for JSON; `from_dict` is the inverse."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         rate = {} if self.rate is None else {"rate": repr(self.rate), "words": str(self.rate)}
         return plain | rate | {"certified": self.certified}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return the bound that `to_dict` wrote.
+        """Return a bound written by `to_dict`.
 
         Raises
         ------
@@ -200,20 +200,20 @@ def subgroup_words(subgroup: Any) -> str:
 
 @dataclass(frozen=True)
 class RateFamily:
-    """A rate with its rows by subgroup, and the limit on it."""
+    """A rate with its rows by subgroup, and its limit."""
 
     rate: Rate
     limit: Limit | None
     sides: tuple[str, ...]  # bounded sides of the mean of each subgroup
     samples: list[Sample]
-    exact: bool  # whether each row counts fully or not at all, so that the count is binomial
+    exact: bool  # whether each row counts fully or not at all, a binomial count
     kind: Kind = "rate"
     rule: Rule = "predict"
     of_seen: bool = False  # whether a limit on every subgroup covers only the subgroups among these rows
 
     @classmethod
     def of(cls, expression: Expression, judged: FreshRows) -> RateFamily:
-        """Return the family of a rate, limit or objective, with the sides that its bound needs."""
+        """Return the family of a rate, limit or objective, with the sides of its bound."""
         rate, limit = expression.rate, expression.limit
         strata = judged.answered.strata
         exact = not rate.needs_costs and not judged.answered.draws
@@ -239,7 +239,7 @@ class RateFamily:
 
     @property
     def needs(self) -> list[tuple[Any, ...]]:
-        """The bounds on means that share the level: of each side and each subgroup with rows."""
+        """The bounds on means with a share of the level: for each side and each subgroup with rows."""
         with_rows = [i for i, sample in enumerate(self.samples) if len(sample.rows)]
         return [(self.rate, self.rule, i, side) for i in with_rows for side in self.sides]
 
@@ -292,7 +292,7 @@ class RateFamily:
         return bounds
 
     def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
-        """Return the bounds on the mean of a subgroup; a side that is not requested has the trivial bound."""
+        """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
         low, high, sides = sample.low, sample.high, sides or self.sides
         if len(sample.rows) and high > low:
             if BELOW in sides:
@@ -312,7 +312,7 @@ class RateFamily:
 
 
 def rate_bounds(expressions: Sequence[Expression], judged: FreshRows, delta: float) -> list[CertifiedBound]:
-    """Return bounds on rates on new rows that all hold together with a probability of at least 1 − δ.
+    """Return bounds on rates on new rows, valid together with a probability of at least 1 − δ.
 
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
     rate is bounded on both sides, a limit on its side, an objective from above. A gap or a ratio follows from
@@ -323,7 +323,7 @@ def rate_bounds(expressions: Sequence[Expression], judged: FreshRows, delta: flo
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
-    """Return the bounds of families whose bounds on means share δ evenly."""
+    """Return the bounds of families; their bounds on means share δ evenly."""
     needed = {need for family in families for need in family.needs}
     return [bound for family in families for bound in family.bounds(delta / max(1, len(needed)))]
 
@@ -364,8 +364,8 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     """Return an upper bound on E top / E bottom, with 0 ≤ top ≤ bottom ≤ 1 in each row.
 
     If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t.
-    The bound is the smallest t of a grid such that this is rejected at t and at all larger t. The bound fails
-    only if the test rejects at the largest t of the grid that is not above the true ratio.
+    The bound is the smallest t of a grid with a rejection at t and at all larger t. The bound fails
+    only if the test rejects at the largest t of the grid up to the true ratio.
     """
     excluded = 1.0
     for t in np.arange(LEVELS - 1, 0, -1) / LEVELS:

@@ -1,4 +1,4 @@
-"""Tests of bounds on later rows: bets against each bound, whose wealth grows if rows break the bound."""
+"""Tests of bounds on later rows: bets against each bound gain wealth if rows break the bound."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tailboost.rates.bounds import Evidence
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
-# Groups that a note names.
+# Largest number of groups in a note.
 MOST_NAMES = 10
 CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
 def shown(value: float | None) -> str:
-    """Return a number as it is printed, a dash for None."""
+    """Return a number as printed, a dash for None."""
     return "–" if value is None else f"{value:.4f}"
 
 
 def up(value: float) -> str:
-    """Return an upper bound rounded up, so that the printed bound is true."""
+    """Return an upper bound rounded up, to keep the printed bound true."""
     return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
 
 
 def down(value: float) -> str:
-    """Return a lower bound rounded down, so that the printed bound is true."""
+    """Return a lower bound rounded down, to keep the printed bound true."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
 
 
@@ -69,11 +69,11 @@ class Claim:
 
     # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
-    units: tuple[Any, ...]  # the subgroup, or those that are compared
+    units: tuple[Any, ...]  # the subgroup, or the compared subgroups
     # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the lower one.
     lower: float | None = None
     upper: float | None = None
-    # Whether the claim is about the rows of all groups that ``units`` does not name, taken together: their
+    # Whether the claim is about the rows of all groups without a name in ``units``, taken together: their
     # rate, or their gap or ratio to each of the units. A limit on every group holds for any mixture of
     # groups.
     others: bool = False
@@ -84,11 +84,11 @@ class Claim:
         return f"≤ {up(self.upper)}" if self.lower is None else f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-        """Return for each bet numbers in [0, 1], and a limit on their mean that holds if the claim is true.
+        """Return for each bet numbers in [0, 1], and a limit on their mean under the claim.
 
         The rows of each subgroup are in random order. A rate is tested from each limited side. A gap or ratio
         is tested by pairs of subgroups: each row of the smaller one is paired with a block of rows of the
-        other, so that the mean difference of the pairs is the difference of the rates. The sample of the
+        other; the mean difference of the pairs is the difference of the rates. The sample of the
         other groups comes first.
         """
         if self.form == "mean":
@@ -103,7 +103,7 @@ class Claim:
         return [self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
 
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
-        """Return a bet that the first rate exceeds the second by more than the gap (or breaks the ratio)."""
+        """Return a bet on the first rate exceeding the second by more than the gap (or the ratio)."""
         one, other = _blocks(first.values, second.values)
         if self.form == "gap":
             assert self.upper is not None
@@ -115,7 +115,7 @@ class Claim:
 
 
 def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
-    """Return a bet that a rate exceeds a level; for a ratio of sums the bet is on ``top − t bottom + t``."""
+    """Return a bet on a rate above a level; for a ratio of sums on ``top − t bottom + t``."""
     width = sample.high - sample.low
     scaled, t = (sample.values - sample.low) / width, (level - sample.low) / width
     return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
@@ -166,16 +166,16 @@ class Bets:
         return Bets(grown, _combined(self.totals, sums, 1))
 
     def since(self, before: Bets) -> Bets:
-        """Return the sums of the rows that came after an earlier state, without bets."""
+        """Return the sums of the rows after an earlier state, without bets."""
         return Bets((), _combined(self.totals, before.totals, -1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the bets as plain types, for JSON; `from_dict` reads them."""
+        """Return the bets as plain types, for JSON; `from_dict` is the inverse."""
         return {"bets": [bet.to_dict() for bet in self.bets], "totals": [list(each) for each in self.totals]}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Bets:
-        """Return the bets that `to_dict` wrote."""
+        """Return bets written by `to_dict`."""
         totals = ((int(n), float(weight), float(total)) for n, weight, total in state["totals"])
         return cls(tuple(map(Evidence.from_dict, state["bets"])), tuple(totals))
 
@@ -211,7 +211,7 @@ def _combined(
 
 
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
-    """Count the rows of each group that no bound names; warn if no row is of a group that a bound names.
+    """Count the rows of groups without a bound; warn if no row is of a group with a bound.
 
     Parameters
     ----------
@@ -246,11 +246,11 @@ class RecheckedBound:
     bound : CertifiedBound
         The bound.
     n : int
-        New rows of all batches; if subgroups are compared, those of the smallest.
+        New rows of all batches; for a comparison, of the smallest subgroup.
     estimate : float or None
         Value of the bounded quantity on the new rows; None without rows.
     evidence : float
-        Wealth of bets against the bound, from 1; it grows if rows break the bound.
+        Wealth of bets against the bound, from 1; larger if rows break the bound.
     contradicted : bool
         Whether the evidence reaches the threshold.
     """
@@ -278,9 +278,9 @@ class Recheck:
     rows : tuple of Fingerprint
         Fingerprints of the rows of each batch.
     repeated : (int, int)
-        Number of rows that equal a row of the certificate or of an earlier batch, and the number compared.
+        Number of rows equal to a row of the certificate or of an earlier batch, and the number compared.
     unnamed : dict of str to int
-        Rows of each group that no bound names.
+        Rows of each group without a bound.
     """
 
     tested: list[Any]
@@ -353,7 +353,7 @@ class Recheck:
         return {"confidence": self.confidence, "threshold": self.threshold, "bounds": bounds}
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state after the batches as plain types, for JSON; `from_state` reads it."""
+        """Return the state after the batches as plain types, for JSON; `from_state` is the inverse."""
         return {
             "evidence": [bets.to_dict() for bets in self.evidence],
             "rows": [sketch.to_dict() for sketch in self.rows],
@@ -362,7 +362,7 @@ class Recheck:
         }
 
     def from_state(self, state: Mapping[str, Any]) -> Recheck:
-        """Return the tests of the same bounds with the state that `to_state` wrote.
+        """Return the tests of the same bounds with a state from `to_state`.
 
         Raises
         ------
@@ -389,7 +389,7 @@ class Recheck:
         """Return the headings and rows of the table of bounds.
 
         ``last`` holds the estimates of the last batch. ``largest`` holds the largest evidence after any
-        batch; if it is given, it decides.
+        batch, which then decides.
         """
         rows = []
         for j, r in enumerate(self.bounds):
@@ -403,7 +403,7 @@ class Recheck:
 
     @property
     def notes(self) -> list[str]:
-        """Meaning of the evidence, and the groups that no bound names."""
+        """Meaning of the evidence, and groups without a bound."""
         notes = [
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}. If all bounds are true "
             f"and the rows are independent draws, the probability that this ever happens is at most "

@@ -1,4 +1,4 @@
-"""How any classifier does when the data shift: worst-case loss over a ball, and the shift that breaks it."""
+"""Robustness of classifiers to shifts: worst-case loss over a ball, and the smallest harmful shift."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ __all__ = [
 
 Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
 
-# Newton's method ends where a further step lowers the dual by less; it takes five to twenty steps.
+# Newton's method stops if a step lowers the dual by less; five to twenty steps are usual.
 NEWTON_TOLERANCE, NEWTON_STEPS = 1e-13, 200
-# Least probability: 0 would make a margin infinite, and a forest's 0 is no exact statement.
+# Smallest probability: 0 would make a margin infinite, and a forest's 0 is not exact.
 SMALLEST_PROBABILITY = 1e-15
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:
-    """Radius of empirical likelihood around n rows, ``χ²_{d; confidence} / (2n)``.
+    """Return the radius of empirical likelihood around n rows, ``χ²_{d; confidence} / (2n)``.
 
-    With about this confidence, for large n, the ball holds a re-weighting of the rows under which the true
-    optimum of d parameters is optimal. For one mean (d = 1): the means over the ball are an interval that
-    holds the true mean. It is **not** a ball that holds the true distribution, which it hardly ever does: of
-    ten equally likely values it did in 7 % of samples of 200 rows, and never where values do not repeat.
+    With about this confidence, for large n, the true optimum of d parameters is optimal under a re-weighting
+    of the rows in the ball. For one mean (d = 1), the means over the ball are a confidence interval. The ball
+    hardly ever contains the true distribution: with ten equally likely values in 7 % of samples of 200 rows,
+    and never if values do not repeat.
 
     Parameters
     ----------
     n : float > 0
-        Number of different rows; not a sum of sample weights, which has any scale.
+        Number of distinct rows; not a sum of sample weights, which has any scale.
     confidence : float in (0, 1)
         1 − a.
     effective_dim : int ≥ 1
-        d, the number of parameters of what is fitted: the leaves of a tree, as an approximation.
+        d, the number of fitted parameters; approximately the number of leaves of a tree.
 
     Returns
     -------
@@ -87,15 +87,16 @@ def profile_likelihood(
     loss: str = "exponential",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Smallest KL divergence of a re-weighting of the rows under which a classifier is optimal.
+    """Return the smallest KL divergence of a re-weighting of the rows under which a classifier is optimal.
 
-    "Optimal" is among all weights of its hypotheses h_t. The value is the profile likelihood R_n(f) of [1]_,
+    "Optimal" means: among all weights of its base models h_t. The value is the profile likelihood R_n(f) of
+    [1]_,
 
         min KL(q ‖ p)  subject to  Σ q_i L′(y_i f(x_i)) y_i h_t(x_i) = 0  for each t.
 
     If f is the optimum of the distribution of the rows, 2 n R_n(f) has a χ² distribution with d degrees of
-    freedom for large n, d the number of hypotheses (Theorem 1). Then R_n(f) is at most `dro_radius` with its
-    confidence. The theorem needs hypotheses that do not depend on the rows.
+    freedom for large n (Theorem 1); d is the number of base models. Then R_n(f) is at most `dro_radius` with
+    its confidence. The theorem needs base models chosen without the rows.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def profile_likelihood(
     Returns
     -------
     float
-        R_n(f); infinite if the classifier is optimal under no re-weighting of the rows.
+        R_n(f); infinite if no re-weighting of the rows makes the classifier optimal.
 
     Raises
     ------
@@ -137,9 +138,9 @@ def profile_likelihood(
     True
     """
     if not hasattr(classifier, "staged_decision_function"):
-        raise TypeError(f"{type(classifier).__name__} has no scores by round; an additive classifier has")
+        raise TypeError(f"{type(classifier).__name__} has no scores by round; give an additive classifier")
     if loss not in MARGIN_LOSSES:
-        raise ValueError(f"loss={loss!r} is unknown; known are {', '.join(MARGIN_LOSSES)}")
+        raise ValueError(f"loss must be one of {', '.join(MARGIN_LOSSES)}, got {loss!r}")
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
     index = positions(labels, classifier.classes_, "y")
@@ -149,18 +150,18 @@ def profile_likelihood(
         for f in classifier.staged_decision_function(X)
     ]
     slope = MARGIN_LOSSES[loss].log_slope(staged[-1])
-    # The scale of a condition has no effect on it.
+    # Scaling does not change a condition.
     conditions = np.exp(slope - slope.max()) * np.diff(staged, axis=0, prepend=0.0)
     present = weight > 0
     return _least_divergence(conditions[:, present].T, weight[present] / weight.sum())
 
 
 def _least_divergence(conditions: Floats, p: Floats) -> float:
-    """Return ``min KL(q ‖ p) s.t. Σ q_i g_i = 0``, g_i the rows of ``conditions``; infinite if there is no q.
+    """Return ``min KL(q ‖ p) s.t. Σ q_i g_i = 0``, g_i the rows of ``conditions``; infinite without such q.
 
-    The dual is ``−min_v log Σ p_i exp(⟨v, g_i⟩)``, smooth and convex; Newton's method with halved steps.
+    Newton's method with halved steps on the smooth convex dual ``−min_v log Σ p_i exp(⟨v, g_i⟩)``.
     """
-    largest = float(-np.log(p.min()))  # no divergence from p is larger
+    largest = float(-np.log(p.min()))  # largest possible divergence from p
     v = np.zeros(conditions.shape[1])
 
     def dual(v: Floats) -> tuple[float, Floats]:
@@ -190,15 +191,16 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
 def empirical_bernstein_bound(
     losses: ArrayLike, delta: float = 0.05, *, n_hypotheses: float = 1, log_covering: float | None = None
 ) -> float:
-    """Bound on the expected loss from the mean and the variance of losses in [0, 1].
+    """Return a bound on the expected loss from the mean and the variance of losses in [0, 1].
 
-    With V the unbiased variance of n independent losses, with probability 1 − δ the expected loss is at most
+    With V the unbiased variance of n independent losses, the expected loss is, with probability 1 − δ, at
+    most
 
         mean + √(2 V log(2N/δ)/n) + 7 log(2N/δ)/(3(n − 1))
 
-    for all of N classifiers fixed beforehand at once [1]_ (theorem 4 and corollary 5), so also for one chosen
-    among them on these very rows. For a class with covering numbers, M(n) ten times that of its losses on 2n
-    rows at scale 1/n, it is
+    for all of N fixed classifiers together [1]_ (theorem 4 and corollary 5), so also for one chosen among
+    them on the same rows. For a class with covering numbers, M(n) ten times the one of its losses on 2n rows
+    at scale 1/n, the bound is
 
         mean + √(18 V log(M(n)/δ)/n) + 15 log(M(n)/δ)/(n − 1)
 
@@ -209,11 +211,11 @@ def empirical_bernstein_bound(
     losses : array-like of shape (n,), in [0, 1]
         n ≥ 2 losses of independent rows, of equal weight.
     delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
+        Probability of a false bound.
     n_hypotheses : float ≥ 1, default=1
-        N: 1 on rows that had no part in the choice of the classifier.
+        N: 1 on rows without influence on the choice of the classifier.
     log_covering : float > 0, optional
-        log M(n) ≥ log 10, for the second form; N then counts for nothing.
+        log M(n) ≥ log 10, for the second form, which does not use N.
 
     Returns
     -------
@@ -263,30 +265,29 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels.
     loss : {"zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"}
-        "zero_one" is that of ``predict``, "expected_zero_one" 1 − the share of the true label (of
-        ``predict_distribution``, else ``predict_proba``), the others are losses of the margin: an additive
-        classifier's own, else ``log p_y`` less the mean of ``log p_k`` over the classes (of two ½ log
-        of the odds), the scores whose softmax are the probabilities. A probability below 1e-15 counts as
-        1e-15.
+        "zero_one" is the loss of ``predict``; "expected_zero_one" is 1 − the probability of the true label,
+        by ``predict_distribution`` or ``predict_proba``. The others are losses of the margin: ``margins`` of
+        an additive classifier, or ``log p_y`` minus the mean of ``log p_k`` over the classes (for two classes
+        ½ log odds). A probability below 1e-15 counts as 1e-15.
 
     Returns
     -------
     ndarray of shape (n,)
-        A loss above 1.8e308 is given as that.
+        Losses are capped at 1.8e308.
 
     Raises
     ------
     ValueError
-        If ``loss`` is unknown, lengths differ, or y holds labels that the classifier does not know.
+        If ``loss`` is unknown, lengths differ, or y has labels unknown to the classifier.
     """
-    known = ("zero_one", "expected_zero_one", *MARGIN_LOSSES)
-    if loss not in known:
-        raise ValueError(f"loss must be one of {known}, got {loss!r}")
+    names = ("zero_one", "expected_zero_one", *MARGIN_LOSSES)
+    if loss not in names:
+        raise ValueError(f"loss must be one of {names}, got {loss!r}")
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
     if loss in ("zero_one", "expected_zero_one"):
         answers = classifier.predict(X) if loss == "zero_one" else label_shares(classifier, X)
-        positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
+        positions(labels, classifier.classes_, "y")  # refuses labels of another type
         if loss == "zero_one":
             return rates.wrong(np.asarray(answers), labels).astype(np.float64)
         return expected_zero_one_losses(labels, answers, labels=classifier.classes_)
@@ -296,8 +297,8 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
 
 def _margins(classifier: Any, X: Any, labels: Labels) -> Floats:
     if hasattr(classifier, "margins"):
-        own: Floats = classifier.margins(X, labels)
-        return own
+        margins: Floats = classifier.margins(X, labels)
+        return margins
     log_p = np.log(np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY))
     classes = np.asarray(classifier.classes_)
     k = positions(labels, classes, "y")
@@ -314,18 +315,18 @@ def worst_case_loss(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> Any:
-    """Largest expected loss under any re-weighting of the rows within a radius, for any fitted classifier.
+    """Return the largest expected loss of a classifier under any re-weighting of the rows within a radius.
 
     Parameters
     ----------
     classifier, X, y, loss
         As in `row_losses`.
     radii : float or array-like of shape (m,)
-        Radii ≥ 0; 0 is the mean loss.
+        Radii ≥ 0; radius 0 gives the mean loss.
     uncertainty : {"kl", "chi2", "cvar"}
-        The ball, see `tailboost.solvers.worst_case_weights`.
+        Kind of ball, see `tailboost.solvers.worst_case_weights`.
     sample_weight : array-like of shape (n,), default=None
-        Weights of the rows: the middle of the ball.
+        Weights of the rows: the centre of the ball.
 
     Returns
     -------
@@ -370,21 +371,21 @@ def certified_shift(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Smallest radius at which the worst-case loss exceeds a target: no smaller shift breaks it.
+    """Return the largest radius up to which the worst-case loss is at most a target.
 
-    The statement is about re-weightings of these rows, not of the population they come from.
+    The result is about re-weightings of these rows, not of their population.
 
     Parameters
     ----------
     classifier, X, y, uncertainty, loss, sample_weight
         As in `worst_case_loss`.
     target : float
-        The loss that must not be exceeded.
+        The largest allowed loss.
 
     Returns
     -------
     float
-        0 when the mean loss exceeds the target already, ∞ when no row's loss does.
+        0 if the mean loss exceeds the target, ∞ if no row's loss does.
 
     Raises
     ------

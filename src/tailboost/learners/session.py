@@ -1,31 +1,25 @@
-"""Calls of a boosting classifier to its learner: open a session, fit in stages, predict with base models."""
+"""Calls to a base learner and to base models: open a session, predict with several base models."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.learners.foreign import RegressorSession, SklearnSession, constant, is_constant, set_seeds
-from tailboost.learners.protocols import Growing, Learner, Session
+from tailboost.learners.protocols import Learner, Session
 
 __all__ = [
     "constant",
-    "grown",
     "is_constant",
     "is_real",
-    "lasting",
     "member_probabilities",
     "open_session",
     "predict_members",
-    "stages",
 ]
 
 
@@ -50,29 +44,6 @@ def open_session(
     if is_regressor(estimator):
         return RegressorSession(estimator, X, y, n_classes, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
-
-
-def stages(
-    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
-) -> Generator[Any]:
-    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
-    if grow and isinstance(session, Growing):
-        yield from session.stages(weight, seed, rows)
-    else:
-        yield session.fit(weight, seed, rows)
-
-
-def lasting(session: Session) -> bool:
-    """Return whether later stages of growth leave the models of earlier stages unchanged."""
-    return bool(getattr(session, "lasting_stages", False))
-
-
-def grown(
-    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
-) -> Any:
-    """Return the base model after this number of stages, or after the last stage if there are fewer."""
-    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
-        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:

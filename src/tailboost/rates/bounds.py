@@ -1,8 +1,7 @@
-"""Confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
+"""Confidence bounds that hold for every number of rows: error rates, means, tails, shifts.
 
-Upper bounds, but for `clopper_pearson_interval`. All are for independent rows with losses in [0, 1]. None
-depends on the order of the rows, and each upper bound is at most 1, which is also the answer where there are
-no rows.
+All bounds are for independent rows with losses in [0, 1] and do not depend on the order of rows. Upper bounds
+are at most 1, and 1 without rows.
 """
 
 from __future__ import annotations
@@ -34,12 +33,19 @@ __all__ = [
     "tail_band",
 ]
 
-#: More different losses than this are rounded up to multiples of its inverse: the bound stays valid.
+# Number of distinct losses of a betting bound; more are rounded up to multiples of its inverse, which keeps
+# the bound valid.
 MOST_LOSSES = 2**14
-#: From here on the exact distribution of the Kolmogorov–Smirnov statistic takes seconds and says the same.
+# Up to this number of rows the exact distribution of the Kolmogorov–Smirnov statistic is used; beyond, it
+# takes seconds and gives the same value.
 MOST_EXACT = 1_000
-#: So many stakes below what the largest variance asks for at a mean of ½; they suit means up to 1 − 1/257.
+# Number of stakes below the best one for the largest variance at a mean of ½: they suit means up to 1 −
+# 1/257.
 MORE_STAKES = 8
+# Stakes of the bets against a bound: from the whole wealth to a thousandth, with even weights.
+STAKES = 2.0 ** (-0.5 * np.arange(21))
+# Cap of stored logarithms: JSON has no infinity.
+LARGEST = 1e300
 
 
 def _check_delta(delta: float) -> float:
@@ -53,22 +59,22 @@ def _losses(losses: ArrayLike) -> Floats:
     return values
 
 
-# -- rows that depend on each other ------------------------------------------------------------------------
+# -- error rates -------------------------------------------------------------------------------------------
 
 
 def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
-    """Return how many independent rows the mean of rows is worth of which persons have several.
+    """Return the effective number of independent rows for the mean of rows in clusters.
 
-    That is the number with which the variance of independent rows would be the one between persons [1]_,
-    times a factor for few persons (t quantiles), and no more than there are rows. Where losses are all equal
-    and nothing is seen of how rows of a person agree, these are held for copies of one.
+    With this number, the variance of independent rows equals the variance between clusters [1]_, times a
+    factor for few clusters (t quantiles). The result is at most the number of rows. If all losses are equal,
+    rows of a cluster count as copies of one row.
 
     Parameters
     ----------
     losses : array-like of shape (n,)
         In [0, 1].
     clusters : array-like of int, shape (n,)
-        Whose rows these are.
+        Cluster of each row.
 
     Returns
     -------
@@ -96,29 +102,26 @@ def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
         return float(k)
     mean = values.mean()
     between = k / (k - 1.0) * float((np.bincount(number, values - mean) ** 2).sum()) / n**2
-    if between * n**2 < 1e-9:  # but for rounding
+    if between * n**2 < 1e-9:  # zero but for rounding
         return n**2 / float((sizes**2).sum())
     few = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
     return min(float(n), few * float(mean * (1.0 - mean)) / between)
 
 
-# -- error rates -------------------------------------------------------------------------------------------
-
-
 def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
-    """Upper bound on an error rate, exact: the largest under which so few errors have a probability of δ.
+    """Return the exact upper bound on an error rate, under which so few errors have probability δ.
 
     Parameters
     ----------
     errors, n : int
         Errors among n rows, 0 ≤ errors ≤ n.
     delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
+        Probability of a false bound.
 
     Returns
     -------
     float
-        1 where all rows are errors, or there are none.
+        1 if all rows are errors, or without rows.
 
     Raises
     ------
@@ -144,24 +147,22 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
 def clopper_pearson_interval(
     error: ArrayLike, n: ArrayLike, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Two-sided interval for an error rate, each side failing with half of the rest of the confidence.
+    """Return the two-sided interval for an error rate; each side fails with probability (1 − confidence)/2.
 
     Parameters
     ----------
     error : float in [0, 1], or array-like
         Observed error rate.
     n : float ≥ 0, or array-like
-        The rows it was observed on; for weighted rows Kish's effective number ``(Σw)²/Σw²`` [1]_. The
-        interval is exact for whole numbers of rows and errors.
+        Number of rows; for weighted rows Kish's effective number ``(Σw)²/Σw²`` [1]_. The interval is exact
+        for whole numbers of rows and errors.
     confidence : float in (0, 1), default=0.95
         Of each interval by itself.
 
     Returns
     -------
-    low : ndarray
-        Lower ends, in the common shape; 0 where there are no rows.
-    high : ndarray
-        Upper ends; 1 where there are no rows.
+    low, high : ndarray
+        Ends, in the common shape; 0 and 1 without rows.
 
     Raises
     ------
@@ -191,29 +192,28 @@ def clopper_pearson_interval(
 
 
 def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
-    """Rows after which an observed error rate certifies a target, from before any are collected.
+    """Return the number of rows after which an observed error rate certifies a target.
 
     Parameters
     ----------
     error : float in [0, 1)
-        The error rate expected among the rows.
+        The error rate expected on the rows.
     target : float in (0, 1]
-        The rate that is not to be exceeded.
+        The largest allowed rate.
     confidence : float in (0, 1), default=0.95
-        Of the statement about this one class or group.
+        Confidence of the statement on this one class or group.
 
     Returns
     -------
     int
-        The least N such that with any number n ≥ N of rows and at most ``error · n`` errors among them the
-        `clopper_pearson_upper` bound is at most the target. Rows of the class or group in question, not of
-        the table. That the observed rate is what one expects is up to chance: half of the time it is
-        higher.
+        The smallest N with the following property: for all n ≥ N, at most ``error · n`` errors among n rows
+        give a `clopper_pearson_upper` bound of at most the target. These are rows of the class or group. The
+        observed rate exceeds the expected one about half of the time.
 
     Raises
     ------
     ValueError
-        If an argument is outside its range, or the error is not below the target: no number of rows would do.
+        If an argument is outside its range, or the error is not below the target.
 
     Examples
     --------
@@ -227,28 +227,27 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     check_number(target, "target", 0, 1)
     check_number(confidence, "confidence", 0, 1, below=True)
     if error >= target:
-        raise ValueError(
-            f"error={error!r} is not below target={target!r}: no number of rows certifies a target that is "
-            "exceeded"
-        )
+        raise ValueError(f"error={error!r} is not below target={target!r}: no number of rows certifies it")
     if target == 1:
         return 1
     delta = 1.0 - confidence
 
     def fails(n: Ints) -> Mask:
-        # A rate such as .15 times n may fall short of a whole number by rounding alone.
+        # A rate such as .15 times n can be below a whole number by rounding.
         failing: Mask = binom.cdf(np.floor(error * n + 1e-9), n, target) > delta
         return failing
 
-    high = 1  # with error · n errors, whole or not, the bound falls with n
-    while beta.ppf(confidence, error * high + 1, (1 - error) * high) > target:
+    def exceeds(n: int) -> bool:
+        return bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
+
+    high = 1  # the bound for error · n errors, whole or not, falls with n
+    while exceeds(high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        above = beta.ppf(confidence, error * middle + 1, (1 - error) * middle) > target
-        low, high = (middle, high) if above else (low, middle)
-    while high > 1:  # some rows fewer may do, because errors are whole numbers
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    while high > 1:  # somewhat fewer rows may suffice, because errors are whole numbers
         some = np.arange(max(1, high - 4096), high)
         if (failing := fails(some)).any():
             return int(some[failing][-1]) + 1
@@ -260,46 +259,29 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
 
 
 @dataclass(frozen=True)
-class _Counts:
-    """Different losses and how many rows have each; many are rounded up to a grid."""
+class _BettingGame:
+    """Bets on a mean loss below a number m, with a mixture of stakes.
 
-    values: Floats
+    A stake of √(2 L (1 − m)/(n m)), L = log 1/δ, suits a loss with the largest possible variance m(1 − m);
+    larger stakes suit smaller variances. All stakes are powers of √½, which gives all m
+    of a piece one prior. Within a piece the wealth rises with m.
+    """
+
+    values: Floats  # distinct losses; many are rounded up to a grid
     counts: Floats
+    log_level: float  # L
 
     @classmethod
-    def of(cls, losses: ArrayLike) -> Self:
+    def of(cls, losses: ArrayLike, delta: float) -> Self:
         values, counts = np.unique(_losses(losses), return_counts=True)
         if len(values) > MOST_LOSSES:
             values, place = np.unique(np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True)
             counts = np.bincount(place, weights=counts)
-        return cls(values, counts.astype(np.float64))
+        return cls(values, counts.astype(np.float64), -math.log(_check_delta(delta)))
 
     @property
     def n(self) -> float:
         return float(self.counts.sum())
-
-    @property
-    def mean(self) -> float:
-        return float(self.values @ self.counts) / self.n
-
-    def log_wealth(self, mean: float, stakes: Floats, weights: Floats) -> float:
-        """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
-        with np.errstate(divide="ignore"):
-            factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
-        return float(np.logaddexp.reduce(factors @ self.counts + np.log(weights)))
-
-
-@dataclass(frozen=True)
-class _Bets:
-    """Which stakes c are mixed, and with which weights, against the claim that the mean is at least m.
-
-    A stake of √(2 L (1 − m)/(n m)) suits a loss with the largest variance m(1 − m) that there is, L = log
-    1/δ, and larger ones suit smaller variances. All are powers of √½, so that the prior is the same for all
-    m of a piece, and within a piece the wealth rises with m.
-    """
-
-    n: float
-    log_level: float
 
     @property
     def last(self) -> int:
@@ -307,30 +289,33 @@ class _Bets:
         return max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level))))) + MORE_STAKES
 
     def edge(self, piece: int) -> float:
-        """Return where a piece ends."""
+        """Return the right end of a piece."""
         return 1.0 / (1.0 + 2.0**-piece * self.n / (2.0 * self.log_level)) if piece < self.last else 1.0
 
-    def prior(self, piece: int) -> tuple[Floats, Floats]:
-        """Return stakes and weights of a piece: in proportion to 1/c, so the least stake has the most."""
+    def log_wealth(self, mean: float, piece: int) -> float:
+        """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)) for the stakes c of a piece, π_c ∝ 1/c."""
         stakes = np.exp2(-0.5 * np.arange(piece + 1, dtype=np.float64))
-        return stakes, base_measure(1.0 / stakes, len(stakes))
+        prior = base_measure(1.0 / stakes, len(stakes))
+        with np.errstate(divide="ignore"):
+            factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
+        return float(np.logaddexp.reduce(factors @ self.counts + np.log(prior)))
 
 
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
-    """Upper bound on the mean of losses in [0, 1], by betting against every larger mean.
+    """Return an upper bound on the mean of losses in [0, 1], by betting against every larger mean.
 
-    Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
-    − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
-    whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
-    mixture cannot exclude: small where variances are. It does not depend on the order of the rows; bets that
-    learn from the rows before (as in [1]_) are tighter by up to a third, and change with every shuffle.
+    A player who bets a share c of his wealth on the next loss being below m multiplies his wealth by
+    1 − c + c (1 − ℓ)/(1 − m). If the mean is m or more, his wealth exceeds 1/δ with probability at most δ,
+    for any c and for a mixture of such bets ([1]_, [2]_). The bound is the largest mean without rejection
+    by the mixture. A small variance gives a small bound. The order of rows has no effect; bets that learn
+    from earlier rows (as in [1]_) are tighter by up to a third, and change with every shuffle.
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
-        Of independent rows. More than 16,384 different ones are rounded up to multiples of 1/16384.
+        Of independent rows. More than 16,384 distinct ones are rounded up to multiples of 1/16384.
     delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
+        Probability of a false bound.
 
     Raises
     ------
@@ -351,20 +336,16 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
     0.175
     """
-    _check_delta(delta)
-    counts = _Counts.of(losses)
-    if counts.n == 0 or counts.mean >= 1.0:
+    game = _BettingGame.of(losses, delta)
+    if game.n == 0 or float(game.values @ game.counts) >= game.n:
         return 1.0
-    bets = _Bets(counts.n, -math.log(delta))
-    # From the top: a piece whose left end is excluded is excluded as a whole.
-    for piece in range(bets.last, -1, -1):
-        stakes, weights = bets.prior(piece)
-        left = bets.edge(piece - 1) if piece else 0.0
-        right = bets.edge(piece)
+    # From the top: if the left end of a piece is rejected, the whole piece is.
+    for piece in range(game.last, -1, -1):
+        left, right = game.edge(piece - 1) if piece else 0.0, game.edge(piece)
         inside = min(right, np.nextafter(1.0, 0.0))
 
-        def excess(m: float, stakes: Floats = stakes, weights: Floats = weights) -> float:
-            return counts.log_wealth(m, stakes, weights) - bets.log_level
+        def excess(m: float, piece: int = piece) -> float:
+            return game.log_wealth(m, piece) - game.log_level
 
         if excess(left) >= 0.0:
             continue
@@ -375,50 +356,47 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
 
 
 def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> float:
-    """Inverse wealth of `betting_upper`'s bets against a mean of ``target`` or more.
+    """Return a p-value for a mean of at least ``target``: the inverse wealth of `betting_upper`'s bets.
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
         Of independent rows.
     target : float in (0, 1]
-        The mean that is to be excluded.
+        The mean to reject.
     delta : float in (0, 1), default=0.05
-        The level the bets are made for; the p-value is valid whatever it is.
+        The level of the bets; the p-value is valid for any level.
 
     Returns
     -------
     float
         In (0, 1].
     """
-    _check_delta(delta)
-    counts = _Counts.of(losses)
-    if counts.n == 0 or target >= 1.0:
+    game = _BettingGame.of(losses, delta)
+    if game.n == 0 or target >= 1.0:
         return 1.0
-    bets = _Bets(counts.n, -math.log(delta))
-    piece = next(j for j in range(bets.last + 1) if target < bets.edge(j))
-    return min(1.0, math.exp(-counts.log_wealth(target, *bets.prior(piece))))
+    piece = next(j for j in range(game.last + 1) if target < game.edge(j))
+    return min(1.0, math.exp(-game.log_wealth(target, piece)))
 
 
 # -- tails and shifts --------------------------------------------------------------------------------------
 
 
 def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
-    """Return a distribution whose every tail is at least as bad as that of the losses, with confidence 1 − δ.
+    """Return a distribution with tails at least as bad as the tails of the losses, with confidence 1 − δ.
 
-    The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 −
-    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond these the
-    inequality of Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass
-    of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst case under every
-    shift only grow with larger losses: their values for this distribution are upper bounds that all hold
-    together.
+    With probability 1 − δ, the empirical distribution function nowhere exceeds the true one by more than ε.
+    ε comes from the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond
+    the Dvoretzky–Kiefer–Wolfowitz inequality √(log(1/δ)/(2n)), which holds for every n too. So a mass of ε
+    moves from the smallest losses to 1. The CVaR at every α [1]_ and the worst case under every shift grow
+    with the losses, so their values for this distribution are upper bounds, valid together.
 
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
         Of independent rows.
     delta : float in (0, 1), default=0.05
-        Probability that any of the bounds fails.
+        Probability of any false bound.
 
     Returns
     -------
@@ -447,7 +425,7 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     if n == 0:
         return np.ones(1), np.ones(1)
     epsilon = min(1.0, _epsilon(n, delta))
-    below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # the least that the distribution function is
+    below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # lower bound on the distribution function
     return np.append(values, 1.0), np.append(np.diff(below), epsilon)
 
 
@@ -459,12 +437,12 @@ def _epsilon(n: int, delta: float) -> float:
 
 
 def cvar_of_mean(mean: float, alpha: float) -> float:
-    """Return the largest CVaR of a loss in [0, 1] with a mean: min(1, mean/α), that of a zero-one loss.
+    """Return the largest CVaR of a loss in [0, 1] with a mean: min(1, mean/α), as of a zero-one loss.
 
     Parameters
     ----------
     mean : float in [0, 1]
-        The mean loss, or an upper bound on it.
+        The mean loss, or its upper bound.
     alpha : float in (0, 1]
         Tail mass.
     """
@@ -472,14 +450,14 @@ def cvar_of_mean(mean: float, alpha: float) -> float:
 
 
 def shift_of_mean(mean: float, radius: float) -> float:
-    """Return the largest mean, under a shift, of a loss in [0, 1] with a mean: that of a zero-one loss.
+    """Return the largest mean of a loss in [0, 1] after a shift of the population.
 
     Parameters
     ----------
     mean : float in [0, 1]
-        The mean loss, or an upper bound on it.
+        The mean loss before the shift, or its upper bound.
     radius : float ≥ 0
-        Relative entropy KL(shifted ‖ here) up to which the population may shift.
+        Largest relative entropy KL(shifted ‖ this) of the shift.
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
@@ -487,54 +465,38 @@ def shift_of_mean(mean: float, radius: float) -> float:
 
 
 def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
-    """Return the CVaR of the distribution of `tail_band`."""
+    """Return the CVaR at α of the distribution of `tail_band`."""
     values, mass = band
     return min(1.0, cvar(values, alpha, mass))
 
 
 def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
-    """Return the worst case of the distribution of `tail_band` under a shift of a relative entropy."""
+    """Return the largest mean of the distribution of `tail_band` after a shift of this relative entropy."""
     values, mass = band
     return min(1.0, worst_case_weights(values, "kl", radius=radius, base=mass).dual_value)
 
 
-# -- rows that come later ----------------------------------------------------------------------------------
+# -- later rows --------------------------------------------------------------------------------------------
 
 
 def level_of(attempt: int, confidence: float) -> float:
-    """Return what the k-th of any number of attempts may spend, so that all together keep a confidence.
+    """Return the level of attempt k = 1, 2, …: 6/(π²k²) of 1 − confidence.
 
-    Parameters
-    ----------
-    attempt : int
-        k, from 1.
-    confidence : float in [0, 1)
-        Of all attempts together.
-
-    Returns
-    -------
-    float
-        6/(π²k²) of 1 − confidence, which sum to it over all k.
+    The levels of all attempts sum to 1 − confidence.
     """
     return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 
-#: Cap of stored logarithms: JSON has no infinity.
-LARGEST = 1e300
-#: Stakes of the bets against a bound, from everything to a thousandth, even weights.
-STAKES = 2.0 ** (-0.5 * np.arange(21))
-
-
 @dataclass(frozen=True)
 class Evidence:
-    """Wealth of bets that a mean is above a bound.
+    """Wealth of bets on a mean above a bound.
 
-    If it is not, the wealth ever reaches 1/δ with probability at most δ.
+    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
 
-    Batch after batch may be added, and one may look after each. The j-th batch brings 1/(j (j + 1)) of the
-    first wealth into play, which sums to it, so that bets lost before a change do not hide what comes after
-    it: a mean that rises in a later batch is found about as soon as one that was above the bound from the
-    first. Such a mixture of bets that start at different times is a fair game as each of them is.
+    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
+    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
+    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
+    of bets with different starts is a fair game, because each of them is a fair game.
 
     Examples
     --------
@@ -544,8 +506,8 @@ class Evidence:
     (35.3, 20)
     """
 
-    bound: float  # in [0, 1]: the bound that is put to the test
-    log_wealths: Floats  # shape (21,): logarithms of the wealth in play, by stake; −∞ before the first batch
+    bound: float  # in [0, 1]: the tested bound
+    log_wealths: Floats  # shape (21,): log wealth in play by stake; −∞ before the first batch
     n: int = 0  # rows so far
     total: float = 0.0  # sum of their losses
     batches: int = 0  # batches so far
@@ -565,19 +527,19 @@ class Evidence:
         if self.bound > 0.0:
             with np.errstate(divide="ignore"):
                 grown = grown + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
-        elif values[-1] > 0.0:  # a loss that could not be
+        elif values[-1] > 0.0:  # impossible under a bound of 0
             grown = np.full(len(STAKES), np.inf)
         n = int(counts.sum())
         return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the evidence as plain types, for JSON; `from_dict` reads it."""
+        """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
         logs = [None if value == -np.inf else min(value, LARGEST) for value in self.log_wealths.tolist()]
         return {**vars(self), "log_wealths": logs}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the evidence that `to_dict` wrote.
+        """Return evidence written by `to_dict`.
 
         Raises
         ------
@@ -592,7 +554,7 @@ class Evidence:
 
     @property
     def value(self) -> float:
-        """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
+        """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
         with np.errstate(over="ignore"):
             in_play = float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
         return in_play + 1.0 / (self.batches + 1)

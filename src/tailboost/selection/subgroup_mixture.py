@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import linprog
 
 from tailboost.boosting.ensemble import MixtureEnsemble, settle_ties
-from tailboost.boosting.game import Game, Response
-from tailboost.boosting.targets import DECIMALS
+from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata, error
@@ -22,7 +22,6 @@ from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import Selection, select, within_budget
-from tailboost.solvers import minimize_cvar_mixture
 
 # Rounding of errors, so that a mixture does not depend on the order of the rows.
 ERROR_DECIMALS = 12
@@ -32,7 +31,28 @@ SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 EASED = 1e-9
 
 # Computed anew after loading.
-NOT_KEPT = ("_data", "_extra_counts", "program", "refit_spread")
+NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
+
+
+def least_largest(errors: Floats) -> tuple[float, float]:
+    """Return the least largest error of a mixture, and the duality gap.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (T, m)
+        Error of each candidate on each subgroup.
+    """
+    n_candidates, m = errors.shape
+    solution = linprog(
+        np.r_[np.zeros(n_candidates), 1.0],
+        np.column_stack([errors.T, -np.ones(m)]), np.zeros(m),
+        np.r_[np.ones(n_candidates), 0.0][None], [1.0],
+        [(0.0, None)] * n_candidates + [(None, None)],
+    )  # fmt: skip
+    mixture = np.maximum(solution.x[:-1], 0.0)
+    weights = np.maximum(-solution.ineqlin.marginals, 0.0)
+    value = float((mixture / mixture.sum() @ errors).max())
+    return value, max(0.0, value - float((errors @ (weights / weights.sum())).min()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +118,8 @@ class SubgroupMixture:
     votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
     _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted hypotheses
+    # Responses of rounds, by their number from 0, that `gather` has not added to the pool.
+    _newest: dict[int, Response] = field(init=False, default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
@@ -132,35 +154,58 @@ class SubgroupMixture:
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
-        self.pool.take(response)
+        cell, share, size = self._places
+        inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
+        even = isinstance(share, float)  # counting rows is quicker than summing their weights
+        counts = np.bincount(cell + inside, None if even else share, size) * (share if even else 1.0)
+        counts = counts.reshape(-1, self.n_classes)
+        self._newest[len(self._counts)] = response
+        self._counts.append(counts)
         if self.voting:
+            self.gather()
             self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
         if self.even or not watched:
             return np.nan, 0.0
-        beyond = self.beyond(self.candidates().all_counts).round(ERROR_DECIMALS)
-        if not self.randomized:
-            return float(beyond.max(axis=1).min()), 0.0
-        solution = minimize_cvar_mixture(beyond, 1.0 / beyond.shape[1])
-        return solution.value, solution.gap
+        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
+        return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
+
+    def gather(self) -> None:
+        """Add the newest rounds to the pool."""
+        self.pool.first(self.pool.n_rounds)
+        for t in sorted(self._newest):
+            if t >= self.pool.n_rounds:
+                self.pool.take(self._newest[t])
+        self._newest = {}
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Floats | float, int]:
+        """Place of each row in flat confusion counts, weight of the rows or of each, and number of places."""
+        strata, share = self.table.strata, self.table.weights
+        each: Floats | float = share if np.ptp(share) else float(share[0])
+        return self.table.stratum * strata.n_actions, each, len(strata.mass) * strata.n_actions
 
     def beyond(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
 
         Subgroups without rows or without a limit are left out. One limit for all is not subtracted.
         """
-        rate, terms = self.steering, self.steering.terms(self.table.strata)
+        linear, allowed = self._steered
+        errors: Floats = np.tensordot(counts, linear, axes=([-2, -1], [1, 2])) - allowed
+        return errors
+
+    @cached_property
+    def _steered(self) -> tuple[Floats, Floats]:
+        """Errors of the subgroups as functions of confusion counts, shape (m, S, K), and their limits."""
+        assert self.steering.kind == "error"
+        terms = self.steering.terms(self.table.strata)
         allowed = np.zeros(len(terms.names))
         if (limit := self.limit) is not None:
             allowed = limit.bounds(terms.names)
             known = allowed[~np.isnan(allowed)]
             allowed = np.where(np.isnan(allowed), np.nan, 0.0) if np.ptp(known) == 0 else allowed
         used = terms.defined & ~np.isnan(allowed)
-        S = len(self.table.strata.mass)
-        errors = np.tensordot(counts, terms.linear[used][:, :S], axes=([-2, -1], [1, 2]))
-        assert rate.kind == "error"
-        found: Floats = errors - allowed[used]
-        return found
+        return terms.linear[used][:, : len(self.table.strata.mass)], allowed[used]
 
     @property
     def limit(self) -> Limit | None:
@@ -318,11 +363,14 @@ class SubgroupMixture:
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
+        self._newest = {t: response for t, response in self._newest.items() if t < n_rounds}
+        self.gather()
         self.pool.first(n_rounds)
         del self.results[n_rounds:], self._counts[n_rounds:]
 
     def settle(self, game: Game[Any]) -> MixtureEnsemble:
         """Return the mixture of the rounds so far."""
+        self.gather()
         return self.stage(self.pool.n_rounds)
 
     def stage(self, n_rounds: int) -> MixtureEnsemble:
@@ -387,7 +435,7 @@ class SubgroupMixture:
         terms = self.objective.rate.terms(self.table.strata)
         rates = np.array([terms.values(counts) for counts in self._constants.counts])
         known = rates[:, ~np.isnan(rates).all(axis=0)]
-        return minimize_cvar_mixture(known, 1.0 / known.shape[1]).value
+        return least_largest(known)[0]
 
     @property
     def _constants(self) -> Candidates:
@@ -474,6 +522,7 @@ class SubgroupMixture:
 
     def snapshot(self) -> SubgroupMixture:
         """Return a copy that further rounds leave as it is."""
+        self.gather()
         new = replace(self)
         new.pool = self.pool.snapshot()
         new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)

@@ -1,7 +1,7 @@
-"""Mixtures as ONNX files: their models' trees, the averages of these, and the thresholds, in one graph.
+"""ONNX files of robust mixtures: models, their averages and the decision rule in one graph.
 
-It needs the extra ``onnx``. Trees of the default models, of scikit-learn's forests, XGBoost and LightGBM are
-written as they are, in float64; other models of scikit-learn by its converter, where that is installed.
+The extra ``onnx`` is needed. Trees of the default models, of scikit-learn's forests, XGBoost and LightGBM are
+written in float64. Other scikit-learn models need ``skl2onnx``.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ INPUT, TREES = "X", "ai.onnx.ml"
 
 
 def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted mixture as an ONNX file, which answers as `predict` does.
+    """Write a fitted mixture as an ONNX file, whose graph predicts like `predict`.
 
-    The graph takes ``X``, float32 of shape (n, d), the columns of the fit in their order, NaN where a value
-    is missing. It returns ``label``, shape (n,), and ``shares``, shape (n, K), how often each label is drawn.
-    Of two labels whose charges differ in the seventh digit it may take the other one than `predict`.
+    The graph takes ``X``, float32 of shape (n, d), with the columns of `fit` in their order and NaN for
+    missing values. It returns ``label``, shape (n,), and the label distribution, shape (n, K). If the
+    expected costs of two labels agree to six digits, the graph and `predict` may return different labels.
 
     Parameters
     ----------
     clf : RobustMixtureClassifier
-        Fitted on columns of numbers; of models that are the default ones, forests of scikit-learn,
-        classifiers of XGBoost or LightGBM, or what ``skl2onnx`` converts.
+        Fitted on numeric columns, with the default models, scikit-learn's forests, classifiers of XGBoost or
+        LightGBM, or models that ``skl2onnx`` converts.
     path : path
-        The file to write.
+        The file.
 
     Raises
     ------
     TypeError
-        If it is no such classifier.
+        If ``clf`` has another type.
     ValueError
-        If the rule needs groups, a column holds categories, or a model cannot be converted.
+        If the rule needs groups, a column contains categories, or a model cannot be converted.
     """
     if not isinstance(clf, RobustMixtureClassifier):
         raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
@@ -61,9 +61,9 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(rule, Rule):
         raise ValueError("clf has thresholds on a score, which is no model to convert: see rule_.to_python()")
     if rule.groups is not None or any(part.inferred for part in rule.parts):
-        raise ValueError("clf answers by groups, told or inferred, which a graph of X alone cannot know")
+        raise ValueError("the rule of clf needs groups, given or inferred, which a graph of X does not have")
     if clf.n_features_in_ is None:
-        raise ValueError("clf knows no columns")
+        raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
     logs: dict[str, str] = {}
@@ -72,22 +72,22 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
     total = graph.constant(np.zeros((1, len(rule.classes))))
     for j, part in enumerate(rule.parts):
-        total = graph.op("Add", total, graph.shares(part, tie_break(j), logs))
+        total = graph.op("Add", total, graph.distribution(part, tie_break(j), logs))
     number = graph.op("ArgMax", total, axis=1, keepdims=0)
     labels = np.asarray(rule.classes)
     texts = labels.dtype.kind not in "iub"
-    known = [str(each).encode() for each in rule.classes] if texts else labels.astype(np.int64)
+    values = [str(label).encode() for label in rule.classes] if texts else labels.astype(np.int64)
     kind = TensorProto.STRING if texts else TensorProto.INT64
-    graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], known))
+    graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], values))
     graph.node("Gather", ["classes", number], "label", axis=0)
-    graph.node("Cast", [total], "shares", to=TensorProto.FLOAT)
+    graph.node("Cast", [total], "distribution", to=TensorProto.FLOAT)
     model = graph.model(clf.n_features_in_, kind)
     onnx.checker.check_model(model)
     write_output(Path(path), model.SerializeToString())
 
 
 class _Graph:
-    """Nodes in the making: each has one output, whose name is its number."""
+    """Nodes of a graph; each has one output."""
 
     def __init__(self, n_classes: int) -> None:
         self.K, self.nodes, self.inits = n_classes, [], []  # type: int, list[Any], list[Any]
@@ -98,21 +98,21 @@ class _Graph:
         return output
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node whose output has a name of its own."""
+        """Add a node with a new name for its output; return the name."""
         return self.node(kind, inputs, f"v{len(self.nodes)}", **attributes)
 
     def constant(self, value: Any, kind: Any = np.float64) -> str:
-        """Add numbers; return their name."""
+        """Add a constant; return its name."""
         name = f"c{len(self.inits)}"
         self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
         return name
 
     def model(self, n_columns: int, kind: int) -> Any:
-        """Return the whole."""
+        """Return the ONNX model."""
         X = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, n_columns])
         outputs = [
             helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("shares", TensorProto.FLOAT, [None, self.K]),
+            helper.make_tensor_value_info("distribution", TensorProto.FLOAT, [None, self.K]),
         ]
         graph = helper.make_graph(self.nodes, "tailboost", [X], outputs, self.inits)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]
@@ -120,12 +120,12 @@ class _Graph:
 
     # -- the rule ------------------------------------------------------------------------------------
 
-    def shares(self, part: RulePart, more: float, logs: Mapping[str, str]) -> str:
-        """Return the share of each label by one member, and a little more that settles ties, (n, K)."""
+    def distribution(self, part: RulePart, more: float, logs: Mapping[str, str]) -> str:
+        """Return the weighted label distribution of one candidate, plus ``more`` to break ties, (n, K)."""
         z = self.constant([part.offsets])
         for name, weight in part.weights.items():
             z = self.op("Add", z, self.op("Mul", logs[name], self.constant(weight)))
-        if not part.weights:  # a constant: as many rows as X has
+        if not part.weights:  # a constant rule: repeat it for each row of X
             column = self.op("Slice", "X64", *(self.constant([v], np.int64) for v in (0, 1, 1)))
             missing = self.op("Cast", self.op("IsNaN", column), to=TensorProto.DOUBLE)
             z = self.op("Add", z, self.op("Mul", missing, self.constant(0.0)))
@@ -143,13 +143,13 @@ class _Graph:
     # -- the models ----------------------------------------------------------------------------------
 
     def probabilities(self, model: Any, prefix: str, name: str) -> str:
-        """Return the class probabilities of one model, (n, K) of float64."""
+        """Return the class probabilities of one model, float64 of shape (n, K)."""
         if isinstance(model, ClassProbabilities):
             total, share = self.constant(0.0), np.asarray(model.share)
-            for each, own in zip(model.models, share / share.sum(axis=0), strict=True):
-                P = self.probabilities(each, prefix, name)
+            for inner, weight in zip(model.models, share / share.sum(axis=0), strict=True):
+                P = self.probabilities(inner, prefix, name)
                 logs = self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
-                total = self.op("Add", total, self.op("Mul", logs, self.constant(own[None])))
+                total = self.op("Add", total, self.op("Mul", logs, self.constant(weight[None])))
             return self.op("Softmax", total, axis=1)
         if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
             _refuse_categories(model.table_, name)
@@ -159,14 +159,14 @@ class _Graph:
             P = self._forest(model.batches_)
             if not model.prior:
                 return P
-            kept = self.op("Mul", P, self.constant(1.0 - model.prior))
-            return self.op("Add", kept, self.constant(model.prior * np.asarray(model.shares_)[None]))
+            scaled = self.op("Mul", P, self.constant(1.0 - model.prior))
+            return self.op("Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None]))
         if isinstance(model, TableLinear) and len(model.classes_) == self.K:
             _refuse_categories(model.table_, name)
             return self._linear(model)
         if len(model.classes_) != self.K:
             raise ValueError(
-                f"{name!r} knows {len(model.classes_)} of {self.K} classes, which is not written"
+                f"{name!r} has {len(model.classes_)} of {self.K} classes, which cannot be converted"
             )
         if isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)):
             return self._forest([model])
@@ -174,7 +174,7 @@ class _Graph:
         project = type(inner).__module__.partition(".")[0]
         if project == "xgboost":
             booster = inner.get_booster()
-            last = booster.attr("best_iteration")  # where it stopped early, what came later does not answer
+            last = booster.attr("best_iteration")  # after early stopping later trees do not predict
             return self._boosted(
                 booster if last is None else booster[: int(last) + 1], inner.n_features_in_, name
             )
@@ -183,7 +183,7 @@ class _Graph:
         return self._converted(inner, prefix, name)
 
     def _trees(self, trees: Any, n_targets: int) -> str:
-        """Add an ensemble of trees; return the sums of its leaves, (n, n_targets) of float64."""
+        """Add an ensemble of trees; return sums of leaf values, float64 of shape (n, n_targets)."""
         found = self.node(
             "TreeEnsembleRegressor", ["X64"], f"v{len(self.nodes)}", TREES, **_attributes(trees, n_targets)
         )
@@ -195,7 +195,7 @@ class _Graph:
         kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
         if kind != "gbtree" or objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
             raise ValueError(
-                f"{name!r} is a booster {kind!r} with objective {objective!r}, which is not written"
+                f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be converted"
             )
         found = learner["gradient_booster"]["model"]
         n_targets = max(found["tree_info"]) + 1
@@ -204,20 +204,20 @@ class _Graph:
             if int(tree["tree_param"]["size_leaf_vector"]) > 1:
                 raise ValueError(f"{name!r} has trees with a leaf for all classes: set vector_leaves=False")
             if any(tree.get("split_type", ())):
-                raise ValueError(f"{name!r} has trees that split by categories, as no tree of ONNX does")
+                raise ValueError(f"{name!r} splits by categories, which ONNX trees do not support")
             left, value = np.array(tree["left_children"]), np.array(tree["split_conditions"], np.float32)
             leaf = [{target: float(v)} if child < 0 else None for child, v in zip(left, value, strict=True)]
             trees.append(
                 _Tree("BRANCH_LT", left, np.array(tree["right_children"]), np.array(tree["split_indices"]),
                       value.astype(float), np.array(tree["default_left"]), leaf)
             )  # fmt: skip
-        # What every row begins with is not in the trees: it is what the margin of a row is beside them.
+        # The initial score is the margin of a row minus the leaves of its trees.
         row = np.full((1, n_columns), np.nan, dtype=np.float32)
         margins = booster.inplace_predict(row, predict_type="margin", missing=np.nan, validate_features=False)
         begin = np.ravel(margins).astype(np.float64)
         for tree in trees:
-            for target, own in tree.missing_leaf().items():
-                begin[target] -= own
+            for target, leaf_value in tree.missing_leaf().items():
+                begin[target] -= leaf_value
         return self._softmax(
             self.op("Add", self._trees(trees, n_targets), self.constant(begin[None])), n_targets
         )
@@ -229,10 +229,12 @@ class _Graph:
         return self.op("Softmax", margin, axis=1)
 
     def _leaf_wise(self, found: Mapping[str, Any], name: str) -> str:
-        """Return the probabilities of a booster of LightGBM, as its ``dump_model`` says it."""
+        """Return the probabilities of a LightGBM booster, given by ``dump_model``."""
         objective, n_targets = found["objective"], found["num_tree_per_iteration"]
         if objective.split(" ")[0] not in ("binary", "multiclass") or found.get("average_output"):
-            raise ValueError(f"{name!r} is a LightGBM of objective {objective!r}, which is not written")
+            raise ValueError(
+                f"{name!r} is a LightGBM with objective {objective!r}, which cannot be converted"
+            )
         slope = float(objective.partition("sigmoid:")[2] or 1.0) if n_targets == 1 else 1.0
         trees = []
         for number, each in enumerate(found["tree_info"]):
@@ -250,8 +252,10 @@ class _Graph:
                     continue
                 kind, threshold = node["missing_type"], node["threshold"]
                 if node["decision_type"] != "<=" or kind == "Zero":
-                    raise ValueError(f"{name!r} splits by categories, or takes 0 for missing: not written")
-                # Where a column had no missing value in fit, one is taken for 0.
+                    raise ValueError(
+                        f"{name!r} splits by categories, or treats 0 as missing, which cannot be converted"
+                    )
+                # In columns without missing values in fit, a missing value counts as 0.
                 missing = node["default_left"] if kind == "NaN" else threshold >= 0
                 children = at[id(node["left_child"])], at[id(node["right_child"])]
                 rows.append((*children, node["split_feature"], threshold, missing))
@@ -264,18 +268,19 @@ class _Graph:
         return self._softmax(self._trees(trees, n_targets), n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
-        """Return the mean of the leaves of forests, of each class over the trees that know it."""
+        """Return the mean of the leaves of forests, for each class over the trees with the class."""
         trees, seen = [], np.zeros(self.K)
         for batch in batches:
-            own = np.asarray(batch.classes_)  # class numbers; of a frozen forest all labels, in their order
-            known = list(range(self.K)) if len(own) == self.K else own.astype(int).tolist()
-            seen[known] += len(batch.estimators_)
+            # Class numbers; a frozen forest has all labels in their order.
+            labels = np.asarray(batch.classes_)
+            classes = list(range(self.K)) if len(labels) == self.K else labels.astype(int).tolist()
+            seen[classes] += len(batch.estimators_)
             for each in batch.estimators_:
                 tree = each.tree_
-                shares = tree.value[:, 0, :]
+                values = tree.value[:, 0, :]
                 leaf = [
-                    dict(zip(known, share.tolist(), strict=True)) if child < 0 else None
-                    for child, share in zip(tree.children_left.tolist(), shares, strict=True)
+                    dict(zip(classes, value.tolist(), strict=True)) if child < 0 else None
+                    for child, value in zip(tree.children_left.tolist(), values, strict=True)
                 ]
                 trees.append(
                     _Tree("BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature, tree.threshold,
@@ -287,17 +292,17 @@ class _Graph:
         return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
-        """Return the probabilities of a logistic regression: a missing value counts as the mean."""
+        """Return the probabilities of a logistic regression; a missing value counts as the mean."""
         values = self.op(
             "Div", self.op("Sub", "X64", self.constant(model.mean_)), self.constant(model.scale_)
         )
-        known = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
-        clipped = self.op("Clip", known, self.constant(-FURTHEST), self.constant(FURTHEST))
+        present = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
+        clipped = self.op("Clip", present, self.constant(-FURTHEST), self.constant(FURTHEST))
         z = self.op("MatMul", clipped, self.constant(model.coef_.T))
         return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
 
     def _converted(self, model: Any, prefix: str, name: str) -> str:
-        """Take in what scikit-learn's converter writes."""
+        """Return the probabilities of a model that ``skl2onnx`` converts."""
         try:
             import skl2onnx
 
@@ -310,18 +315,18 @@ class _Graph:
             )
         except ImportError as failure:
             raise ValueError(
-                f"{name!r} is a {type(model).__name__}, and its converter is not there: {failure}"
+                f"{name!r} is a {type(model).__name__}, which needs a converter: {failure}"
             ) from None
-        except Exception as failure:  # what a converter raises is its own
+        except Exception as failure:  # converters raise exceptions of any type
             raise ValueError(
                 f"{name!r} cannot be converted: {type(failure).__name__}: {str(failure)[:200]}"
             ) from failure
-        own = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
-        for node in own.node:
+        graph = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
+        for node in graph.node:
             node.input[:] = [INPUT if each == f"{prefix}_{INPUT}" else each for each in node.input]
-        self.nodes += list(own.node)
-        self.inits += list(own.initializer)
-        return self.op("Cast", own.output[1].name, to=TensorProto.DOUBLE)
+        self.nodes += list(graph.node)
+        self.inits += list(graph.initializer)
+        return self.op("Cast", graph.output[1].name, to=TensorProto.DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -380,5 +385,5 @@ def _refuse_categories(reader: Any, name: str) -> None:
     if "c" in reader.feature_types:
         place = reader.feature_types.index("c")
         raise ValueError(
-            f"{name!r} reads column {place} (from 0) as categories, which no tree of ONNX splits by"
+            f"{name!r} reads column {place} (from 0) as categories, which ONNX trees do not support"
         )

@@ -209,8 +209,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.core.schema", "TableSchema"),
     **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
-    **_names("tailboost.boosting.game", "Game", "Round", "Stop", "Trace", "Units"),
-    **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools", "TargetSubgroups"),
+    **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
+    **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
@@ -253,7 +253,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     **_names("tailboost.selection.counts", "SelectionData"),
     # -- classifiers
-    **_names("tailboost.classifiers.base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     # -- what a fit found
     **_names("tailboost.guarantees.certificates", "Certificate"),

@@ -239,14 +239,12 @@ def _print_results(results: Results) -> None:
     table = Table(
         caption="mean ± half the 95 % interval over the splits; lower is better; * lowest of the column; "
         f"a random guess has {comparison.random_error:.3f}; "
-        "Δ: ours minus the baseline at the baseline's overall error; = same answers"
+        "Δ: ours minus the baseline at the baseline's overall error"
     )
     for column in ("method", *comparison.columns):
         table.add_column(Text(printable(column)), justify="left" if column == "method" else "right")
     for row in comparison.rows:
         name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
-        for title in row.same:
-            name.append(f"\n= {title}", style="not bold dim")
         cells = [name]
         for cell in row.cells:
             text = Text("–")

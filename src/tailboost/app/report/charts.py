@@ -44,9 +44,9 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
-    """Return method, title, figures, colours and symbol of each distinct method, the shown ones first.
+    """Return method, title, figures, colours and symbol of each finished method, the shown ones first.
 
-    ``names`` are the methods with these figures; ``kind`` is a class of the style sheet: "m0", "m1", ….
+    ``kind`` is a class of the style sheet: "m0", "m1", ….
     """
     shown = [m["name"] for m in table.shown_first(MOST_SHOWN)]
     looks = {name: LOOKS[name] for name in shown if name in LOOKS}
@@ -54,17 +54,14 @@ def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
     for name in shown:
         looks.setdefault(name, next(look for look in spare if look not in looks.values()))
     styles = []
-    for k, group in enumerate(sorted(table.distinct, key=lambda g: g[0]["name"] not in shown)):
-        name, title = group[0]["name"], group[0]["title"]
-        hue, symbol = looks.get(name, (None, str(k + 1)))
+    for k, method in enumerate(sorted(table.finished, key=lambda m: m["name"] not in shown)):
+        hue, symbol = looks.get(method["name"], (None, str(k + 1)))
         light, dark = GREY if hue is None else HUES[hue]
-        same = "" if len(group) == 1 else f" (= {', '.join(m['title'] for m in group[1:])})"
         styles.append(
             {
-                "method": group[0], "names": [m["name"] for m in group], "title": title + same,
-                "short": title, "figures": group[0]["figures"], "light": light, "dark": dark,
-                "symbol": symbol, "dash": not group[0]["ours"], "shown": name in shown,
-                "kind": f"m m{k}", "index": k,
+                "method": method, "title": method["title"], "figures": method["figures"], "light": light,
+                "dark": dark, "symbol": symbol, "dash": not method["ours"],
+                "shown": method["name"] in shown, "kind": f"m m{k}", "index": k,
             }
         )  # fmt: skip
     return styles
@@ -104,7 +101,7 @@ def tradeoff_chart(table: ComparisonTable, styles: Sequence[Style], worst: str =
     ends = [[p[i] for p in drawn] for i in (0, 1)]
     for values, key in zip(ends, ("error", worst), strict=True):
         values += _interval_ends(s["figures"][key] for s in shown)
-    compared = [m["name"] for m in table.references.values()]
+    compared = list(table.references.values())
 
     def draw(width: int) -> Canvas:
         canvas = Canvas(width, 410 if width == WIDE else 380)
@@ -127,12 +124,12 @@ def tradeoff_chart(table: ComparisonTable, styles: Sequence[Style], worst: str =
             canvas.line(x.start, height, x.end, height, "guess")
             canvas.text(x.end - 4, height - 5, "random guess", "end", "tick")
             occupied.append((x.end - text_width("random guess"), height - 16, x.end, height))
-        for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in compared), reverse=True):
+        for style in sorted(styles, key=lambda s: (s["shown"], s["method"] in compared), reverse=True):
             _draw_method(canvas, style, worst, curves[style["index"]], x, y)
             if style["shown"]:
                 error, level = (style["figures"][key]["mean"] for key in ("error", worst))
                 with canvas.group(style["kind"], style["title"]):
-                    _draw_label(canvas, style["short"], x(error), y(level), occupied, crossed)
+                    _draw_label(canvas, style["title"], x(error), y(level), occupied, crossed)
         return canvas
 
     return _both(

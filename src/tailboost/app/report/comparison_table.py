@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,11 +33,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """One method with a cell per column; ``same`` are titles of methods with the same answers."""
+    """One method with a cell per column."""
 
     method: ComparedMethod
     cells: list[Cell | None]
-    same: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,17 +92,6 @@ class ComparisonTable:
         return 1 - 1 / len(self.data["classes"])
 
     @cached_property
-    def distinct(self) -> list[list[ComparedMethod]]:
-        """Finished methods; those with the same errors and CVaR curves are together, baselines first."""
-        together: dict[str, list[ComparedMethod]] = {}
-        for method in self.finished:
-            keys = ("repeat", "class_errors", "group_errors", "cvar_curve")
-            numbers = [[record[key] for key in keys] for record in method["repeats"]]
-            key = re.sub(r"(\.\d{6})\d+", r"\1", json.dumps(numbers))
-            together.setdefault(key, []).append(method)
-        return [sorted(group, key=lambda m: m["ours"]) for group in together.values()]
-
-    @cached_property
     def measures(self) -> dict[str, tuple[str, ...]]:
         """Path of the figures of each measure, by its heading.
 
@@ -129,18 +116,16 @@ class ComparisonTable:
     def rows(self) -> list[MethodRow]:
         """Rows of the table, in the order of the document."""
         rows = []
-        for group in self.distinct:
+        for method in self.finished:
             cells: list[Cell | None] = []
             for path in self.measures.values():
-                figure = figure_of(group[0], *path)
+                figure = figure_of(method, *path)
                 best = round(figure["mean"], 3) == self._lowest(path) < self.random_error - NO_DIFFERENCE
                 cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), "best" * best))
-            for worst in self.references:
-                differences = (self.differences.get((worst, m["name"])) for m in group)
-                cells.append(next((d.cell for d in differences if d), None))
-            seconds = group[0]["figures"]["fit_seconds"]
-            cells.append(Cell(f"{seconds['mean']:.3f}", _half(seconds)))
-            rows.append(MethodRow(group[0], cells, tuple(m["title"] for m in group[1:])))
+            differences = (self.differences.get((worst, method["name"])) for worst in self.references)
+            cells += [d.cell if d else None for d in differences]
+            seconds = method["figures"]["fit_seconds"]
+            rows.append(MethodRow(method, [*cells, Cell(f"{seconds['mean']:.3f}", _half(seconds))]))
         return rows
 
     def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
@@ -214,10 +199,8 @@ class ComparisonTable:
         interval = resampled_interval(values, size / (1 - size), step, tests)
         measures = ("error", worst)
         error, level = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
-        return Difference(
-            ours, baseline, (error, level), (figure_of(baseline, "error")["mean"],
-            figure_of(baseline, worst)["mean"]), interval,
-        )  # fmt: skip
+        theirs = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
+        return Difference(ours, baseline, (error, level), theirs, interval)
 
     @cached_property
     def headline(self) -> Difference | None:
@@ -235,33 +218,24 @@ class ComparisonTable:
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
         d, mean = self.headline, 100 * self.headline.interval["mean"]
-        (error, worst), (its_error, its_worst) = d.ours_at, d.baseline_at
+        (error, worst), (baseline_error, baseline_worst) = d.ours_at, d.baseline_at
         ours, baseline = d.ours["title"], d.baseline["title"]
         if (half := d.cell.half) is None:
             difference = f"{mean:+.1f} percentage points, a single split"
         else:
-            difference = f"{mean:+.1f} percentage points, 95 % interval {mean - 100 * half:.1f} to "
-            difference += f"{mean + 100 * half:.1f}{'' if d.cell.mark else ', not significant'}"
+            low, high = max(mean - 100 * half, -100.0), min(mean + 100 * half, 100.0)
+            difference = f"{mean:+.1f} percentage points, 95 % interval {low:.1f} to {high:.1f}"
+            difference += "" if d.cell.mark else ", not significant"
         difference = f"difference {difference}".replace(" -", " −")
-        if abs(error - its_error) < NO_DIFFERENCE:
+        if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
-                f"At an overall error of {100 * its_error:.1f} %, {ours} has a worst-class error of "
-                f"{100 * worst:.1f} %, {baseline} of {100 * its_worst:.1f} % ({difference})."
+                f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a worst-class error of "
+                f"{100 * worst:.1f} %, {baseline} of {100 * baseline_worst:.1f} % ({difference})."
             )
         return (
             f"{ours} has a worst-class error of {100 * worst:.1f} % at an overall error of "
-            f"{100 * error:.1f} %, {baseline} of {100 * its_worst:.1f} % at {100 * its_error:.1f} % "
-            f"({difference})."
-        )
-
-    @cached_property
-    def setup(self) -> str:
-        """Rows, methods and splits in one sentence."""
-        data, settings = self.data, self.settings
-        return (
-            f"{_count(len(self.document['methods']), 'method')} on {data['name']}: {data['n_rows']:,} rows, "
-            f"{_count(data['n_features'], 'feature')}, {len(data['classes'])} classes; "
-            f"{_count(settings['repeats'], 'random split')} with {settings['test_size']:.0%} test rows."
+            f"{100 * error:.1f} %, {baseline} of {100 * baseline_worst:.1f} % at "
+            f"{100 * baseline_error:.1f} % ({difference})."
         )
 
     def problems(self) -> Iterator[str]:
@@ -274,7 +248,7 @@ class ComparisonTable:
             yield f"{method['title']} is not in the comparison: {method['reason']}"
         for method in self.document["methods"]:
             for failure in method["failures"][:1]:
-                splits = _count(len(method["failures"]), "split")
+                splits = f"{len(method['failures'])} of {self.settings['repeats']} splits"
                 yield f"{method['title']} failed on {splits}: {failure['error']}"
 
     def warnings(self) -> Iterator[str]:
@@ -287,16 +261,11 @@ class ComparisonTable:
                 yield f"{method['title']}: {message}"
 
     def shown_first(self, most: int) -> list[ComparedMethod]:
-        """Return at most ``most`` distinct methods for the charts: the compared ones, then by worst class."""
-        named = [m["name"] for m in self.references.values()]
-        named += [d.baseline["name"] for d in [self.headline] if d]
-
-        def order(method: ComparedMethod) -> tuple[bool, float, float]:
-            figures = method["figures"]
-            return method["name"] not in named, figures[WORST_CLASS]["mean"], figures["error"]["mean"]
-
-        first = sorted(self.distinct, key=lambda group: min(map(order, group)))[:most]
-        return [group[0] for group in self.distinct if group in first]
+        """Return at most ``most`` methods for the charts: the compared ones, then by worst-class error."""
+        compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
+        return sorted(self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"]))[
+            :most
+        ]
 
 
 def figure_of(method: ComparedMethod, *path: str) -> Any:
@@ -315,7 +284,3 @@ def _shared(ours: ComparedMethod, baseline: ComparedMethod) -> Sequence[tuple[An
     """Return pairs of records of the splits on which both methods finished."""
     records = {record["repeat"]: record for record in baseline["repeats"]}
     return [(record, records[record["repeat"]]) for record in ours["repeats"] if record["repeat"] in records]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.results import Results
@@ -118,12 +120,10 @@ def _asset(name: str) -> str:
 
 
 def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
-    """Return, per distinct method, the fraction of each class that gets each answer, over all splits."""
+    """Return, per method, the fraction of each class that gets each answer, over all splits."""
     confusions = []
-    for method, *same in table.distinct if len(table.data["classes"]) <= MOST_CLASSES else ():
-        counts = [record["confusion"] for record in method["repeats"] if "confusion" in record]
-        if counts:
-            total = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*counts, strict=True)]
-            rates = [[n / max(sum(row), 1) for n in row] for row in total]
-            confusions.append({"method": method, "same": [m["title"] for m in same], "rates": rates})
+    for method in table.finished if len(table.data["classes"]) <= MOST_CLASSES else ():
+        counts = np.sum([record["confusion"] for record in method["repeats"]], axis=0)
+        rates = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        confusions.append({"method": method, "rates": rates.tolist()})
     return confusions

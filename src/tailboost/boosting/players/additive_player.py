@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Player, Stop, StopKind, Units
+from tailboost.boosting.game import Player, Stop, StopKind, Units, normalised_exp
 from tailboost.core.array_types import Floats
-from tailboost.core.numeric import normalised_exp
 
 # Step of a first base model that makes no error. Alone, it answers the same with any step.
 PERFECT_STEP = 1.0

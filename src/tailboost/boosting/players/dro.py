@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from tailboost.boosting.game import Stop, StopKind, Units
+from tailboost.boosting.game import Stop, StopKind, Units, normalised_exp
 from tailboost.boosting.players.additive_player import PERFECT_STEP, AdditivePlayer, AdditiveState, coded_step
 from tailboost.core.array_types import Floats
-from tailboost.core.numeric import normalised_exp
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 

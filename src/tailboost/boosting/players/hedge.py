@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Player, Units
+from tailboost.boosting.game import Player, Units, normalised_exp
 from tailboost.core.array_types import Floats
-from tailboost.core.numeric import normalised_exp
 
 
 def theory_eta(count: float, n_rounds: int) -> float:
