@@ -267,7 +267,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
     for other in many:
         assert other.n_threshold_rows_ == np.count_nonzero(w)
         assert other.limits_met_ == one.limits_met_
-        answers = (other.predict_from(P, **asked), one.predict_from(P, **asked))
+        answers = (other.predict(P, **asked), one.predict(P, **asked))
         if aim in (
             "group",
             "cell",
@@ -290,10 +290,10 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
         asked = {"groups": groups} if params.get("by_group") else {}
         assert mix.n_threshold_rows_ <= 300 < np.count_nonzero(w)
         assert mix.limits_met_
-        shares = mix.predict_distribution_from(P, **asked)
+        shares = mix.predict_distribution(P, **asked)
         if aim == "deferral":
             local = mix.to_local()
-            deferred = local.defers_from(P)
+            deferred = local.defers(P)
             share = np.average(deferred, weights=w)
             assert share <= 0.1
             assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
@@ -312,11 +312,11 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
         fits.append(td.DaskRobustMixtureClassifier.from_probabilities({"p": pd}, yd))
-    np.testing.assert_array_equal(*(fit.predict_from({"p": p}) for fit in fits))
+    np.testing.assert_array_equal(*(fit.predict({"p": p}) for fit in fits))
     mix = fits[1]
     assert mix.n_threshold_rows_ == 2**16
     assert "65,536 made the candidates" in mix.rates_.words
-    errors = np.array(list(tb.metrics.class_errors(y, mix.predict_from({"p": p})).values()))
+    errors = np.array(list(tb.metrics.class_errors(y, mix.predict({"p": p})).values()))
     np.testing.assert_allclose([line.value for line in mix.rates_], errors, atol=1e-12)
     rare, common = np.sort(p[y == 1]), np.sort(p[y == 0])
     at = np.sort(p)
@@ -338,8 +338,8 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
         mix = td.DaskRobustMixtureClassifier.from_probabilities(
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
         )
-        labels = mix.predict_from(Pd).compute()
-        shares = mix.predict_distribution_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        labels = mix.predict(Pd).compute()
+        shares = mix.predict_distribution(dict(zip(P, blocks(4, *P.values()), strict=True)))
         assert shares.shape == (N, 3)
         shares = shares.compute()
     told = table[["site", "side"]]
@@ -347,13 +347,13 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     assert [line.unit for line in mix.rates_] == [line.unit for line in one.rates_]
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
-    np.testing.assert_array_equal(labels, local.predict_from(P))
-    np.testing.assert_array_equal(shares, local.predict_distribution_from(P))
+    np.testing.assert_array_equal(labels, local.predict(P))
+    np.testing.assert_array_equal(shares, local.predict_distribution(P))
     tb.save_model(local, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
-    np.testing.assert_array_equal(again.predict_from(P), labels)
+    np.testing.assert_array_equal(again.predict(P), labels)
     np.testing.assert_array_equal(
-        again.reweight(error_budget=0.01).predict_from(P), local.reweight(error_budget=0.01).predict_from(P)
+        again.reweight(error_budget=0.01).predict(P), local.reweight(error_budget=0.01).predict(P)
     )
     with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
         mix.reweight(Pd, lazy["y"])
@@ -384,12 +384,12 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         td.DaskRobustMixtureClassifier().fit(one, yd)
     mix = choose({"one": one}, yd, groups=gd, objective="worst_group", by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
-        mix.predict_from({"one": one})
+        mix.predict({"one": one})
     with pytest.raises(ValueError, match="no model is called"):
-        mix.predict_from({"other": one}, groups=gd)
+        mix.predict({"other": one}, groups=gd)
     np.testing.assert_array_equal(
-        mix.predict_from({"one": one}, groups=gd).compute(),
-        mix.predict_from({"one": P["one"]}, groups=groups),
+        mix.predict({"one": one}, groups=gd).compute(),
+        mix.predict({"one": P["one"]}, groups=groups),
     )
 
 

@@ -59,7 +59,7 @@ def test_a_classifier_tells_its_deferred_rows():
     mix = tb.RobustMixtureClassifier.from_probabilities(
         {"m": P[:400]}, y[:400], objective="error", limits=[rates.deferred() <= 0.2]
     )
-    deferred, answers = mix.defers_from({"m": P[400:]}), mix.predict_from({"m": P[400:]})
+    deferred, answers = mix.defers({"m": P[400:]}), mix.predict({"m": P[400:]})
     assert deferred.mean() > 0.1
 
     class Model:

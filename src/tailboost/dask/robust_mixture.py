@@ -73,7 +73,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     >>> mix = DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
     >>> max(mix.subgroup_errors_.values()) < 0.05
     True
-    >>> mix.predict_from({"model": p}).shape
+    >>> mix.predict({"model": p}).shape
     (1000,)
     """
 
@@ -190,24 +190,22 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         new.__dict__.update(vars(self))
         return new
 
-    def predict_from(
-        self, probabilities: Mapping[str, Any], *, groups: Any = None, deferred: Any = None
-    ) -> Any:
-        """Predict labels from the models' probabilities; Dask collections give a lazy Dask array."""
-        return self._answers(partial(self.to_local().predict_from, deferred=deferred), probabilities, groups)
+    def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> Any:
+        """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
+        return self._answers(partial(self.to_local().predict, deferred=deferred), X, groups)
 
-    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Any:
-        """Predict P(y | x), the even mean of all models; Dask collections give a lazy Dask array."""
+    def predict_proba(self, X: Any) -> Any:
+        """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
         local = self.to_local()
 
         def ask(P: Mapping[str, Any], groups: Any = None) -> Any:
-            return local.predict_proba_from(P)
+            return local.predict_proba(P)
 
-        return self._answers(ask, probabilities, None)
+        return self._answers(ask, X, None)
 
-    def predict_distribution_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
-        """Predict the label distribution, shape (n, K); Dask collections give a lazy Dask array."""
-        return self._answers(self.to_local().predict_distribution_from, probabilities, groups)
+    def predict_distribution(self, X: Any, *, groups: Any = None) -> Any:
+        """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
+        return self._answers(self.to_local().predict_distribution, X, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Any) -> Any:
         if not (isinstance(probabilities, Mapping) and any(map(is_collection, probabilities.values()))):

@@ -25,7 +25,7 @@ from tailboost.guarantees.rate_bounds import (
     subgroup_words,
 )
 from tailboost.guarantees.recheck import Cells, Recheck, bounds_html, bounds_text, listed, rows_unnamed
-from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
+from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.solvers import cvar, worst_case_weights
@@ -455,7 +455,7 @@ def requested_rates(model: Any, rates: Any, max_error: Any, request: Certificate
 def rates_of_fit(model: Any) -> list[Expression]:
     """Return the objective and the limits of a model fitted with limits; none without limits."""
     final = last_step(model)
-    limits = list(getattr(final, "limits", ()) or ())
+    limits = list(checked_limits(getattr(final, "limits", ()) or ()))
     objective = as_expression(getattr(final, "objective_", None))
     return [*([] if objective is None else [objective]), *limits] if limits else []
 
