@@ -282,6 +282,8 @@ class VarianceBoostClassifier(AdditiveClassifier):
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -292,26 +294,19 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -327,16 +322,6 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Steps a; (K−1)/K times the steps of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -404,6 +389,8 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     ``((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``, over the rows I answered right and J answered wrong. For more
     than two classes the same bound holds for the margins of SAMME's coding.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -417,26 +404,19 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -452,16 +432,6 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost above after each round. It starts from 0 and falls in each round with a step.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -531,6 +501,8 @@ class EBBoostClassifier(VarianceBoostClassifier):
     The cost is that of `VadaBoostClassifier`. Each round minimises it exactly over every column, threshold,
     polarity and step (see `tailboost.learners.StumpClassifier`). Two classes and finite numbers only.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     n_estimators : int, default=50
@@ -540,26 +512,19 @@ class EBBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -575,16 +540,6 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost after each round. It starts from 0 and falls in each round with a step.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -667,6 +622,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     rejected if their value is no better than that of the best constants, or if their vote errs on more
     training rows than the best constant.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -681,26 +638,19 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -718,16 +668,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         The price of slack that was used.
     log_costs_ : ndarray of shape (T,)
         Logarithm of AdaBoost's mean exponential loss after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
         Duality gap of the program.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
