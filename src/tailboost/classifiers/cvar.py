@@ -1,4 +1,4 @@
-"""Boosting for the worst samples: the α-CVaR family of Zhai et al., NeurIPS 2021."""
+"""Boosting for the CVaR of the losses: the algorithms of Zhai et al. 2021."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveL
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import with_callbacks
-from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
@@ -31,11 +31,11 @@ from tailboost.learners.protocols import AveragingLearner
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import CVaR, WorstRow
 
-# Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
+# Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
 
 
-class CVaRBoostClassifier(ValidatedMixtureClassifier):
+class CVaRBoostClassifier(MixtureClassifier):
     """Boosting for the rows with the largest losses, measured by the CVaR.
 
     In each round a player weighs the rows and the learner fits a hypothesis to these weights. The mixture of
@@ -145,7 +145,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
+        **MixtureClassifier._parameter_constraints,
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
@@ -257,15 +257,15 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         return partial(self._respond, plan, scheme) if self._together else super()._oracle(plan, scheme)
 
     def _respond(self, plan: Plan, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the answer of a round in which the models of all rounds predict together."""
+        """Return the response of a round in which the models of all rounds predict together."""
         combiner = cast("Mixture", plan.combiner)
         may_end = turn.t > 1 and self.n_iter_no_change is not None
         if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
-            # Where there is much noise, the weights are on rows that nobody can tell.
+            # With much label noise, the weights concentrate on mislabelled rows.
             scheme = scheme.round(turn.u, turn.seed)
-            for rows, known in scheme.looks():
+            for rows, outputs in scheme.looks():
                 alone = scheme.accumulating is None
-                answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
+                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
                 if combiner.gains_nothing(rows, answers, self.tol):
                     words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
                     return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
@@ -279,7 +279,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
             return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
         alpha, combiner = self.combiner_.alpha, self.combiner_
         bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
-        if self._even or alpha is None:  # or re-weighted for units
+        if self._even or alpha is None:  # or another objective by `reweight`
             return bounds
         value = combiner.value(self.estimator_weights_)
         return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)

@@ -216,7 +216,7 @@ class DROBoostClassifier(AdditiveClassifier):
             worst = worst_case_weights(
                 wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
             ).value
-        # In either ball KL(w ‖ p) is the radius at most: smoothing lowers F by σδ at most.
+        # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
         formula, penalty = ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
         upper = value + rule.smoothing * rule.radius if rule.smoothing else value
         bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
@@ -242,11 +242,11 @@ class DROBoostClassifier(AdditiveClassifier):
         return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
     def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
-        """Return δ and, where it was computed from them, the effective dimensions d."""
+        """Return δ, and the effective dimensions d if δ is computed from them."""
         if not isinstance(self.radius, str):
             return float(self.radius), None
         if isinstance(self.effective_dim, str):
-            # At zero margins every worst case is p, so round 1 will fit this very hypothesis again.
+            # At zero margins the worst case is p, so round 1 fits the same hypothesis.
             dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
             dim = int(self.effective_dim)
@@ -264,9 +264,9 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_[problem.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
 
     def _warn_of_a_large_radius(self) -> None:
-        if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays
+        if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
             return
-        if is_regressor(self._learner()):  # a real-valued first hypothesis has no error that could be weighed
+        if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error
             return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
         largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
@@ -280,6 +280,6 @@ class DROBoostClassifier(AdditiveClassifier):
 
 
 def n_leaves(member: Any) -> int:
-    """Return the number of leaves of a tree, 1 for what has none."""
+    """Return the number of leaves of a tree, or 1 for other models."""
     last = member[-1] if isinstance(member, Pipeline) else member
     return int(last.get_n_leaves()) if hasattr(last, "get_n_leaves") else 1

@@ -1,4 +1,4 @@
-"""The worst group: Hedge over groups and the minimax mixture of the hypotheses."""
+"""Group DRO as boosting: Hedge over groups and the mixture of least largest group error."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return groups, validation
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
-    def _name_units(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: Problem) -> Problem:
         assert problem.groups is not None
         self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
         return problem

@@ -1,4 +1,4 @@
-"""Hedge over samples against a weak learner, and the majority vote: OCO boosting."""
+"""OCO boosting: Hedge over rows against a weak learner, and the majority vote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import WorstRow
 
-# γ for "auto": an edge that one shallow tree reaches on most tables.
+# γ for gamma="auto".
 GAMMA = 0.1
 
 

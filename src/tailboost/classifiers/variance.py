@@ -24,9 +24,8 @@ from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
 from tailboost.solvers.soft_margin import check_price
 
-# Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
-# α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
-# six rows of ten.
+# Values of C Σs for C=None. The right price depends on the noise: at α = 1/(C Σs) = 0.1 (RLP), no weights of
+# trees with 13 % errors on Adult beat a random guess, and an optimum may have 60 % errors.
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
@@ -182,7 +181,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     @property
     def _program(self) -> str | None:
-        """What chooses the weights anew when boosting is over."""
+        """Program that computes the weights after the last round."""
         return self.refit
 
     def _default_learner(self) -> Any:
@@ -226,7 +225,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if self.variance_weight is None:
             return self._exponential_cost()
         combiner, value = self.combiner_, float(np.exp(self.combiner_.log_cost))
-        # Its root is no less than the mean of e^(−m).
+        # The root of V is at least the mean of e^(−m).
         return Cost(
             "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
             value,
@@ -242,7 +241,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
         T, gamma = len(errors), 0.5 - float(errors.max(initial=0.0))
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
-        if self.learning_rate < 1:  # it is about whole steps
+        if self.learning_rate < 1:  # the bound is about full steps
             note = published.note or "for learning_rate=1 only"
             published = replace(published, bound=None, note=note)
         return Cost(
@@ -264,14 +263,14 @@ class VarianceBoostClassifier(AdditiveClassifier):
         symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
         if linear:
             name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
-            # V is the mean margin of the worst α of the rows: above 0 only if fewer than α have none
+            # V is the mean margin of the worst α of the rows. V > 0 only if fewer than α have margin ≤ 0.
             bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
             bound = replace(bound, strict=True)
             if value <= self.gap_:
                 bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
             symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
         else:
-            # Σ s ξ / Σs, of which every row with m ≤ 0 has ξ ≥ 1
+            # Σ s ξ / Σs; every row with m ≤ 0 has ξ ≥ 1.
             slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
             name = "V = ‖a‖² + C Σ s ξ"
             bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
