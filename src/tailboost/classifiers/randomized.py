@@ -91,7 +91,8 @@ class RandomizedClassifier(ClassifierMixin):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        distribution = self._scores(X)
+        return self.classes_[distribution.argmax(axis=1)]
 
     def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
         """Draw a label for every row from ``predict_distribution``, for simulation studies.
@@ -108,7 +109,8 @@ class RandomizedClassifier(ClassifierMixin):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        return self.classes_[draw(self._scores(X), check_random_state(random_state))]
+        distribution = self._scores(X)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
         """Return the prediction of a given hypothesis for each row.
