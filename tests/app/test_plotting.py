@@ -291,8 +291,8 @@ def test_trajectory_bad_input():
         WeightTrajectoryDisplay([0.1], [0.1, 0.2])
     with pytest.raises(ValueError, match=r"weights must have shape \(1, m\)"):
         WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]] * 2)
-    with pytest.raises(ValueError, match="units has 3 names for 2 columns"):
-        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], units="abc")
+    with pytest.raises(ValueError, match="subgroups has 3 names for 2 columns"):
+        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], subgroups="abc")
 
 
 # --- trade-off ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class WeightTrajectoryDisplay(Display):
         Effective fraction of the subgroups or rows that have the weights, in (0, 1].
     weights : array-like of shape (T, m), default=None
         Weights of m subgroups; rows sum to 1.
-    units : sequence of m names, default=None
+    subgroups : sequence of m names, default=None
         Names of the subgroups; None numbers them.
     name : str, default=None
         Title.
@@ -53,13 +53,13 @@ class WeightTrajectoryDisplay(Display):
         effective_size: ArrayLike,
         *,
         weights: ArrayLike | None = None,
-        units: Sequence[Any] | None = None,
+        subgroups: Sequence[Any] | None = None,
         name: str | None = None,
     ) -> None:
         self.weighted_loss = np.asarray(weighted_loss, dtype=np.float64)
         self.effective_size = np.asarray(effective_size, dtype=np.float64)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self.units = units
+        self.subgroups = subgroups
         self.name = name
         T = self.weighted_loss.shape
         if len(T) != 1 or not T[0] or self.effective_size.shape != T:
@@ -70,9 +70,9 @@ class WeightTrajectoryDisplay(Display):
         if self.weights is not None:
             if self.weights.ndim != 2 or self.weights.shape[:1] != T:
                 raise ValueError(f"weights must have shape ({T[0]}, m), got {self.weights.shape}")
-            if units is not None and len(units) != self.weights.shape[1]:
+            if subgroups is not None and len(subgroups) != self.weights.shape[1]:
                 raise ValueError(
-                    f"units has {len(units)} names for {self.weights.shape[1]} columns of weights"
+                    f"subgroups has {len(subgroups)} names for {self.weights.shape[1]} columns of weights"
                 )
 
     @classmethod
@@ -104,10 +104,10 @@ class WeightTrajectoryDisplay(Display):
         trace = getattr(estimator, "trace_", None)
         if trace is None:
             raise NotFittedError(f"{type(estimator).__name__} has no trace_: fit a boosting classifier first")
-        units = getattr(estimator, "subgroups_", getattr(estimator, "groups_", None))
+        subgroups = getattr(estimator, "subgroups_", getattr(estimator, "groups_", None))
         name = type(estimator).__name__ if name is None else name
         display = cls(
-            trace.weighted_loss, trace.effective_size, weights=trace.weights, units=units, name=name
+            trace.weighted_loss, trace.effective_size, weights=trace.weights, subgroups=subgroups, name=name
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -121,7 +121,8 @@ class WeightTrajectoryDisplay(Display):
             ]
         else:
             names = [
-                unit_name(u) for u in (range(self.weights.shape[1]) if self.units is None else self.units)
+                unit_name(key)
+                for key in (range(self.weights.shape[1]) if self.subgroups is None else self.subgroups)
             ]
             thin = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
             series = [(column, thin) for column in self.weights.T]
