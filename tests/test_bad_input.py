@@ -56,7 +56,7 @@ TABLES = {
     "continuous y": (X, X[:, 0], "continuous"),
     "continuous y, frame": (FRAME, X[:, 0], "continuous"),
     "mixed y": (X, put(Y, 3, "a"), "[Ll]abel"),
-    "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y mixes values that are text, such as '1', with .* 1$"),
+    "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y mixes text, such as '1', with other values, such as 1$"),
     "one class": (X, np.zeros(60), r"one class only \(0\.0\)"),
     "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
 }
@@ -232,7 +232,7 @@ GROUP_CASES = {
     ),
     "NaN": ({"groups": np.where(GROUPS == 1, np.nan, GROUPS)}, "groups contains NaN or None: 20 of 60"),
     "None": ({"groups": put(GROUPS.astype(str), 3, None)}, "groups contains NaN or None: 1 of 60"),
-    "list of mixed kinds": ({"groups": [1, "1", 2] * 20}, "groups mixes values that are text"),
+    "list of mixed kinds": ({"groups": [1, "1", 2] * 20}, "groups mixes text"),
     "no groups_val": ({"groups": GROUPS, "X_val": X, "y_val": Y}, "without groups_val"),
     "no groups": ({"X_val": X, "y_val": Y, "groups_val": GROUPS}, "groups_val was given without groups"),
     "groups_val alone": ({"groups": GROUPS, "groups_val": GROUPS}, "groups_val given"),
