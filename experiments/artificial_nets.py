@@ -53,7 +53,7 @@ def nets(scale: Scale) -> Family:
     def by_influence(X: Table, y: Labels, seed: int, loss: str) -> Any:
         half = learner.get_params() | {"steps": epoch * scale.epochs // 2, "random_state": seed}
         first = TorchClassifier(**half).fit(X, y)
-        then = half | {"module": first.member_.net(), "loss": _losses.LOSSES[loss]}
+        then = half | {"module": first.net_.net(), "loss": _losses.LOSSES[loss]}
         return TorchClassifier(**then).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:

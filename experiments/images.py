@@ -439,7 +439,7 @@ def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
     begin = epochs / 2 if protocol.influence_from is None else min(protocol.influence_from, epochs / 2)
     first = _learner(protocol, net, data, params | {"epochs": begin}, loss=CE, random_state=seed)
     rest = params | {"epochs": epochs - begin}
-    return _trained(protocol, data, first.fit(*data.fit).member_.net(), rest, loss, seed)
+    return _trained(protocol, data, first.fit(*data.fit).net_.net(), rest, loss, seed)
 
 
 def _trained(protocol: Protocol, data: Data, net: Any, params: dict[str, Any], loss: str, seed: int) -> Any:

@@ -60,6 +60,14 @@ def places(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+def test_files_of_the_contributing_page_exist():
+    names = set(re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    missing = [
+        n for n in names if not any((folder / n).exists() for folder in (ROOT, ROOT / "src" / "tailboost"))
+    ]
+    assert [name for name in missing if "yours" not in name] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page):
     for target, place in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):

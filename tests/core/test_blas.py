@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tailboost import AdaLPBoostClassifier
 from tailboost import solvers as solve
 from tailboost.boosting.players.hedge import Hedge
-from tailboost.core.blas import one_blas_thread  # no public name: what it does shows in threadpoolctl
+from tailboost.core.blas import one_blas_thread
 from tailboost.solvers import mixture
 
 

@@ -1,4 +1,4 @@
-"""Checks of what is handed in: what passes comes back as it should, what does not is named."""
+"""Checks of arguments: valid ones are returned in one form, invalid ones are named."""
 
 import numpy as np
 import pytest

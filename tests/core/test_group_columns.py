@@ -1,4 +1,4 @@
-"""Groups of a table's columns: the same cuts for every table, missing values as a group of their own."""
+"""Groups from columns: the same cuts for every table, and a group for missing values."""
 
 import numpy as np
 import pandas as pd

@@ -29,7 +29,7 @@ def test_text_and_notebook_show_the_same_cells():
     nan = float("nan")
     lines = [RateLine("error by class", k, e, nan, nan, n, "", nan, None) for k, e, n in LINES]
     table = RateTable(tuple(lines), "7 rows", kind="class")
-    text, html = str(table), table._repr_html_()  # what notebooks call
+    text, html = str(table), table._repr_html_()  # as in notebooks
     assert text.splitlines()[1].split() == ["class", "rows", "on", "these", "rows"]
     for cell in ("0.500", "0.250", "7 rows"):
         assert cell in text

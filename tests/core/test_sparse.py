@@ -1,4 +1,4 @@
-"""Sparse matrices mean what their dense form means, in every layout, and stay as their owner has them."""
+"""Sparse matrices of all layouts give the results of their dense form and are not changed."""
 
 import threading
 import warnings
@@ -27,7 +27,7 @@ def few(cls):
     return cls(random_state=0, **({"n_estimators": 3} if "n_estimators" in names else {}))
 
 
-#: All that read a table in a way of their own; the campaign asks every classifier.
+#: One estimator for each way to read a table; the campaign covers all classifiers.
 MODELS = {
     "worstclassboost": few(tb.WorstClassBoostClassifier).set_params(cv=0.3),
     "adaboost": few(tb.AdaBoostClassifier),

@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(op
     torch.manual_seed(99)
     two = learner(**params).fit(X, Y)
     other = learner(**(params | {"random_state": 1})).fit(X, Y)
-    assert one.member_.weights == two.member_.weights != other.member_.weights
+    assert one.net_.weights == two.net_.weights != other.net_.weights
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
@@ -150,7 +150,7 @@ def test_it_is_plain_training(device):
         optimizer.step()
     with torch.no_grad():
         np.testing.assert_allclose(
-            fitted.member_.net().cpu()(torch.from_numpy(X)).numpy(),
+            fitted.net_.net().cpu()(torch.from_numpy(X)).numpy(),
             net(torch.from_numpy(X)).numpy(),
             atol=1e-6 if device == "cpu" else 1e-4,
         )
@@ -184,9 +184,9 @@ def test_a_module_is_where_training_starts_and_stays_as_it_was():
     net = nets.mlp_100_100((4,), 3)
     before = copy.deepcopy(net.state_dict())
     a, b = (learner(net, random_state=seed).fit(X, Y) for seed in (0, 0))
-    assert a.member_.weights == b.member_.weights
+    assert a.net_.weights == b.net_.weights
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
-    far = learner(net, learning_rate=1e-9).fit(X, Y).member_.net().state_dict()
+    far = learner(net, learning_rate=1e-9).fit(X, Y).net_.net().state_dict()
     for k, v in far.items():
         torch.testing.assert_close(v, before[k], atol=1e-5, rtol=0)
 
@@ -203,7 +203,7 @@ def test_lazy_layers_and_tied_weights():
 
     clf = learner(lambda shape, K: Tied()).fit(X, Y)
     assert clf.predict_proba(X).shape == (200, 3)
-    net = clf.member_.net()
+    net = clf.net_.net()
     assert torch.equal(net.b.weight, net.c.weight)
 
 
@@ -218,7 +218,7 @@ def test_the_loss_by_name_and_by_function():
     np.testing.assert_allclose(
         named.predict_proba(X), learner(loss=weighted).fit(X, Y).predict_proba(X), atol=1e-6
     )
-    assert learner().fit(X, Y).member_.weights != named.member_.weights
+    assert learner().fit(X, Y).net_.weights != named.net_.weights
 
 
 def test_a_loss_is_given_the_last_layers_input():
@@ -228,11 +228,11 @@ def test_a_loss_is_given_the_last_layers_input():
         seen.append(features)
         return functional.cross_entropy(logits, y)
 
-    assert learner(loss=spy, steps=2).fit(X, Y).member_.weights == learner(steps=2).fit(X, Y).member_.weights
+    assert learner(loss=spy, steps=2).fit(X, Y).net_.weights == learner(steps=2).fit(X, Y).net_.weights
     assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
     assert seen[1].min() == 0  # after a ReLU
     by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
-    assert learner(loss=influence_balanced).fit(X, Y).member_.weights != by_logits.fit(X, Y).member_.weights
+    assert learner(loss=influence_balanced).fit(X, Y).net_.weights != by_logits.fit(X, Y).net_.weights
 
 
 def test_divergence_is_said():
@@ -249,8 +249,8 @@ def test_divergence_is_said():
 def test_compiled_is_the_same_training():
     """Fused arithmetic rounds differently: parameters agree to float32, predictions exactly."""
     plain, compiled = learner().fit(X, Y), learner(compile=True).fit(X, Y)
-    for name, values in plain.member_.state().items():
-        np.testing.assert_allclose(compiled.member_.state()[name], values, rtol=0, atol=1e-4)
+    for name, values in plain.net_.state().items():
+        np.testing.assert_allclose(compiled.net_.state()[name], values, rtol=0, atol=1e-4)
     np.testing.assert_array_equal(plain.predict(X), compiled.predict(X))
 
 
@@ -269,14 +269,14 @@ def test_training_goes_through_what_torch_compile_returns(monkeypatch):
     monkeypatch.setattr(torch, "compile", compiler)
     compiled = learner(compile=True).fit(X, Y)
     assert len(calls) >= compiled.steps
-    assert compiled.member_.weights == plain.member_.weights
+    assert compiled.net_.weights == plain.net_.weights
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_trains_on_the_device(name, device):
     clf = learner(loss=LOSSES[name], steps=3, warmup_steps=2, device=device).fit(X, Y)
-    assert next(clf.member_.net().parameters()).device.type == device
+    assert next(clf.net_.net().parameters()).device.type == device
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -431,13 +431,13 @@ def test_the_session_predicts_what_the_member_does():
 
 def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threads():
     fits = [learner(Dropout, augment=jitter, steps=60, random_state=k) for k in range(4)]
-    alone = [clone(clf).fit(X, Y).member_.weights for clf in fits]
+    alone = [clone(clf).fit(X, Y).net_.weights for clf in fits]
     workers = [threading.Thread(target=clf.fit, args=(X, Y)) for clf in fits]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert [clf.member_.weights for clf in fits] == alone
+    assert [clf.net_.weights for clf in fits] == alone
 
 
 # -- games --------------------------------------------------------------------------------------------
@@ -518,7 +518,7 @@ def test_a_data_frame_and_a_pipeline():
 def test_one_row_at_a_time_and_in_batches():
     clf = learner().fit(X, Y)
     whole = clf.predict_proba(X)
-    clf.member_.eval_batch_size = 7
+    clf.net_.eval_batch_size = 7
     np.testing.assert_allclose(clf.predict_proba(X), whole, atol=1e-6)
     np.testing.assert_allclose([clf.predict_proba(x[None])[0] for x in X[:20]], whole[:20], atol=1e-6)
 

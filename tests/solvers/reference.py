@@ -85,12 +85,12 @@ TIGHT = {
     "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11},
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 200},
 }
-#: Those that are there: ECOS has no wheels for Python 3.13 and later.
+#: Installed solvers; ECOS has no wheels for Python 3.13 and later.
 SOLVERS = ["CLARABEL", *({"ECOS"} & set(cp.installed_solvers()))]
 
 
 def brute_force_cvar(losses, alpha, base=None):
-    """CVaR by its own definition: fill the tail unit by unit, in every order of the units; n ≤ 8."""
+    """Return the CVaR by its definition: fill the tail unit by unit, in all orders of the units; n ≤ 8."""
     p = measure(base, len(losses))
     best = -np.inf
     for order in itertools.permutations(range(len(losses))):
@@ -111,7 +111,7 @@ def check_weights(w, alpha, base):
 
 
 def check_mixture(solution, losses, alpha, base, tolerance=1e-8):
-    """Both objectives, recomputed from what was returned, and the feasibility of both sides."""
+    """Recompute both objectives from the returned arrays, and check the feasibility of both sides."""
     from tailboost.solvers import cvar
 
     lam, w = solution.mixture, solution.unit_weights

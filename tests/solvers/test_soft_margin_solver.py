@@ -27,7 +27,7 @@ def margins(wrong, K):
 
 
 def rlp_value(a, M, C):
-    """max over ρ of ρ − Σ C_i (ρ − M_i a)₊; it is attained at one of the margins."""
+    """Return the maximum over ρ of ρ − Σ C_i (ρ − M_i a)₊, which is attained at one of the margins."""
     m = M @ a
     return max(rho - C @ np.maximum(rho - m, 0) for rho in m)
 

@@ -34,7 +34,7 @@ def on_curve(curve, limit):
 
 
 def unit_pool(seed):
-    """Random errors on units, with members that are equal or dominated."""
+    """Return random errors on units, with equal and dominated candidates."""
     rng = np.random.default_rng(seed)
     T, m = int(rng.integers(1, 40)), int(rng.integers(1, 25))
     errors = rng.beta(1, 4, (T, m))
@@ -63,7 +63,7 @@ def fitted_pool(load, n_members):
 
 
 def check_curve(curve, losses, means, alpha=None, base=None, tolerance=1e-9):
-    """Each point is attained; the curve falls and bends upwards; nothing is below it at any budget."""
+    """Each point is attained; the curve falls and is convex; no mixture lies below the curve."""
     assert (np.diff(curve.mean) > 0).all()
     assert (np.diff(curve.worst) < 0).all()
     if len(curve) > 2:

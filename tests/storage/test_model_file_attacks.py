@@ -438,9 +438,9 @@ class TestFolders:
 
     def test_a_net_with_the_name_of_a_file(self, path, victim):
         pytest.importorskip("torch")
-        from tailboost.learners.torch.net_members import TorchMember
+        from tailboost.learners.torch.fitted_net import FittedNet
 
-        member = object.__new__(TorchMember)
+        member = object.__new__(FittedNet)
         vars(member).update(weights=str(victim), architecture=None, table_=None)
         forge(path, member)
         refused(path)

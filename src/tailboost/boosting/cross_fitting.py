@@ -25,7 +25,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import distinct, stratified_places
 from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
-from tailboost.learners.session import is_real, predict_members
+from tailboost.learners.session import is_real, predict_models
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 Look = tuple[NDArray[Any], Ints]
@@ -115,7 +115,7 @@ def respond(
 
 
 def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
-    """Fit for a density of the rows; in games over subgroups the judged rows give the player's losses."""
+    """Fit for a density of the rows; in games over subgroups the selection data give the player's losses."""
     if not units.grouped:
         return scheme(u, seed, goal)
     y = scheme.selection_rows.y
@@ -221,8 +221,8 @@ class AllRows:
 
         growing = stages(session, weight, seed, grow=goal is not None)
         stage = choose_stage(growing, look, goal, lasting(session))
-        member = grown(session, stage.number, weight, seed) if stage.model is None else stage.model
-        return Response(member, stage.losses, stage.answers)
+        base_model = grown(session, stage.number, weight, seed) if stage.model is None else stage.model
+        return Response(base_model, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
@@ -255,12 +255,12 @@ class HeldOut:
 
         keep = lasting(self.session) and not self.refit
         stage = choose_stage(stages(self.session, rest_weight, seed, rest, grow=grow), look, goal, keep)
-        member = stage.model
+        base_model = stage.model
         if self.refit:
-            member = grown(self.session, stage.number, weight, seed, grow=grow)
-        elif member is None:
-            member = grown(self.session, stage.number, rest_weight, seed, rest)
-        return Response(member, stage.losses, stage.answers)
+            base_model = grown(self.session, stage.number, weight, seed, grow=grow)
+        elif base_model is None:
+            base_model = grown(self.session, stage.number, rest_weight, seed, rest)
+        return Response(base_model, stage.losses, stage.answers)
 
 
 class Fold:
@@ -369,15 +369,15 @@ class CrossFitted:
                     yield predicted.copy()
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
-        member = None
+        base_model = None
         if self.averaging is not None and not grow:
-            member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
-        if member is None:
-            member = grown(self.session, stage.number, weight, seed, grow=grow)
+            base_model = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
+        if base_model is None:
+            base_model = grown(self.session, stage.number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
-            return Response(member, stage.losses, stage.answers)
-        member = self.accumulating.mean([member], weight, [np.ones(len(weight), dtype=np.bool_)])
-        return Response(member, stage.losses, stage.answers, probabilities=joined(folds))
+            return Response(base_model, stage.losses, stage.answers)
+        base_model = self.accumulating.mean([base_model], weight, [np.ones(len(weight), dtype=np.bool_)])
+        return Response(base_model, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _folds(self, u: Floats, seed: int) -> list[Fold]:
         weight = self.train.weight * round_significant(u)
@@ -530,7 +530,7 @@ def choose_scheme(
     train = problem.rows
     if problem.validation is not None:
         X_val, judged = problem.validation
-        return AllRows(session, train, judged, lambda member: next(predict_members([member], X_val)))
+        return AllRows(session, train, judged, lambda base_model: next(predict_models([base_model], X_val)))
     if validation == "train":
         return AllRows(session, train, replace(train, fitted=True))
     split = validation

@@ -16,7 +16,7 @@ from tailboost.boosting.candidate_losses import TIE_DECIMALS
 from tailboost.boosting.training_set import batches, take
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import n_rows_of
-from tailboost.learners.session import is_constant, is_real, member_probabilities, predict_members
+from tailboost.learners.session import is_constant, is_real, model_probabilities, predict_models
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MixtureEnsemble:
 
     def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
         """Yield the class numbers of some base models (all by default), shape (n,)."""
-        return predict_members(self.members if members is None else (self.members[m] for m in members), X)
+        return predict_models(self.members if members is None else (self.members[m] for m in members), X)
 
     @property
     def drawing(self) -> Ints:
@@ -90,7 +90,7 @@ class MixtureEnsemble:
         weights = weights / weights.sum() if weights.any() else np.full(len(informed), 1.0 / len(informed))
         used = [self.members[informed[i]] for i in np.flatnonzero(weights)]
         total = np.zeros((n_rows_of(X), self.n_classes))
-        tables = member_probabilities(used, X, self.n_classes)
+        tables = model_probabilities(used, X, self.n_classes)
         for weight, P in zip(weights[weights > 0], tables, strict=True):
             total += weight * P
         return total / total.sum(axis=1, keepdims=True)
@@ -132,7 +132,7 @@ class AdditiveEnsemble:
 
     def answers(self, X: Any) -> Iterator[Ints]:
         """Yield the class numbers of each base model, shape (n,)."""
-        return predict_members(self.members, X)
+        return predict_models(self.members, X)
 
     def _staged_votes(self, X: Any) -> Iterator[Floats]:
         """Yield the votes after each base model; the same array is changed in place."""

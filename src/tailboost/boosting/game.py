@@ -99,7 +99,7 @@ class Units:
         ``log n`` is the largest divergence of a distribution over the units from p. The scale of the sample
         weights has no influence.
         """
-        least = float(self.base[self.base > 0].min())  # a weight may be too small for its share
+        least = float(self.base[self.base > 0].min())  # a tiny weight may underflow to 0
         return float(len(self.base)) if least == self.base.max() else 1.0 / least
 
     @property
@@ -141,20 +141,20 @@ def shrinkage_factor(sizes: Floats, pseudo_rows: float) -> Floats | None:
     return pseudo_rows / (sizes + pseudo_rows) if pseudo_rows > 0 else None
 
 
-def shrunk(errors: Floats, share: Floats | None) -> Floats:
+def shrunk(errors: Floats, factor: Floats | None) -> Floats:
     """Shrink the errors of units, shape (..., m), towards their mean over the units.
 
     Parameters
     ----------
     errors : ndarray of shape (..., m)
         Errors of the units.
-    share : ndarray of shape (m,), optional
-        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean error. The
-        result is linear in the errors.
+    factor : ndarray of shape (m,), optional
+        Factor in [0, 1]: s/(n + s) for an error measured on n rows, with s pseudo-rows of the mean over
+        subgroups. The result is linear in the errors.
     """
-    if share is None:
+    if factor is None:
         return errors
-    return errors + share * (errors.mean(axis=-1, keepdims=True) - errors)
+    return errors + factor * (errors.mean(axis=-1, keepdims=True) - errors)
 
 
 @dataclass(frozen=True)

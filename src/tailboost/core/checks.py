@@ -39,10 +39,7 @@ def n_rows_of(X: Any) -> int:
 def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
     """Return a mask of n rows.
 
-    Raises
-    ------
-    ValueError
-        If ``value`` has another shape, or an entry is not True, False, 1 or 0.
+    Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
     given = np.asarray(value)
     if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
@@ -86,10 +83,7 @@ def refuse_missing(values: Any, name: str) -> None:
 def numbered(values: Any, name: str, n: int) -> Ints:
     """Return a number for each of n values, equal for equal values.
 
-    Raises
-    ------
-    ValueError
-        If there are not n values in one column, or some are missing.
+    Raise ValueError if there are not n values in one column, or some are missing.
     """
     refuse_missing(values, name)
     check_length(values, name, n)
@@ -107,9 +101,9 @@ def refuse_frame(frame: Any) -> None:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].tolist()
         raise ValueError(f"X has more than one column called {twice[0]!r}; names must differ")
-    for size, what in zip(frame.shape, ("row", "column"), strict=True):
+    for size, kind in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
-            raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
+            raise ValueError(f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed")
 
 
 def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
@@ -147,10 +141,7 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
 def label_column(values: ArrayLike, name: str) -> Labels:
     """Return labels or groups as an array of numbers or of text.
 
-    Raises
-    ------
-    ValueError
-        If the column is empty, has another shape than (n,), has missing entries, or mixes types.
+    Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
     array = np.asarray(values)
     check_vector(array, name)
@@ -175,10 +166,8 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     Named columns are sorted, so that their order in the argument has no effect. Columns of an array are
     numbered.
 
-    Raises
-    ------
-    ValueError
-        If a table has no columns or repeats a name, or an array has another shape or missing entries.
+    Raise ValueError if a table has no columns or repeats a name, or an array has another shape or missing
+    entries.
     """
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
@@ -238,10 +227,7 @@ def check_probabilities(
 
     Without a ``tolerance``, rows must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
 
-    Raises
-    ------
-    ValueError
-        If the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
+    Raise ValueError if the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
     """
     given = np.asarray(y_proba)
     if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
@@ -251,19 +237,19 @@ def check_probabilities(
     # Some learners compute in float32.
     eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
     tolerance = max(1e-6, float(np.sqrt(eps))) if tolerance is None else tolerance
-    shares = given.astype(np.float64)
-    if shares.ndim == 1:
-        shares = np.column_stack([1.0 - shares, shares])
-    check_length(shares, name, n, of)
-    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # also for NaN
-    bad |= ~(np.abs(shares.sum(axis=1) - 1.0) <= tolerance)
+    probabilities = given.astype(np.float64)
+    if probabilities.ndim == 1:
+        probabilities = np.column_stack([1.0 - probabilities, probabilities])
+    check_length(probabilities, name, n, of)
+    bad = ~((probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)).all(axis=1)  # also for NaN
+    bad |= ~(np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
             f"{given[row].tolist()}"
         )
-    return shares
+    return probabilities
 
 
 def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels, Ints, Floats]:
@@ -271,10 +257,8 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
 
     The learner's ``_checked`` checks the table.
 
-    Raises
-    ------
-    ValueError
-        If labels or weights do not fit the table, or fewer than two classes have rows of positive weight.
+    Raise ValueError if labels or weights do not fit the table, or fewer than two classes have rows of
+    positive weight.
     """
     if y is None:
         raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
@@ -311,10 +295,7 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
     classes : ndarray of shape (K,)
         The labels.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown, missing, repeated or ambiguous.
+    Raise ValueError if a name is unknown, missing, repeated or ambiguous.
     """
     table, labels = as_pandas(table), classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
@@ -385,10 +366,7 @@ def check_costs(
     name : str
         Name for messages.
 
-    Raises
-    ------
-    ValueError
-        If the costs are not K finite numbers for each row, or names are no classes.
+    Raise ValueError if the costs are not K finite numbers for each row, or names are no classes.
     """
     if costs is None:
         return None

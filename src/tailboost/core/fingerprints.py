@@ -340,18 +340,18 @@ class Fingerprint:
         return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
 
     @classmethod
-    def union(cls, sketches: Sequence[Fingerprint]) -> Self:
+    def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
         """Return the fingerprint of the rows of several tables, as sparse as the sparsest.
 
         Its ``repeated`` is the largest natural fraction of fresh rows that equal one of them: contents rare
         in one table are assumed rare in the others.
         """
-        used = [sketch for sketch in sketches if sketch.limit >= 0]
-        limit = min((sketch.limit for sketch in used), default=cls.COMPLETE)
-        kept = [sketch.kept[sketch.kept <= limit] for sketch in used]
+        used = [fingerprint for fingerprint in fingerprints if fingerprint.limit >= 0]
+        limit = min((fingerprint.limit for fingerprint in used), default=cls.COMPLETE)
+        kept = [fingerprint.kept[fingerprint.kept <= limit] for fingerprint in used]
         short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
-        fresh = float(np.prod([1.0 - sketch.repeated for sketch in used]))
-        return cls(short, limit, 1.0 - fresh, all(sketch.complete for sketch in sketches))
+        fresh = float(np.prod([1.0 - fingerprint.repeated for fingerprint in used]))
+        return cls(short, limit, 1.0 - fresh, all(fingerprint.complete for fingerprint in fingerprints))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Return a mask of known rows, among the rows that a fingerprint of this limit samples."""
@@ -374,11 +374,11 @@ class Fingerprint:
         A new row equals one of n rows with the probability that one of these equals another: 1 minus the
         fraction of those that occur once (Good and Turing).
         """
-        share = max(CHANCE, self.repeated)
-        spread = max(share * (1 - share), CHANCE * (1 - CHANCE)) * (
+        natural = max(CHANCE, self.repeated)
+        spread = max(natural * (1 - natural), CHANCE * (1 - CHANCE)) * (
             1 / max(1, sampled) + 1 / max(1, len(self.kept))
         )
-        return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
+        return bool(sampled) and known / sampled > natural + NATURAL_ERRORS * float(np.sqrt(spread))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""

@@ -194,7 +194,7 @@ def _cuts(column: Any, wanted: Any, name: Any) -> Floats | None:
     values = column.dropna().to_numpy(np.float64)
     if len(np.unique(values)) <= wanted:
         return None
-    shares = np.arange(1, int(wanted)) / int(wanted)
-    cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
+    levels = np.arange(1, int(wanted)) / int(wanted)
+    cuts = np.unique(np.quantile(values, levels, method="inverted_cdf"))
     inner: Floats = cuts[cuts < values.max()]  # no value lies above the largest
     return inner if len(inner) else np.array([values[values < values.max()].max()])

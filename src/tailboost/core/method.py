@@ -80,7 +80,7 @@ class Method:
         n_jobs: int | None = None,
         **params: Any,
     ) -> Any:
-        """Return an unfitted estimator; an argument is passed on if the estimator uses it."""
+        """Return an unfitted estimator; arguments without a use are left out."""
         if self.uses_alpha and alpha is not None:
             params["alpha"] = alpha
         if {"random_state", "n_jobs"} <= self._parameters:

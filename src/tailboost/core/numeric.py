@@ -22,10 +22,7 @@ def check_number(
 ) -> float:
     """Return a finite number in (low, high]; in [low, …) with ``closed``, in (…, high) with ``below``.
 
-    Raises
-    ------
-    ValueError
-        If ``value`` is not such a number.
+    Raise ValueError if ``value`` is not such a number.
     """
     if isinstance(value, (bool, np.bool_, str, bytes)):  # float() would accept text
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -44,10 +41,7 @@ def check_number(
 def check_alpha(value: Any, name: str = "alpha") -> float:
     """Return a tail mass in (0, 1] with a finite inverse.
 
-    Raises
-    ------
-    ValueError
-        If ``value`` is outside (0, 1], or so small that 1/α overflows.
+    Raise ValueError if ``value`` is outside (0, 1], or so small that 1/α overflows.
     """
     alpha = check_number(value, name, 0, 1)
     if alpha < SMALLEST_ALPHA:
@@ -60,10 +54,7 @@ def check_alpha(value: Any, name: str = "alpha") -> float:
 def finite(values: ArrayLike, name: str) -> Floats:
     """Return finite numbers as a contiguous array of float64.
 
-    Raises
-    ------
-    ValueError
-        If an entry is not a finite number.
+    Raise ValueError if an entry is not a finite number.
     """
     array = np.asarray(values)
     # NumPy would accept the text "1" and drop the imaginary part of 1j.
@@ -93,10 +84,7 @@ def _first(mask: Mask) -> tuple[int, ...]:
 def check_vector(array: NDArray[Any], name: str) -> None:
     """Raise unless the array is a non-empty vector.
 
-    Raises
-    ------
-    ValueError
-        If the shape is not (n,) with n ≥ 1.
+    Raise ValueError if the shape is not (n,) with n ≥ 1.
     """
     if array.ndim != 1 or not array.size:
         raise ValueError(f"{name} must have shape (n,) with n ≥ 1, got {array.shape}")
@@ -105,10 +93,7 @@ def check_vector(array: NDArray[Any], name: str) -> None:
 def loss_vector(losses: ArrayLike) -> Floats:
     """Return a vector of finite losses, float64.
 
-    Raises
-    ------
-    ValueError
-        If ``losses`` is not a non-empty finite vector.
+    Raise ValueError if ``losses`` is not a non-empty finite vector.
     """
     array = np.asarray(losses)
     check_vector(array, "losses")
@@ -120,10 +105,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
 
-    Raises
-    ------
-    ValueError
-        If the weights are invalid.
+    Raise ValueError if the weights are invalid.
     """
     if weights is None:
         return np.ones(n)
@@ -146,10 +128,7 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
 def base_measure(base: ArrayLike | None, n: int) -> Floats:
     """Return the base measure p: ``base`` divided by its sum, or 1/n for None.
 
-    Raises
-    ------
-    ValueError
-        If ``base`` has the wrong shape, is negative or not finite, or has no mass.
+    Raise ValueError if ``base`` has the wrong shape, is negative or not finite, or has no mass.
     """
     if base is None:
         return np.full(n, 1.0 / n)

@@ -451,7 +451,7 @@ def mixed_by_program(
     def of_mixture(even: Bound) -> Bound:
         if not same:
             return Bound(
-                name, even.formula, None, value, "λ was chosen on other losses than those of the game"
+                name, even.formula, None, value, "λ was selected on other losses than those of the game"
             )
         note = even.note if even.bound is None else "as for the even mixture; on the losses of the game"
         return Bound(name, even.formula, even.bound, value, note)

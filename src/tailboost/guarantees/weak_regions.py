@@ -124,7 +124,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
             been fitted on these rows.
         expected : array of shape (n,), optional
             The expected loss of each row in [0, 1], for example one minus the largest probability of the
-            model. By default the mean error of all rows.
+            model. By default the overall error.
 
         Returns
         -------

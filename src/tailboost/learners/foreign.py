@@ -33,9 +33,9 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
 
 
-def is_constant(member: Any) -> bool:
+def is_constant(model: Any) -> bool:
     """Return whether a base model is the result of `constant`."""
-    return isinstance(member, DummyClassifier)
+    return isinstance(model, DummyClassifier)
 
 
 def set_seeds(estimator: Any, seed: int) -> None:

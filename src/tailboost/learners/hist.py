@@ -115,7 +115,7 @@ class HistSession:
             )
             self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
             self.data = self.bin(self.table)
-            self.data.set_info(label=template._targets(y, n_classes))
+            self.data.set_info(label=self._targets(y))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Return a classifier fitted on these rows (None: all); other rows get weight 0."""
@@ -129,6 +129,11 @@ class HistSession:
         if self.backend == "sklearn":
             return self._by_sklearn(grow, weight, seed, rows)
         return self._by_xgboost(weight, rows, whole=False)
+
+    def _targets(self, y: Ints) -> NDArray[np.float32]:
+        """Return labels for XGBoost: class numbers, or class indicators for a tree with vector leaves."""
+        indicators = isinstance(self.template, HistTreeClassifier) and self.n_classes > 2
+        return np.eye(self.n_classes, dtype=np.float32)[y] if indicators else y.astype(np.float32)
 
     def _new_model(self) -> _HistClassifier:
         model: _HistClassifier = clone(self.template)
@@ -160,14 +165,14 @@ class HistSession:
         used = weight if rows is None else np.where(rows, weight, 0.0)
         params, factor = self._training_params(used)
         data, used = self.data, used * factor
-        if whole and rows is not None and model._tree_per_class(self.n_classes):
+        if whole and rows is not None and self.n_classes > 2 and not model._vector_leaves(self.n_classes):
             # Binning again costs less than passing the other rows through a tree per class. A model that
             # grows predicts the other rows at each stage; these predictions are cached with the binned table.
             data, used = self.bin(self.table[rows]), used[rows]
-            data.set_info(label=model._targets(self.y[rows], self.n_classes))
+            data.set_info(label=self._targets(self.y[rows]))
         model._booster = booster = xgboost.Booster(params, [data])
         try:
-            for i in range(model._n_iterations()):
+            for i in range(getattr(model, "n_estimators", 1)):
                 if self.weighing is not used:  # another fit may have grown since the last tree
                     data.set_weight(used.astype(np.float32))
                     self.weighing = used
@@ -235,6 +240,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     random_state: Any
 
     _session: ClassVar[type[HistSession]] = HistSession
+    _threshold: ClassVar[float]  # of XGBoost's output for class 1 of two classes
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -246,24 +252,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     }
 
     @abstractmethod
-    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
-        """Return the labels for XGBoost's objective."""
-
-    @abstractmethod
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         """Return XGBoost parameters of this learner."""
 
     @abstractmethod
     def _vector_leaves(self, n_classes: int) -> bool:
         """Return whether a leaf contains a value for every class."""
-
-    def _tree_per_class(self, n_classes: int) -> bool:
-        """Return whether each iteration grows a tree per class."""
-        return False
-
-    @abstractmethod
-    def _n_iterations(self) -> int:
-        """Return the number of boosting iterations."""
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
@@ -273,9 +267,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
-    @abstractmethod
     def _index(self, margin: NDArray[np.float32]) -> Ints:
         """Return class numbers for XGBoost's output, (n,) or (n, K); ties go to the first class."""
+        return (margin > self._threshold).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
 
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
@@ -484,6 +478,8 @@ class HistTreeClassifier(_HistClassifier):
     4
     """
 
+    _threshold: ClassVar[float] = 0.5
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
@@ -509,9 +505,6 @@ class HistTreeClassifier(_HistClassifier):
             return int(self.model_.get_n_leaves())
         return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
 
-    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
-        return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]
-
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # Squared error on class indicators: gain is the decrease in Gini impurity, a leaf the distribution.
         strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
@@ -528,9 +521,6 @@ class HistTreeClassifier(_HistClassifier):
     def _vector_leaves(self, n_classes: int) -> bool:
         return n_classes > 2
 
-    def _n_iterations(self) -> int:
-        return 1
-
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
             max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state
@@ -540,9 +530,6 @@ class HistTreeClassifier(_HistClassifier):
         P = margin.astype(np.float64)
         P = (np.column_stack([1.0 - P, P]) if P.ndim == 1 else P).clip(0.0, 1.0)
         return P / P.sum(axis=1, keepdims=True)
-
-    def _index(self, margin: NDArray[np.float32]) -> Ints:
-        return (margin > 0.5).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
 
 
 class HistBoostClassifier(_HistClassifier):
@@ -600,6 +587,7 @@ class HistBoostClassifier(_HistClassifier):
     """
 
     _session: ClassVar[type[HistSession]] = BoostSession
+    _threshold: ClassVar[float] = 0.0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
@@ -626,9 +614,6 @@ class HistBoostClassifier(_HistClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
-        return y.astype(np.float32)
-
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
@@ -643,12 +628,6 @@ class HistBoostClassifier(_HistClassifier):
     def _vector_leaves(self, n_classes: int) -> bool:
         return n_classes > 2 and self.vector_leaves
 
-    def _tree_per_class(self, n_classes: int) -> bool:
-        return n_classes > 2 and not self.vector_leaves
-
-    def _n_iterations(self) -> int:
-        return self.n_estimators
-
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(
             max_iter=self.n_estimators, max_depth=self.max_depth, learning_rate=self.learning_rate,
@@ -662,6 +641,3 @@ class HistBoostClassifier(_HistClassifier):
             score = np.column_stack([-score / 2, score / 2])
         odds = np.exp(score - score.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
-
-    def _index(self, margin: NDArray[np.float32]) -> Ints:
-        return (margin > 0.0).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)

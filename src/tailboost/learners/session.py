@@ -17,9 +17,9 @@ __all__ = [
     "constant",
     "is_constant",
     "is_real",
-    "member_probabilities",
+    "model_probabilities",
     "open_session",
-    "predict_members",
+    "predict_models",
 ]
 
 
@@ -46,47 +46,47 @@ def open_session(
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
 
 
-def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
+def predict_models(models: Iterable[Any], X: Any) -> Iterator[Ints]:
     """Yield the class numbers that each base model predicts, shape (n,).
 
     Regressors yield real values, shape (n,) or (n, K). A table is prepared once for all base models with the
     same ``table_``.
     """
     tables: dict[Any, Any] = {}
-    for member in members:
-        if hasattr(member, "predict_table"):
-            yield member.predict_table(_prepared(member, X, tables))
+    for model in models:
+        if hasattr(model, "predict_table"):
+            yield model.predict_table(_prepared(model, X, tables))
             continue
-        predictions = np.asarray(member.predict(X))
-        if is_real(predictions) and is_regressor(member):
+        predictions = np.asarray(model.predict(X))
+        if is_real(predictions) and is_regressor(model):
             yield predictions
         else:
             yield predictions.astype(np.intp).ravel()
 
 
-def member_probabilities(members: Iterable[Any], X: Any, n_classes: int) -> Iterator[Floats]:
+def model_probabilities(models: Iterable[Any], X: Any, n_classes: int) -> Iterator[Floats]:
     """Yield the class probabilities of each base model, shape (n, K).
 
     Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
     """
     tables: dict[Any, Any] = {}
-    for member in members:
-        if hasattr(member, "predict_proba_table"):
-            P = member.predict_proba_table(_prepared(member, X, tables))
-        elif hasattr(member, "predict_proba"):
-            P = np.asarray(member.predict_proba(X), dtype=np.float64)
+    for model in models:
+        if hasattr(model, "predict_proba_table"):
+            P = model.predict_proba_table(_prepared(model, X, tables))
+        elif hasattr(model, "predict_proba"):
+            P = np.asarray(model.predict_proba(X), dtype=np.float64)
         else:
-            P = _votes(next(predict_members([member], X)), n_classes)
-        classes = np.asarray(getattr(member, "classes_", np.arange(n_classes)), dtype=np.intp)
+            P = _votes(next(predict_models([model], X)), n_classes)
+        classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
         probabilities = np.zeros((len(P), n_classes))
         probabilities[:, classes if P.shape[1] == len(classes) else slice(None)] = P
         yield probabilities
 
 
-def _prepared(member: Any, X: Any, tables: dict[Any, Any]) -> Any:
-    if member.table_ not in tables:
-        tables[member.table_] = member.table_.transform(X)
-    return tables[member.table_]
+def _prepared(model: Any, X: Any, tables: dict[Any, Any]) -> Any:
+    if model.table_ not in tables:
+        tables[model.table_] = model.table_.transform(X)
+    return tables[model.table_]
 
 
 def _votes(predictions: Any, n_classes: int) -> Floats:

@@ -456,9 +456,9 @@ class CVaRScorer(BaseEstimator):
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return −CVaR of a fitted classifier: greater is better."""
-        shares = label_shares(estimator, X)
+        distribution = label_shares(estimator, X)
         return -cvar_zero_one_loss(
-            y, shares, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
+            y, distribution, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
         )
 
     __call__ = score

@@ -198,10 +198,7 @@ class Rate(Expression):
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
 
-        Raises
-        ------
-        ValueError
-            If the label, the groups or the costs of the rate are missing.
+        Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, inside = strata.units(self.by)
         counted, among = (table[strata.y] for table in self.tables(strata))
@@ -247,14 +244,14 @@ class Rate(Expression):
             counted = costs
         if actions.ndim == 1:
             each = np.arange(len(actions)), actions
-            values, share = counted[each], among[each]
+            values, inclusion = counted[each], among[each]
         else:
-            values, share = ((table * actions).sum(axis=1) for table in (counted, among))
+            values, inclusion = ((table * actions).sum(axis=1) for table in (counted, among))
         part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
         for name, unit in zip(names, inside, strict=True):
-            rows = np.flatnonzero((share > 0) & unit[stratum])
-            samples.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
+            rows = np.flatnonzero((inclusion > 0) & unit[stratum])
+            samples.append(Sample(name, rows, values[rows], low, high, inclusion[rows] if part else None))
         return samples
 
     # -- words ---------------------------------------------------------------------------------------
@@ -304,9 +301,9 @@ class Terms:
     mass: Floats
     is_ratio: bool
 
-    def values(self, tally: Floats) -> Floats:
+    def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
-        top, bottom = (np.tensordot(each, tally, axes=2) for each in (self.top, self.bottom))
+        top, bottom = (np.tensordot(each, counts, axes=2) for each in (self.top, self.bottom))
         defined = bottom > 0
         return np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
 
@@ -465,10 +462,7 @@ class Limit(Expression):
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
-        Raises
-        ------
-        ValueError
-            If a named subgroup does not exist.
+        Raise ValueError if a named subgroup does not exist.
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))

@@ -98,12 +98,12 @@ class Strata:
             combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
-        share = weight / weight.sum()
-        mass = np.bincount(stratum, share, n_strata).astype(np.float64)
-        squares = np.bincount(stratum, share**2, n_strata)
+        fraction = weight / weight.sum()
+        mass = np.bincount(stratum, fraction, n_strata).astype(np.float64)
+        squares = np.bincount(stratum, fraction**2, n_strata)
         mean_costs = None
         if costs is not None:
-            sums = np.stack([np.bincount(stratum, share * column, n_strata) for column in costs.T], axis=1)
+            sums = np.stack([np.bincount(stratum, fraction * column, n_strata) for column in costs.T], axis=1)
             mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
         return cls(
             labels,
@@ -151,10 +151,7 @@ class Strata:
     def label(self, label: Any) -> int:
         """Return the number of a label.
 
-        Raises
-        ------
-        ValueError
-            If no class has this label.
+        Raise ValueError if no class has this label.
         """
         for number, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
@@ -167,10 +164,7 @@ class Strata:
     def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
-        Raises
-        ------
-        ValueError
-            If there are no such groups.
+        Raise ValueError if there are no such groups.
         """
         y = self.y
         if by is EVERYTHING:

@@ -15,7 +15,7 @@ from tailboost.boosting.game import Response
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.mean import Ranked, ranked
-from tailboost.learners.session import constant, predict_members
+from tailboost.learners.session import constant, predict_models
 from tailboost.solvers import BitLosses
 
 # The likeliest class and so many of the next ones are answers of the first round where its models know
@@ -180,7 +180,7 @@ class LossPool:
                 kept.append(_compact(answers))
             return rows.wrong(answers)
 
-        wrong = map(wrong_of, predict_members(self.members, X))
+        wrong = map(wrong_of, predict_models(self.members, X))
         boosted = [next(wrong) for _ in self.boosted]
         ledger = CandidateLosses.new(rows, wrong, self.ledger.outlier_fraction)
         for w in boosted:

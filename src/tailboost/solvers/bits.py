@@ -389,10 +389,7 @@ PackedLosses = BitLosses | DenseLosses | ShiftedLosses
 def as_losses(losses: Losses) -> PackedLosses:
     """Validate a (T, n) loss matrix: booleans and uint8 zeros and ones become bits, other numbers floats.
 
-    Raises
-    ------
-    ValueError
-        If ``losses`` is not a non-empty finite (T, n) matrix.
+    Raise ValueError if ``losses`` is not a non-empty finite (T, n) matrix.
     """
     if isinstance(losses, (DenseLosses, ShiftedLosses)):
         return losses
@@ -411,10 +408,7 @@ def as_losses(losses: Losses) -> PackedLosses:
 def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
     """Return a mixture of ``size`` candidates; a shorter start is padded with zeros.
 
-    Raises
-    ------
-    ValueError
-        If ``start`` is too long, negative, not finite, or has no mass.
+    Raise ValueError if ``start`` is too long, negative, not finite, or has no mass.
     """
     if start is None:
         return np.full(size, 1.0 / size)

@@ -76,8 +76,8 @@ def vertex(
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         return None
-    shares = (inverse @ np.append(-settled[candidates], 1.0 - w.sum()))[:-1]
-    w[tied] = shares[group] * p[tied] / np.bincount(group, p[tied])[group]
+    tied_weights = (inverse @ np.append(-settled[candidates], 1.0 - w.sum()))[:-1]
+    w[tied] = tied_weights[group] * p[tied] / np.bincount(group, p[tied])[group]
     lam = np.zeros(near.size)
     lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):

@@ -70,11 +70,11 @@ class _Direction(NamedTuple):
     eta: float
     rho: float
 
-    def lengths(self, at: _Iterate, share: float, together: bool) -> tuple[float, float]:
-        """Return the primal and dual step: ``share`` of the way to the nearest bound, at most 1."""
+    def lengths(self, at: _Iterate, fraction: float, together: bool) -> tuple[float, float]:
+        """Return the primal and dual step: ``fraction`` of the way to the nearest bound, at most 1."""
         to_bounds = (_step(at.w, self.w), _step(at.room, -self.w), _step(at.s, self.s))
-        primal = share * min(*to_bounds, 1 / share)
-        dual = share * min(_step(at.x, self.x), _step(at.y, self.y), _step(at.lam, self.lam), 1 / share)
+        primal = fraction * min(*to_bounds, 1 / fraction)
+        dual = fraction * min(_step(at.x, self.x), _step(at.y, self.y), _step(at.lam, self.lam), 1 / fraction)
         return (min(primal, dual),) * 2 if together else (primal, dual)
 
 
@@ -195,7 +195,7 @@ def _centre(
     combined = losses.combine(lam)
     mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_candidates)
 
-    def shares(eta: Floats | float) -> Floats:
+    def fractions(eta: Floats | float) -> Floats:
         # μ/w − μ/(c − w) = η − l gives w = c / (1 + t + √(1 + t²)) with t = (η − l) c/(2μ), here written
         # without cancellation.
         t = (eta - combined) * cap / (2 * mu)
@@ -204,9 +204,9 @@ def _centre(
 
     low = combined.min() - mu * cap.size / (cap.sum() - mass)
     high = combined.max() + 2 * mu * cap.size / mass
-    eta = float(brentq(lambda eta: cap @ shares(eta) - mass, low, high, rtol=1e-6))
-    w = cap * shares(eta)
-    room = cap * shares(2 * combined - eta)
+    eta = float(brentq(lambda eta: cap @ fractions(eta) - mass, low, high, rtol=1e-6))
+    w = cap * fractions(eta)
+    room = cap * fractions(2 * combined - eta)
     s = mu / lam
     g = losses.expectations(w) + fixed
     return _Iterate(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)

@@ -1,4 +1,4 @@
-"""Linear programs for HiGHS: the dual form of the mixture program, and a canonical vertex."""
+"""Canonical vertices of linear programs, by HiGHS."""
 
 from __future__ import annotations
 
@@ -13,25 +13,6 @@ from scipy.sparse import csc_array
 from tailboost.core.array_types import Floats
 
 TOLERANCE = 1e-10
-
-
-def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
-    """Solve the dual (4), with T + 1 rows and n bounded columns; return (λ, w), or None if HiGHS fails."""
-    n_candidates, n_units = losses.shape
-    # Columns w_1 … w_n, ρ; rows ⟨w, ℓ^t⟩ − ρ ≥ 0 and Σ w = 1; minimise −ρ.
-    matrix = np.zeros((n_candidates + 1, n_units + 1))
-    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, :-1] = losses, -1.0, 1.0
-    highs = highs_model(
-        cost=np.append(np.zeros(n_units), -1.0),
-        matrix=matrix,
-        rows=(np.append(np.zeros(n_candidates), 1.0), np.append(np.full(n_candidates, np.inf), 1.0)),
-        columns=(np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 1.0), np.inf)),
-    )
-    highs.run()
-    solution = highs.getSolution()
-    if not (solution.value_valid and solution.dual_valid):
-        return None
-    return np.array(solution.row_dual)[:-1], np.array(solution.col_value)[:-1]
 
 
 def lexicographic_vertex(

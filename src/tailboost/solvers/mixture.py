@@ -17,7 +17,6 @@ from tailboost.core.numeric import check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.linear_program import mixture_dual
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 from tailboost.solvers.working_set import by_newton
@@ -45,7 +44,7 @@ class MixtureSolution:
     n_iter : int
         Iterations of the method.
     method : str
-        "closed-form", "newton", "interior-point" or "highs".
+        "closed-form", "newton" or "interior-point".
     threshold : float
         Boundary η of the tail of the mixture's losses (the (1 − α)-quantile).
     """
@@ -194,20 +193,10 @@ def _by_interior_point(problem: TailGame, start: Floats | None) -> Optimum:
     return optimum
 
 
-def _by_highs(problem: TailGame, start: Floats | None) -> Optimum | None:
-    columns = problem.losses.columns(np.arange(problem.p.size))
-    solution = mixture_dual(columns.T, problem.cap)
-    if solution is None:
-        return None
-    lam, w = np.maximum(solution[0], 0.0), feasible(solution[1], problem.cap)
-    return problem.optimum(lam / lam.sum(), w, 0, "highs")
-
-
 #: Methods, fastest first. The next one is tried if a gap remains.
 METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
     by_newton,
     _by_interior_point,
-    _by_highs,
 )
 
 

@@ -219,13 +219,13 @@ def newton(
     *,
     combined: Floats | None = None,
     fixed: Floats | float = 0.0,
-    share: float = 0.0,
+    relative_gap: float = 0.0,
     max_iter: int = 60,
 ) -> NewtonResult:
     """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
 
     ``combined`` are the losses of ``start``. ``fixed`` are the expected losses (T,) of units whose weights
-    are fixed. A gap of ``share`` of R(w) is also accepted.
+    are fixed. A gap of ``relative_gap`` of R(w) is also accepted.
     """
     lam = start
     if combined is None:
@@ -240,7 +240,7 @@ def newton(
         if best is None or gap < best.gap:
             best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
         stalled = gap > 0.5 * before and gap < ROUNDING**0.5
-        if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
+        if gap <= max(tol, relative_gap * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
         # An exact Hessian is used again while steps succeed and nearly the same units are free.

@@ -53,10 +53,7 @@ class SoftMarginSolution:
 def check_price(C: float, total: float, loss: str) -> None:
     """Check that the program is bounded for rows whose sample weights sum to ``total``.
 
-    Raises
-    ------
-    ValueError
-        If the program is linear and C < 1/total.
+    Raise ValueError if the program is linear and C < 1/total.
     """
     if loss == "linear" and C * total < 1 - 1e-12:
         raise ValueError(

@@ -31,7 +31,7 @@ FEW = 6
 #: Units farther from the interval of free weights than this multiple of its width are fixed.
 MARGIN = 0.5
 #: Gap relative to R(w) at which ε falls.
-SHARE = 0.2
+RELATIVE_GAP = 0.2
 #: Divisor of the first ε if a starting mixture is given.
 WARM = 5.0
 #: Smallest ε; below it, the rounding of losses dominates the weights.
@@ -84,7 +84,7 @@ class _Part:
         out[self.units] = w
         return feasible(out, self.problem.cap)
 
-    def newton(self, epsilon: float, lam: Floats, share: float, combined: Floats) -> NewtonResult:
+    def newton(self, epsilon: float, lam: Floats, relative_gap: float, combined: Floats) -> NewtonResult:
         """Solve the regularised problem for these units, starting from the losses of all units under λ."""
         return newton(
             self.losses,
@@ -93,7 +93,7 @@ class _Part:
             1e-14,
             combined=combined[self.units],
             fixed=self.fixed,
-            share=share,
+            relative_gap=relative_gap,
             max_iter=15,
         )
 
@@ -120,7 +120,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     part = _Part.of(problem, near, combined >= high)
     before, margin, steps = n_units, MARGIN, 0
     for _ in range(40):
-        solution = part.newton(epsilon, lam, SHARE, combined)
+        solution = part.newton(epsilon, lam, RELATIVE_GAP, combined)
         lam, steps = solution.lam, steps + solution.n_iter
         low, high = solution.free
         combined = solution.combined if part.whole else problem.losses.combine(lam)

@@ -214,6 +214,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
+    **_names("tailboost.learners.scores", "Scores"),
     **_names("tailboost.learners.linear", "TableLinear"),
     **_names("tailboost.learners.hist",
         "HistBoostClassifier",
@@ -231,12 +232,12 @@ OURS: dict[str, Reviewed] = {
         "TorchClassifier",
         functions={"module": _NETS},
     ),
-    **_names("tailboost.learners.torch.net_members",
+    **_names("tailboost.learners.torch.fitted_net",
         "Architecture",
         left_out=frozenset({"_pattern"}),
         functions={"module": _NETS},
     ),
-    **_names("tailboost.learners.torch.net_members", "TorchMember", finish=_with_weights),
+    **_names("tailboost.learners.torch.fitted_net", "FittedNet", finish=_with_weights),
     # -- rates
     **_names("tailboost.rates.kinds", "Kind"),
     **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),

@@ -53,14 +53,14 @@ def compare(
 ) -> Results:
     """Fit each method on the same random splits and measure its errors on the test rows.
 
-    A method that depends on α is trained once per split. `reweight` then gives its CVaR at each α; its errors
+    Methods with a parameter α are trained once per split. `reweight` gives their CVaR at each α; their errors
     are those at the middle one of `alphas` (``settings.main_alpha``). The CVaR of a randomised rule uses its
     expected zero-one loss. Any other method has the CVaR min(1, error/α).
 
     Parameters
     ----------
     X : DataFrame or array-like, shape (n, d)
-        Features. `TableEncoder` encodes a DataFrame; it is fitted on the training rows of each split.
+        Features. A DataFrame is encoded by a `TableEncoder` fitted on the training rows of each split.
     y : array-like, shape (n,)
         Labels: at least two classes with at least two rows each.
     groups : DataFrame, shape (n, g), default=None
@@ -219,7 +219,7 @@ def _splits(
     splitter = StratifiedShuffleSplit(settings["repeats"], test_size=settings["test_size"], random_state=seed)
     strata = _rarest_label(labels, cluster)
     for repeat, sides in enumerate(splitter.split(np.zeros(len(strata)), strata)):
-        # Without clusters the order of the splitter stays: it is random, and some learners depend on it.
+        # Without clusters the order of the splitter stays: some learners depend on the order of rows.
         train, test = (
             (np.flatnonzero(np.isin(cluster, side)) for side in sides) if settings["clusters"] else sides
         )
@@ -244,7 +244,7 @@ def _splits(
 
 
 def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
-    """Return the rarest label of each cluster; splits are stratified by it."""
+    """Return the rarest label of each cluster, by which splits are stratified."""
     values, number, counts = np.unique(labels, return_inverse=True, return_counts=True)
     order = np.argsort(counts, kind="stable")
     rarest = np.full(int(cluster.max()) + 1, len(values))
@@ -255,7 +255,7 @@ def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
 def _measure(
     method: Method, split: DataSplit, settings: dict[str, Any], seed: int
 ) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Return the record of one method on one split (None if it failed), the error, and the warnings."""
+    """Return the record of one method on one split (None after an error), the error, and the warnings."""
     record, failure = None, ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -391,6 +391,6 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
 
 
 def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:
-    """Return the names of the features that reveal a group column; None if that is unknown."""
+    """Return the names of features that reveal a group column; None if this is unknown."""
     (features,) = telling_features(table, np.unique(values, return_inverse=True)[1])
     return None if features is None else [str(feature) for feature in features]

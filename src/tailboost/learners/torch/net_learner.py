@@ -19,9 +19,9 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, check_row_shape
 from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.torch_data import unpack
+from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
 from tailboost.learners.torch.net_data import Feed, find_device
-from tailboost.learners.torch.net_members import Architecture, TorchMember
 from tailboost.learners.torch.training import Randomness, Recipe, Start, Training
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -131,23 +131,23 @@ class TorchSession:
         training.advance(self.learner.warmup_steps)
         return training.position()
 
-    def _member(self, training: Training) -> TorchMember:
+    def _fitted_net(self, training: Training) -> FittedNet:
         state = training.net.state_dict()
-        return TorchMember(self.architecture, self.feed, self.learner.eval_batch_size, state)
+        return FittedNet(self.architecture, self.feed, self.learner.eval_batch_size, state)
 
-    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[TorchMember]:
+    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
         training = self.begin(weight, seed, rows)
         steps = self.learner.steps
         while training.done < steps:
             training.advance(min(self.learner.growth or steps, steps - training.done))
-            yield self._member(training)
+            yield self._fitted_net(training)
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TorchMember:
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedNet:
         """Return a net trained for all steps on rows drawn with these weights."""
         training = self.begin(weight, seed, rows)
         training.advance(self.learner.steps)
-        return self._member(training)
+        return self._fitted_net(training)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
         """Predict the opened rows."""
@@ -219,8 +219,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    member_ : TorchMember
-        The fitted net; ``member_.net()`` is the module.
+    net_ : FittedNet
+        The fitted net; ``net_.net()`` is the module.
     n_features_in_ : int
         Length of the second axis of X.
 
@@ -342,19 +342,19 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         X, y = unpack(X, y)
         X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
         session = self.open_session(X, index, len(classes), weight)
-        member = session.fit(weight, session.seed)
-        self.classes_, self.member_ = classes, member
+        net = session.fit(weight, session.seed)
+        self.classes_, self.net_ = classes, net
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
-        return self.classes_[self.member_.predict(self._checked(unpack(X)[0]))]
+        return self.classes_[self.net_.predict(self._checked(unpack(X)[0]))]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
-        return self.member_.predict_proba(self._checked(unpack(X)[0]))
+        return self.net_.predict_proba(self._checked(unpack(X)[0]))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

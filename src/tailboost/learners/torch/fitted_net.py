@@ -60,7 +60,7 @@ class Architecture:
         return state
 
 
-class TorchMember:
+class FittedNet:
     """A fitted net that predicts class numbers; the module exists only during a prediction.
 
     Attributes

@@ -1,4 +1,4 @@
-"""Units that overlap, and units with few rows: sums against loops, λ against a generic solver."""
+"""Overlapping and small subgroups: sums against loops, λ against a generic solver."""
 
 import pickle
 import warnings
@@ -43,7 +43,7 @@ def census(n=400, seed=0):
     return X, y, table
 
 
-# -- sums over units that overlap ------------------------------------------------------------------------
+# -- sums over overlapping subgroups ---------------------------------------------------------------------
 
 
 def test_units_that_overlap_by_loops():
@@ -95,7 +95,7 @@ def least_largest(errors):
 
 
 def pool_of(rows, answers, K):
-    """A pool of members that answered the judged rows so."""
+    """Return a pool of base models with these answers to the selection data."""
     pool = LossPool.open(rows, K)
     for each in answers:
         pool.take(Response(None, rows.wrong(each), each))
@@ -104,7 +104,7 @@ def pool_of(rows, answers, K):
 
 def test_the_mixture_over_groups_that_overlap_by_loops():
     """Errors by loops, and the best mixture by a generic solver."""
-    tie = 1e-3  # weight of the overall error beside the largest one
+    tie = 1e-3  # weight of the overall error in the objective
     for seed in range(5):
         rng = np.random.default_rng(seed)
         n, K, names = 80, 3, GroupNames((np.array(["f", "m"]), np.arange(4)), ("sex", "age"))
@@ -266,7 +266,7 @@ def test_how_many_rows_a_unit_rests_on():
     index = np.array([0, 0, 0, 1, 1, -1])
     for scale in (1.0, 1e-6):
         rows = Rows(index.clip(0), np.full(6, scale), index, "", lots)
-        np.testing.assert_allclose(rows.sizes(index, 3), [3, 1, 0])  # a row said twice is one
+        np.testing.assert_allclose(rows.sizes(index, 3), [3, 1, 0])  # equal rows count once
     weighted = Rows(index.clip(0), np.array([1.0, 1.0, 2.0, 5.0, 1.0, 1.0]), index, "", lots)
     np.testing.assert_allclose(weighted.sizes(index, 2), [16 / 6, 1], atol=1e-6)
 
@@ -305,11 +305,12 @@ def test_shrinking_is_a_mean_with_pseudo_rows():
 
 
 def one_row_cells(seed=0, n=500):
-    """Two classes that a threshold tells apart well; one group has a single row, of the wrong side."""
+    """Two classes with a good threshold; one group has a single row, on the wrong side."""
     rng = np.random.default_rng(seed)
     x, g = rng.normal(size=n), rng.choice(["a", "b", "rare"], n, p=[0.5, 0.5, 0])
     y = (x + 0.4 * rng.normal(size=n) > 0.8).astype(int)
-    x[0], y[0], g[0] = -5.0, 1, "rare"  # whoever gets it right answers class 1 to nearly all
+    # A rule that is right on this row predicts class 1 almost always.
+    x[0], y[0], g[0] = -5.0, 1, "rare"
     return np.c_[x, rng.normal(size=n)], y, g
 
 
@@ -388,6 +389,6 @@ def test_the_smallest_leaf_by_the_rarest_class():
     assert smallest_leaf(hashes, even, None) == 1 / (2 * LEAVES_PER_CLASS)
     assert smallest_leaf(hashes, np.arange(1000) % 50, None) == SMALLEST_LEAF
     assert smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
-    twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
+    twice = np.r_[hashes, hashes[:20]]  # the rare rows twice
     assert smallest_leaf(twice, np.r_[rare, rare[:20]], None) == smallest_leaf(hashes, rare, None)
     assert smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

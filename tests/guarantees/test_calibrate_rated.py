@@ -1,4 +1,4 @@
-"""Calibration of a mixture that was chosen by rates."""
+"""Calibration of a mixture selected by rates."""
 
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB

@@ -1,4 +1,4 @@
-"""Limits that contradict each other, or speak of rows and units that are not there: what is said of them."""
+"""Messages for limits that contradict each other, or name missing rows and subgroups."""
 
 import warnings
 
@@ -19,7 +19,7 @@ MISSED = rates.miss("yes", by="sex")
 
 
 def chosen(*limits, groups=SEX, y=Y, weight=None):
-    """The mixture, and what it warned of."""
+    """Return the mixture and the text of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mix = RobustMixtureClassifier.from_probabilities(

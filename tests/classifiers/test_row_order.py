@@ -1,4 +1,4 @@
-"""The order of the rows: the same hypotheses and labels, and scores that agree to rounding.
+"""The order of the rows: the same base models and labels, and equal scores up to rounding.
 
 What the learner sees is rounded to 16 bits, so the order of sums never reaches it. The steps of additive
 classifiers are logarithms of sums over the rows, which differ in their last bit when the rows come in another
