@@ -39,7 +39,7 @@ print(mix.rates_)
 
 # %%
 # Answers to Dask collections are lazy. Metrics sum counts over the partitions.
-answers = mix.predict_from({"bayes": P[8000:]})
+answers = mix.predict({"bayes": P[8000:]})
 print(td.metrics.class_errors(y_lazy[10_000:], answers))
 
 # %%

@@ -36,7 +36,7 @@ def test_names_decide_in_any_order_of_the_classes(K, labels):
         for columns in permutations(range(K)):
             frame = pandas.DataFrame(P[:, columns], columns=names[list(columns)])
             mix = mixed(frame, y, classes=list(classes))
-            assert np.mean(mix.predict_from({"net": frame}) == want) > 0.95
+            assert np.mean(mix.predict({"net": frame}) == want) > 0.95
             assert mix.classes_.tolist() == list(classes)
 
 
@@ -48,7 +48,7 @@ def test_a_column_named_by_the_first_class_is_not_the_second():
         mixed(pandas.Series(P[:, 0], name=0), y)
     for name in (1, None, "score"):
         mix = mixed(pandas.Series(P[:, 1], name=name), y)
-        assert np.mean(mix.predict_from({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
+        assert np.mean(mix.predict({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])

@@ -153,7 +153,7 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     assert plain.members_ == more.members_
     if kind == "from_probabilities":
         P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
-        assert plain.predict_from({"m": P}).tolist() == more.predict_from({"m": P}).tolist()
+        assert plain.predict({"m": P}).tolist() == more.predict({"m": P}).tolist()
     else:
         assert plain.predict(X[1::2]).tolist() == more.predict(X[1::2]).tolist()
     assert plain.subgroup_errors_ == more.subgroup_errors_

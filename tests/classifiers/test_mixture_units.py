@@ -65,7 +65,7 @@ def test_groups_that_are_not_told_are_read_from_the_features(blind):
         {"score": SCORE[0][1].predict_proba(X)}, Y, groups=GROUP, objective="worst_cell"
     )
     found = worst_cell(LABELS, OF, blind.predict(FRESH))
-    of_scores = worst_cell(LABELS, OF, without.predict_from({"score": SCORE[0][1].predict_proba(FRESH)}))
+    of_scores = worst_cell(LABELS, OF, without.predict({"score": SCORE[0][1].predict_proba(FRESH)}))
     assert found < of_scores - 0.03
     # Which is no worse than what the rows of the choice said of themselves, out of fold.
     assert found < errors_of(blind).max() + 0.06
@@ -105,7 +105,7 @@ def test_told_groups_know_how_frequent_classes_are_there():
         told = RobustMixtureClassifier.from_probabilities(
             {"p": p}, y, groups=group, objective="worst_cell", by_group=True, error_budget=0.0
         )
-        error = np.mean(told.predict_from({"p": fresh}, groups=of) != truth)
+        error = np.mean(told.predict({"p": fresh}, groups=of) != truth)
         assert error < best / len(truth) + 0.005 < np.mean((fresh > 0.5) != truth) - 0.005
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tailboost import ThresholdRule
 from tailboost.app.cli import options as given
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, tell, tell_json
@@ -54,12 +55,17 @@ def rule(
             except (KeyError, IndexError):
                 raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
         with bad_input("--sql: "):
-            expression = decision_rule.to_sql(
-                lambda name, label: columns.format(model=name, label=label),
-                group=group,
-                what="deferred" if deferred else "label",
-                table=table,
-            )
+            if isinstance(decision_rule, ThresholdRule):
+                expression = decision_rule.to_sql(
+                    group=group, what="deferred" if deferred else "action", table=table
+                )
+            else:
+                expression = decision_rule.to_sql(
+                    lambda name, label: columns.format(model=name, label=label),
+                    group=group,
+                    what="deferred" if deferred else "label",
+                    table=table,
+                )
         print(expression)
     else:
         tell(str(decision_rule))
