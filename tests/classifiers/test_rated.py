@@ -312,7 +312,7 @@ def test_another_choice_leaves_the_classifier_as_it_was():
 
 def test_units_without_rows_and_single_units_are_named():
     with pytest.warns(
-        tb.LimitBelowNoiseWarning, match="there is one unit with rows, so that nothing is compared"
+        tb.LimitBelowNoiseWarning, match="only one subgroup has rows, so there is nothing to compare"
     ):
         RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": np.full(N, "f")}, limits=[PARITY])
     weight = (SEX == "m").astype(float)
