@@ -86,7 +86,7 @@ def alarms_of_rates(rng, years, months, change=None):
             units[None] = np.concatenate([units["a"], units["b"]])
             samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
             found = [
-                bets.add(claim, [samples[unit] for unit in claim.units])
+                bets.add(claim, [samples[unit] for unit in claim.subgroups])
                 for bets, claim in zip(found, claims, strict=True)
             ]
             if max(bets.value for bets in found) >= limit:

@@ -41,7 +41,7 @@ REPLACED = {
 #: File names and terms with another meaning there.
 EXCEPTIONS = {("foreign.py", "warm_start")}  # a parameter of other libraries' models
 #: Parts of the package with replaced terms that are still to be rewritten.
-PENDING = ("classifiers", "selection", "dask", "guarantees/fit_summary.py")
+PENDING = ("classifiers", "selection")
 PATTERNS = {re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"): new for old, new in REPLACED.items()}
 
 

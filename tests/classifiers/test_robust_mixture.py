@@ -33,7 +33,7 @@ GROUPS = np.where(X[:, 1] > np.median(X[:, 1]), "rough", "smooth")
 
 
 class Printed(ClassifierMixin, BaseEstimator):
-    """A service whose probabilities are columns of the table, whatever it is fitted on."""
+    """Model with probabilities in columns of the table, independent of the fit."""
 
     def __init__(self, first=0, n_classes=2):
         self.first, self.n_classes = first, n_classes
@@ -68,7 +68,7 @@ def class_errors(y, answers):
 @pytest.mark.parametrize("objective", ["worst_class", "cvar"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_fit_equals_from_probabilities(objective, K):
-    """Where a model's probabilities do not depend on what it is fitted on, both see the same; to the bit."""
+    """If probabilities do not depend on the training rows, both paths are equal to the bit."""
     table, y, P, estimators = printed(0, K=K)
     alpha = 0.4 if objective == "cvar" else None
     fitted = RobustMixtureClassifier(estimators, objective=objective, alpha=alpha).fit(table, y)
@@ -80,7 +80,7 @@ def test_fit_equals_from_probabilities(objective, K):
 
 
 def test_fit_uses_out_of_fold_probabilities():
-    """With as many folds as distinct rows the folds are known: those of scikit-learn's leave-one-out."""
+    """With as many folds as distinct rows, the folds are scikit-learn's leave-one-out."""
     X, y = load_wine(return_X_y=True)
     X, y = X[::40], y[::40]  # five rows: five folds
     mix = RobustMixtureClassifier([("bayes", KNeighborsClassifier(2))]).fit(X, y)
@@ -232,7 +232,7 @@ def test_budget_and_curve():
 
 
 def test_a_curve_is_measured_where_groups_are_inferred_from_features():
-    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    """`predicted` equals counts of the points' answers; rows without weight do not count."""
     mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
     curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
     weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
@@ -275,7 +275,7 @@ def test_who_misses_a_target_is_named(randomized):
 
 
 def test_class_weight_acts_in_the_fits_of_models_alone():
-    """Limits, objective and table count rows by sample_weight; the table is what is counted here."""
+    """Limits, objective and table count rows by sample_weight, as counted here."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(3000, 3))
     z = (Z[:, 0] + rng.normal(size=3000) > 2.0).astype(int)
@@ -363,7 +363,7 @@ def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_c
 
 
 def test_tiny_units_are_modelled_without_a_warning_of_the_model():
-    """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
+    """Some of forty groups have a handful of rows; the group model is fitted to the end."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)
     groups = np.minimum(rng.geometric(0.08, 400), 40)
@@ -465,7 +465,7 @@ def test_weights_count_rows():
 
 def test_a_class_that_a_fold_lacks():
     y = Y.copy()
-    y[:1] = 7  # one row of a third class: the model of its fold does not know it
+    y[:1] = 7  # one row of a third class, unknown to the model of its fold
     mix = RobustMixtureClassifier(models(), random_state=0).fit(X, y)
     assert mix.predict_distribution(X[:5]).shape == (5, 3)
 
@@ -585,7 +585,7 @@ def test_the_model_is_left_alone_by_a_vote():
     assert np.array_equal(again.predict_distribution(X[TEST]), mix.predict_distribution(X[TEST]))
 
 
-# As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+# As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
 MOVED = {
     "check_classifiers_train": "thresholds are not at equal probabilities",
     "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
@@ -597,7 +597,7 @@ def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
 
-# -- where the group may be used at prediction -------------------------------------------------------------
+# -- group-aware rules -------------------------------------------------------------------------------------
 
 
 def biased(seed, n=1200, groups=3):
@@ -652,7 +652,7 @@ def test_fit_with_the_group_at_prediction():
 
 @pytest.fixture(scope="module")
 def told():
-    """A mixture by group, whose members share λ."""
+    """Group-aware mixture with a common λ."""
     return RobustMixtureClassifier(
         models(), objective="worst_cell", by_group=True, randomized=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups={"texture": GROUPS[TRAIN]})
@@ -702,7 +702,7 @@ def test_certificates_of_a_mixture_by_group(told, pipeline):
 
 
 def test_cross_validation_hands_groups_on():
-    """As scikit-learn routes metadata: a scorer asks for the groups, a search for those of fit too."""
+    """Metadata routing: a scorer requests groups, a search also the groups of fit."""
     with config_context(enable_metadata_routing=True):
         mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0)
         mix.set_fit_request(groups=True).set_score_request(groups=True)
@@ -785,7 +785,7 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
         P, y, objective="worst_group", groups=group, by_group=True
     )
     answers = mix.predict(P, groups=group)
-    for g in "abc":  # a threshold of its own is nearly as good as any
+    for g in "abc":  # a separate threshold is nearly as good as any
         rows = group == g
         best = min(np.mean((P["net"][rows] > t) != y[rows]) for t in P["net"][rows])
         assert np.mean(answers[rows] != y[rows]) <= best + 0.05
@@ -793,7 +793,7 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
 
 @pytest.mark.parametrize("told", [False, True])
 def test_a_class_without_rows_where_thresholds_are_chosen(told):
-    """Rows of the choice without class 1, or a group without it: no shift is NaN, as if it were not there."""
+    """Selection data without class 1, or a group without class 1: no shift is NaN."""
     rng = np.random.default_rng(0)
     y = rng.choice([0, 2], 300) if not told else rng.integers(0, 3, 300)
     group = rng.choice(["a", "b"], 300)
@@ -867,7 +867,7 @@ def test_groups_of_kinds_without_an_order_are_refused_by_name():
 
 @pytest.mark.parametrize("learner", [RobustMixtureClassifier, tb.GroupDROBoostClassifier])
 def test_a_group_or_class_of_weight_zero_is_not_there(learner):
-    """A row of weight 0 is as if it were not given, also where its group or label has no other rows."""
+    """A row of weight 0 is ignored, also if its group or label has no other rows."""
     r = np.random.default_rng(0)
     table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
     made = {
@@ -892,7 +892,7 @@ def test_a_group_or_class_of_weight_zero_is_not_there(learner):
 def test_a_label_of_weight_zero_among_probabilities():
     _, y, P, _ = printed(3)
     used = np.arange(len(y)) % 4 > 0
-    odd = np.where(used, y, 7)  # a label that no model knows
+    odd = np.where(used, y, 7)  # a label unknown to all models
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     other = mix.reweight(P, odd, sample_weight=used.astype(float))
     same = mix.reweight({name: p[used] for name, p in P.items()}, y[used])
@@ -905,7 +905,7 @@ def test_a_label_of_weight_zero_among_probabilities():
 )
 @pytest.mark.thinned(5)
 def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
-    """Labels read from a nullable column are 0.0 where the names of the columns are "0", and so on."""
+    """Labels from a nullable column are 0.0 if the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")
     _, y, P, _ = printed(3)
     labels = np.array(labels)
@@ -928,7 +928,7 @@ def test_columns_named_by_truth_values():
 
 
 class TestFrozenAlone:
-    """Nothing is fitted: the rows given judge, all of them, and what is said of them is so."""
+    """Nothing is fitted: all given rows are selection data, and the messages are correct."""
 
     @staticmethod
     def mix(**params):

@@ -14,7 +14,6 @@ from typing import Any, NoReturn, Self
 import dask
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
@@ -333,11 +332,11 @@ class _RemoteReader:
         columns = [rows.y]
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
-        return _Block(np.stack(logs, axis=1), rows, combined(columns, self.radices))
+        return _Block(np.stack(logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""
-        y, *groups = taken_apart(keys, self.radices)
+        y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
         return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares))
@@ -364,32 +363,15 @@ class _Block:
 class KeyCounts:
     """Totals of the rows of each combination of class and groups."""
 
-    keys: NDArray[np.int64]  # shape (m,): numbers of the combinations, sorted
+    keys: Ints  # shape (m,): numbers of the combinations, sorted
     totals: Floats  # shape (3, m): number of rows, sum of their weights and of their squared weights
 
     @classmethod
-    def of(cls, keys: NDArray[Any], totals: Floats) -> KeyCounts:
+    def of(cls, keys: Ints, totals: Floats) -> KeyCounts:
         """Add up totals of shape (3, n) with equal keys."""
         distinct, place = np.unique(keys, return_inverse=True)
         sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
         return cls(distinct, sums.astype(np.float64))
-
-
-def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
-    """Return one number for several, such as class and groups, each below its radix."""
-    number = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, radix in zip(codes, radices, strict=True):
-        number = number * radix + code
-    return number
-
-
-def taken_apart(number: NDArray[np.int64], radices: list[int]) -> list[NDArray[np.int64]]:
-    """Return the numbers that were `combined` into one."""
-    codes = []
-    for radix in reversed(radices):
-        number, code = np.divmod(number, radix)
-        codes.append(code)
-    return codes[::-1]
 
 
 @dataclass(frozen=True)
