@@ -356,8 +356,8 @@ class ModelOutputs:
             warn_user(
                 f"probabilities[{name!r}]: the label has the largest probability in "
                 f"{np.mean(predicted == y):.0%} of {self.rows.words} with columns in the order "
-                f"{classes.tolist()}, and in {np.mean(predicted == order[y]):.0%} with {classes[np.argsort(order)].tolist()}: "
-                "is `classes=` right?"
+                f"{classes.tolist()}, and in {np.mean(predicted == order[y]):.0%} with "
+                f"{classes[np.argsort(order)].tolist()}: is `classes=` right?"
             )
 
     @property
