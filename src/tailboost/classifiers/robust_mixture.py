@@ -135,7 +135,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    members_ : list of str
+    candidates_ : list of str
         The selected candidates: usually one.
     estimator_weights_ : ndarray of shape (n_members,)
         λ: the mixture weight of each.

@@ -500,7 +500,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = self._selected.guarantee(self.classes_.tolist(), self.members_[0])
+            found = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
             self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
 

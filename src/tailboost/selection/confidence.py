@@ -363,8 +363,8 @@ def outlook(
     """Return the probability that all limits hold on new rows of the same distribution, by simulation.
 
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
-    So limits on the same rows are satisfied or violated together. If refitted models answer, each single rate of
-    a subgroup has the noise of a refit. A shift common to the subgroups does not change gaps and ratios.
+    So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
+    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
 
     Parameters
     ----------
