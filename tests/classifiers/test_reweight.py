@@ -164,7 +164,7 @@ def test_groups_for_a_held_out_part_and_for_a_validation_set():
     fair = clf.reweight(objective="worst_group", groups=GROUPS[:400])
     wrong = np.array([m.predict(FRESH[:400]) != LABELS[:400] for m in clf.estimators_])
     check_best(fair, wrong, GROUPS[:400])
-    with pytest.raises(ValueError, match="given with 400 rows"):
+    with pytest.raises(ValueError, match="from a table of 400 rows"):
         clf.reweight(objective="worst_group", groups=G)
     # The stored losses belong to the last rows of reweight.
     other = clf.reweight(FRESH[400:700], LABELS[400:700], alpha=0.5)
@@ -177,7 +177,7 @@ def test_groups_for_a_vote_and_for_the_worst_class():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, Y)
     with pytest.warns(
-        tb.ResubstitutionWarning, match="smaller than on fresh rows"
+        tb.ResubstitutionWarning, match="smaller than on new rows"
     ):  # there are no other losses
         fair = clf.reweight(objective="worst_group", groups=G)
     np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
@@ -191,7 +191,7 @@ def test_groups_for_a_vote_and_for_the_worst_class():
 
 def test_groups_for_training_losses_and_groups_without_a_row():
     clf = fit(cv="train").fit(X, Y)
-    with pytest.warns(tb.ResubstitutionWarning, match="fit with another cv than 'train'"):
+    with pytest.warns(tb.ResubstitutionWarning, match="Fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
     clf = fit(cv=0.2).fit(X, Y)
     held = clf.combiner_.pool.ledger.rows.given.index

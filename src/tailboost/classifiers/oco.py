@@ -1,4 +1,4 @@
-"""Hedge over samples against a weak learner, and the majority vote: OCO boosting."""
+"""OCO boosting: Hedge over rows against a weak learner, and the majority vote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import WorstRow
 
-# γ for "auto": an edge that one shallow tree reaches on most tables.
+# γ for gamma="auto".
 GAMMA = 0.1
 
 
@@ -31,6 +31,8 @@ class OCOBoostClassifier(MixtureClassifier):
 
     If every round has a weighted error of at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half
     of the hypotheses are right on every training row, and so is their majority vote.
+
+    Further attributes are those of `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -45,19 +47,15 @@ class OCOBoostClassifier(MixtureClassifier):
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player
-        ignores.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -71,20 +69,6 @@ class OCOBoostClassifier(MixtureClassifier):
         The voters in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
         1/T for each voter. `predict_distribution` returns the fraction of votes for each label.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_

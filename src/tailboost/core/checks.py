@@ -128,13 +128,13 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
     order = np.argsort(known)
     try:
         place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
-        stray = known[place] != values
+        unknown = known[place] != values
     except TypeError:  # text and numbers have no order
         number = {value: i for i, value in enumerate(known.tolist())}
         place = np.array([number.get(value, -1) for value in values.tolist()])
-        stray = place < 0
-    if np.any(stray):
-        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()), key=str)[:5]}")
+        unknown = place < 0
+    if np.any(unknown):
+        raise ValueError(f"{name} holds {what}: {sorted(set(values[unknown].tolist()), key=str)[:5]}")
     return place.astype(np.intp, copy=False)
 
 
@@ -309,28 +309,31 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
             )
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
-    found = [_spelling(column, numeric) for column in columns]
+    spellings = [_spelling(column, numeric) for column in columns]
     default = _is_default(table.columns)
-    if default and found != wanted and sorted(found, key=str) == sorted(wanted, key=str):
+    if default and spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
             "columns by the labels as text, or give an array with columns in the order of the classes"
         )
     if default:
         return np.asarray(table)
-    for column, spelling in zip(columns, found, strict=True):
+    for column, spelling in zip(columns, spellings, strict=True):
         if spelling not in wanted:
             near = did_you_mean(str(column), map(str, labels))
             raise ValueError(
                 f"{name} has a column {column!r}, which is no class: {near}the classes are {labels[:20]}; "
                 "if the columns are in this order, give an array"
             )
-        if found.count(spelling) > 1:
-            same = [other for other, spelt in zip(columns, found, strict=True) if spelt == spelling]
+        if spellings.count(spelling) > 1:
+            pairs = zip(columns, spellings, strict=True)
+            same = [other for other, other_spelling in pairs if other_spelling == spelling]
             raise ValueError(f"{name} has more than one column for the class {column!r}: {same}")
-    if missing := [label for label, spelling in zip(labels, wanted, strict=True) if spelling not in found]:
+    if missing := [
+        label for label, spelling in zip(labels, wanted, strict=True) if spelling not in spellings
+    ]:
         raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
-    return np.asarray(table)[:, [found.index(spelling) for spelling in wanted]]
+    return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
 
 
 def _is_default(columns: Any) -> bool:

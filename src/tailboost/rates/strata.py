@@ -153,9 +153,9 @@ class Strata:
 
         Raise ValueError if no class has this label.
         """
-        for number, known in enumerate(self.classes):
-            if known == label and isinstance(known, str) == isinstance(label, str):
-                if isinstance(label, bool) and not isinstance(known, bool):
+        for number, name in enumerate(self.classes):
+            if name == label and isinstance(name, str) == isinstance(label, str):
+                if isinstance(label, bool) and not isinstance(name, bool):
                     break
                 return number
         near = meant(label, self.classes)
@@ -200,8 +200,8 @@ class Strata:
         keys = np.column_stack(
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
-        known = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
-        combinations = np.unique(np.concatenate([keys[self.mass > 0], known]), axis=0)
+        existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
+        combinations = np.unique(np.concatenate([keys[self.mass > 0], existing]), axis=0)
         names = [
             tuple(
                 self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
