@@ -226,7 +226,7 @@ def curve(run: argparse.Namespace) -> Iterator[Row]:
 
 
 def least_worst(errors: Any, means: Any, limit: float) -> float:
-    """Return the smallest largest error of a mixture within a limit on its mean error, by HiGHS."""
+    """Return the smallest largest error of a mixture within a limit on its overall error, by HiGHS."""
     T, m = errors.shape
     rows = np.vstack([np.c_[errors.T, -np.ones(m)], np.r_[means, 0.0]])
     found = linprog(

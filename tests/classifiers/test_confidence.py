@@ -1,4 +1,4 @@
-"""Limits that hold on new rows with a stated probability: what is stated, and what new rows show."""
+"""Limits that hold on new rows with a stated probability, compared with new rows."""
 
 import pickle
 import warnings
@@ -19,7 +19,7 @@ GAP = [rates.gap(rates.selected(1, by="g")) <= 0.06]
 
 
 def drawn(seed, n):
-    """Return groups, true probabilities and labels; those of group 1 are selected more often."""
+    """Return groups, true probabilities and labels; group 1 is selected more often."""
     rng = np.random.default_rng(seed)
     g = rng.integers(0, 2, n)
     p = 1 / (1 + np.exp(1 - 1.2 * (rng.normal(size=n) + 0.5 * g)))
@@ -95,7 +95,7 @@ def test_a_fit_and_a_reweighting_with_confidence_select_the_same_rule():
 
 
 def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
-    """Groups of 40 rows: no gap of .02 is shown by so few, but for rules that give all rows one action."""
+    """40 rows per group cannot show a gap of .02, except for rules with one action for all rows."""
     limits = [rates.gap(rates.selected(1, by="g")) <= 0.02]
     g, P, y = drawn(0, 80)
     given = {"groups": {"g": g}, "by_group": True, "limits": limits, "classes": [0, 1], "random_state": 0}
@@ -108,7 +108,7 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
     assert "Fewest rows: " in said
     share = np.mean(mix.predict({"m": P}, groups={"g": g}) == 1)
     assert 0.05 <= share <= 0.95
-    # The limit that it names holds with .9.
+    # The named limit holds with probability .9.
     ((limit, more),) = mix.rates_.outlook.wider
     rows = Answered.of(y, mix.predict({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
     wider = rates.gap(rates.selected(1, by="g")) <= limit.bound + more

@@ -1,4 +1,4 @@
-"""Rows passed on to a person: the same ones wherever a rule is asked, and what is said of them."""
+"""Deferred rows: the same rows in every form of a rule, and their rates."""
 
 import pickle
 import warnings
@@ -63,7 +63,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
 
 
 def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
-    """Where nothing but the price of a look changes, labels do not: they are those of the prices."""
+    """If only the cost of deferral changes, labels stay: they minimise the other costs."""
     passed, answers = mix.defers(X), mix.predict(X)
     assert len(set(answers[passed])) > 1
     right, noise = np.mean(answers[passed] == Y[passed]), np.sqrt(2 / 9 / np.count_nonzero(passed))
@@ -174,7 +174,7 @@ def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
 
 
 def test_on_noise_it_is_said_that_nobody_gains():
-    """Nothing tells the labels: rows that are deferred would be answered no worse than the rest."""
+    """Without informative features, deferred rows have no larger error than other rows."""
     said = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)

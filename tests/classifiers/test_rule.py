@@ -1,4 +1,4 @@
-"""The rule of a mixture, taken out: as numbers, as JSON and as SQL it answers as the mixture does."""
+"""Exported rules: numbers, JSON and SQL give the predictions of the mixture."""
 
 import json
 import sqlite3
@@ -39,7 +39,7 @@ CASES = {
 
 
 def asked(expression, P, groups):
-    """What SQLite answers, and only where it has what the expression needs."""
+    """Return the results of SQLite; skip if SQLite lacks a function."""
     base = sqlite3.connect(":memory:")
     for name, function in (("ln", np.log), ("exp", np.exp)):
         base.create_function(name, 1, lambda x, f=function: float(f(x)))

@@ -86,7 +86,7 @@ def measured(shares=P, groups=GROUPS, costs=COSTS):
     ]
 
 
-# What takes tables with names, by the arguments that are tables of classes or of groups.
+# Functions that accept tables with names, by arguments with tables of classes or groups.
 ENTRIES = {
     "tune": (lambda **t: answers(tuned(**t)), {"groups": GROUPS, "costs": COSTS}),
     "fit": (

@@ -280,22 +280,12 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
 
 
 def in_class_order(table: Any, name: str, classes: Labels) -> Any:
-    """Return a table with one column for each class, in the order of the classes.
+    """Return a table (n, K) with one column for each class, in the order of the classes.
 
     Columns of a data frame are matched by name to the labels. If the labels are numbers, a name may also be
     the number as text. An array, and a data frame with the default names 0, 1, …, must be in the order of the
-    classes.
-
-    Parameters
-    ----------
-    table : array-like of shape (n, K), or (n,) for the probability of the second of two classes
-        The table.
-    name : str
-        Name for messages.
-    classes : ndarray of shape (K,)
-        The labels.
-
-    Raise ValueError if a name is unknown, missing, repeated or ambiguous.
+    classes. A single column has the probability of the second of two classes. Messages use ``name``. Raise
+    ValueError if a column's name is unknown, missing, repeated or ambiguous.
     """
     table, labels = as_pandas(table), classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
@@ -356,20 +346,8 @@ def check_costs(
 ) -> Floats | None:
     """Return the cost of each answer for each row, in the order of the classes; None for None.
 
-    Parameters
-    ----------
-    costs : array-like or data frame of shape (n, K), optional
-        Costs; the columns of a data frame are matched by name (`in_class_order`).
-    n : int
-        Number of rows.
-    classes : ndarray of shape (K,)
-        The labels.
-    used : ndarray of int, optional
-        Numbers of the rows to return; by default all.
-    name : str
-        Name for messages.
-
-    Raise ValueError if the costs are not K finite numbers for each row, or names are no classes.
+    Columns of a data frame are matched by name (`in_class_order`). ``used`` are the numbers of the rows to
+    return; by default all n rows. Raise ValueError if the costs are not K finite numbers for each row.
     """
     if costs is None:
         return None

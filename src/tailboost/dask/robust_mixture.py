@@ -21,7 +21,6 @@ from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, stratum_probabilities
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import n_rows_of, refuse_missing
-from tailboost.core.docs import describing, sections_of
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
@@ -40,7 +39,6 @@ FAN = 8
 MOST_STRATA = 10_000
 
 
-@describing(sections_of(local.RobustMixtureClassifier))
 class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
 
@@ -54,9 +52,41 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     sample. If the rule is group-blind, a model of the sample estimates the group from the probabilities; on
     one machine these estimates are out of fold.
 
-    {{parameters}}
+    Parameters and attributes that are not explained here are those of `tailboost.RobustMixtureClassifier`.
 
-    {{attributes}}
+    Parameters
+    ----------
+    estimators : list, dict or None
+        Not used: the models are the user's.
+    objective : str, rate or largest, optional
+        Minimised rate. None is "worst_class", and with limits the overall error.
+    limits : list of Limit or str, default=()
+        Limits on rates.
+    alpha : float in (0, 1], optional
+        Tail mass of the CVaR.
+    max_error : float or dict, optional
+        Allowed error of each subgroup of the objective.
+    error_budget : float in [0, 1], optional
+        Largest increase of the overall error relative to the most accurate candidate.
+    confidence : float in [0, 1), optional
+        Probability with which all limits have to hold on new rows.
+    cv : optional
+        Not used: all rows are selection data.
+    randomized : bool or "auto", default="auto"
+        Whether the rule may draw one of several candidates for each row.
+    by_group : bool, default=False
+        Whether the rule may read the group.
+    class_weight, max_time, n_jobs : optional
+        Not used: no model is fitted.
+    random_state : int, RandomState or None
+        Seed of the sample.
+    verbose : int, default=0
+        Not used.
+
+    Attributes
+    ----------
+    rates_ : RateTable
+        Rates of the objective and of the limits by subgroup.
     n_threshold_rows_ : int
         Number of rows on which the candidates were made.
 

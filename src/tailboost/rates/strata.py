@@ -239,18 +239,7 @@ class Strata:
         return y * self.n_combinations + combination
 
     def find(self, groups: Ints) -> Ints:
-        """Return the combinations of rows from their groups, numbers of values in each column.
-
-        Parameters
-        ----------
-        groups : ndarray of int, shape (n, c)
-            Number of each row's value in each column.
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-            −1 for an unknown combination.
-        """
+        """Return the combinations of rows from their groups (n, c), as numbers of values; −1 if unknown."""
         numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
         return np.array([numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp)[
