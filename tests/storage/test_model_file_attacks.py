@@ -615,7 +615,6 @@ class TestList:
             "dask",
             "storage",
             "boosting.checkpoints",
-            "boosting.cross_fitting",
         )
         assert not [
             n for n in _reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))
