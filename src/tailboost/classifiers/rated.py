@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames, Rows
-from tailboost.classifiers.useless import SelectedRule
+from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import as_pandas
 from tailboost.learners.table import TableReader

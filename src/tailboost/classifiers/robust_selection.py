@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.classifiers.answers import MixtureAnswers
+from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, judged_rows, labels_of, named_groups, rows_given
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
+from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.classifiers.tail import SelectedMixture
-from tailboost.classifiers.useless import SelectedRule
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint
@@ -500,7 +500,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = self._selected.guarantee(self.classes_.tolist(), self.members_[0])
+            found = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
             self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
 
