@@ -253,7 +253,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     **_names("tailboost.selection.counts", "SelectionData"),
     # -- classifiers
-    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
+    **_names("tailboost.boosting.cross_fitting", "Demand"),
+    **_names("tailboost.classifiers.plan", "Plan"),
     # -- what a fit found
     **_names("tailboost.guarantees.certificates", "Certificate"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
