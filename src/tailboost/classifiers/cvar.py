@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
@@ -15,7 +14,6 @@ from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Unit
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -763,31 +761,3 @@ class AverageBoostClassifier(CVaRBoostClassifier):
             combine="average",
             include_constants=False,
         )
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the hypotheses.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. Nothing has been fitted then.
-        """
-        self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
-        return self

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -130,38 +128,19 @@ class OCOBoostClassifier(MixtureClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the voters.
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        if validation.given:
+            raise ValueError("X_val: OCO boosting selects nothing on other rows")
+        return super()._problem(X, y, sample_weight, groups, validation)
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. Nothing has been fitted then.
-        """
-        self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
+    def _conclude(self, problem: Problem) -> None:
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
                 f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
-        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)

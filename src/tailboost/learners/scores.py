@@ -60,7 +60,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     >>> y = ["ok", "ok", "toxic", "ok", "toxic", "ok", "toxic", "toxic"] * 10
     >>> clf = tb.tune(tb.Scores("grade", "toxic", kind="number"), table, y, objective="error")
     >>> print(clf.rule_)
-    grade >= 2.586: toxic; else ok
+    grade >= 3.334: toxic; else ok
     """
 
     def __init__(
