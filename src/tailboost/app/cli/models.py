@@ -68,10 +68,10 @@ class NewRows:
         return pd.DataFrame(groups) if names else None
 
 
-def check_model_output(out: Path, *inputs: Path | None) -> None:
+def check_model_output(out: Path, *inputs: Path | None, option: str = "--model") -> None:
     """Raise `BadInput` if a model file cannot be written."""
-    check_output("--model", out, *inputs)
-    with bad_input("--model: "):
+    check_output(option, out, *inputs)
+    with bad_input(f"{option}: "):
         check_model_path(out)
 
 
