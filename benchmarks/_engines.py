@@ -202,7 +202,7 @@ def simple(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
         (average(of)[:, :, None] * groups).reshape(of.shape[1], -1)
         for of, groups in zip((logs, logs_test), given, strict=True)
     )
-    data, told = SelectionData(B, y, g, K, len(names)), names[g]
+    data, groups_of_rows = SelectionData(B, y, g, K, len(names)), names[g]
 
     def matrices(kind: str, by: str | None) -> list[Any]:
         among = {"miss": data.classes == 1, "false alarm": data.classes == 0}.get(kind, data.mass >= 0)
@@ -230,7 +230,7 @@ def simple(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
     stated = [("error", problem.by), *(limit[2:] for limit in problem.limits)]
     for budget, Q in points:
         answers = (B @ Q).argmin(axis=1)
-        yield budget, seconds, (B_test @ Q).argmin(axis=1), _counted(stated, answers, y, told), None
+        yield budget, seconds, (B_test @ Q).argmin(axis=1), _counted(stated, answers, y, groups_of_rows), None
 
 
 def _counted(stated: list[Any], answers: Any, y: Any, g: Any) -> list[Any]:

@@ -50,7 +50,7 @@ DELTA, SEED = 0.05, 0
 POPULATIONS = {
     "zero-one, mean .03": ([0.0, 1.0], [0.97, 0.03]),
     "zero-one, mean .3": ([0.0, 1.0], [0.7, 0.3]),
-    "shares of a mixture, mean .165": ([0.0, 0.3, 0.7, 1.0], [0.7, 0.15, 0.1, 0.05]),
+    "losses of a mixture, mean .165": ([0.0, 0.3, 0.7, 1.0], [0.7, 0.15, 0.1, 0.05]),
     "small spread, mean .25": ([0.2, 0.25, 0.3], [0.3, 0.4, 0.3]),
 }
 

@@ -41,7 +41,7 @@ def measured(y: Any, answers: Any, sex: Any) -> dict[str, float]:
         return float(abs(np.subtract(*(values[among & (sex == s)].mean() for s in np.unique(sex)))))
 
     return {
-        "mean error": float(wrong.mean()),
+        "overall error": float(wrong.mean()),
         "defaulters missed": float(wrong[y == 1].mean()),
         "good clients refused": float(wrong[y == 0].mean()),
         "gap of misses": gap(wrong, y == 1),
@@ -92,13 +92,19 @@ def split(seed: int) -> dict[str, Any]:
         theirs.fit(X_val, y_val, sensitive_features=sex_val)
         answers = theirs.predict(X_new, sensitive_features=sex_new, random_state=seed)
         keep(f"ThresholdOptimizer, {constraint}", start, answers)
-        for told in (False, True):
+        for by_group in (False, True):
             start = time.process_time()
             ours = tb.tune(
-                model, X_val, y_val, groups={"sex": sex_val}, objective="error", limits=limits, by_group=told
+                model,
+                X_val,
+                y_val,
+                groups={"sex": sex_val},
+                objective="error",
+                limits=limits,
+                by_group=by_group,
             )
-            answers = ours.predict(X_new, **({"groups": {"sex": sex_new}} if told else {}))
-            keep(f"tune, {constraint}{', told' if told else ''}", start, answers)
+            answers = ours.predict(X_new, **({"groups": {"sex": sex_new}} if by_group else {}))
+            keep(f"tune, {constraint}{', group-aware' if by_group else ''}", start, answers)
 
     for peer in (BalancedRandomForestClassifier, EasyEnsembleClassifier):
         start = time.process_time()
@@ -116,14 +122,14 @@ def split(seed: int) -> dict[str, Any]:
     _, sets = conformal.predict_set(X_new)
     unsure = sets[:, :, 0].sum(axis=1) != 1
     wrong = model.predict(X_new) != y_new
-    keep("SplitConformalClassifier", start, model.predict(X_new), passed_on=float(unsure.mean()),
+    keep("SplitConformalClassifier", start, model.predict(X_new), deferral_rate=float(unsure.mean()),
          error_of_answered=float(wrong[~unsure].mean()))  # fmt: skip
     start = time.process_time()
-    share = float((conformal.predict_set(X_val)[1][:, :, 0].sum(axis=1) != 1).mean())
-    ours = tb.tune(model, X_val, y_val, objective="error", limits=[rates.deferred() <= max(share, 0.001)])
+    rate = float((conformal.predict_set(X_val)[1][:, :, 0].sum(axis=1) != 1).mean())
+    ours = tb.tune(model, X_val, y_val, objective="error", limits=[rates.deferred() <= max(rate, 0.001)])
     away = ours.defers(X_new)
     wrong = ours.predict(X_new) != y_new
-    keep("tune, deferred", start, ours.predict(X_new), passed_on=float(away.mean()),
+    keep("tune, deferred", start, ours.predict(X_new), deferral_rate=float(away.mean()),
          error_of_answered=float(wrong[~away].mean()))  # fmt: skip
     return found
 

@@ -82,11 +82,11 @@ def alarms_of_rates(rng, years, months, change=None):
         found = [Bets() for _ in claims]
         for month in range(months):
             later = change is not None and month >= change
-            units = {"a": rng.random(1500) < 0.2875, "b": rng.random(500) < 0.3375 + 0.05 * later}
-            units[None] = np.concatenate([units["a"], units["b"]])
-            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
+            groups = {"a": rng.random(1500) < 0.2875, "b": rng.random(500) < 0.3375 + 0.05 * later}
+            groups[None] = np.concatenate([groups["a"], groups["b"]])
+            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in groups.items()}
             found = [
-                bets.add(claim, [samples[unit] for unit in claim.units])
+                bets.add(claim, [samples[name] for name in claim.subgroups])
                 for bets, claim in zip(found, claims, strict=True)
             ]
             if max(bets.value for bets in found) >= limit:

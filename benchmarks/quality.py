@@ -83,7 +83,9 @@ def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any
     errors = measured("error", problem.by, answers, *test)
     large = [e for e, n in errors.values() if n >= TEST_ROWS_OF_SUBGROUP] or [e for e, _ in errors.values()]
     sizes = {name: int(rows.sum()) for name, rows in subgroups(problem.by, *chosen).items()}
-    counted = {unit: value for kind, by, unit, value, *_ in lines if (kind, by) == ("error", problem.by)}
+    counted = {
+        subgroup: value for kind, by, subgroup, value, *_ in lines if (kind, by) == ("error", problem.by)
+    }
     return {
         "budget": budget, "seconds": round(seconds, 4), "overall": wrong.mean(), "worst": max(large),
         "selection": [sum(sizes[u] * e for u, e in counted.items()) / len(case["y"]), max(counted.values())],
@@ -96,13 +98,13 @@ def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any
 
 def _on_test(line: Any, answers: Any, y: Any, g: Any) -> tuple[float, float, int]:
     """Return the rate of a line on test rows, its standard error, and the number of rows."""
-    kind, by, unit, *_ = line
+    kind, by, subgroup, *_ = line
     found = {u: (r, np.sqrt(r * (1 - r) / n), n) for u, (r, n) in measured(kind, by, answers, y, g).items()}
-    if unit not in ("gap", "ratio"):
-        return found.get(unit, (np.nan, np.nan, 0))
+    if subgroup not in ("gap", "ratio"):
+        return found.get(subgroup, (np.nan, np.nan, 0))
     (low, a, _), (high, b, _) = min(found.values()), max(found.values())
     fewest = min(n for *_, n in found.values())
-    if unit == "gap":
+    if subgroup == "gap":
         return high - low, np.hypot(a, b), fewest
     return low / max(high, 1e-9), np.hypot(a, b * low / max(high, 1e-9)) / max(high, 1e-9), fewest
 
@@ -188,13 +190,13 @@ def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     """
     found: dict[tuple[str, Any], list[Any]] = {}
     for x in outcomes:
-        for kind, by, unit, _, p, low, high, rows, test, se, test_rows in x["lines"]:
+        for kind, by, subgroup, _, p, low, high, rows, test, se, test_rows in x["lines"]:
             if np.isnan([low, test]).any() or test_rows < TEST_ROWS_OF_SUBGROUP or rows < ROWS_OF_INTERVAL:
                 continue
             arm = p - low if test < p else high - p
             inside = abs(test - p) <= np.hypot(max(arm, 0.0), 1.96 * se) + 1e-12
-            compares = unit in ("gap", "ratio")
-            title = f"{unit} of {kind}" if compares else f"{kind} by {by}" if by else f"{kind}, all rows"
+            compares = subgroup in ("gap", "ratio")
+            title = f"{subgroup} of {kind}" if compares else f"{kind} by {by}" if by else f"{kind}, all rows"
             title += ", limits" * x["problem"].startswith("limits")
             bins = [size for size in SIZES if rows < size][:1] * (not compares)
             for size in ("all", *bins):

@@ -226,7 +226,7 @@ def curve(run: argparse.Namespace) -> Iterator[Row]:
 
 
 def least_worst(errors: Any, means: Any, limit: float) -> float:
-    """Return the smallest largest error of a mixture within a limit on its mean error, by HiGHS."""
+    """Return the smallest largest error of a mixture within a limit on its overall error, by HiGHS."""
     T, m = errors.shape
     rows = np.vstack([np.c_[errors.T, -np.ones(m)], np.r_[means, 0.0]])
     found = linprog(
@@ -541,7 +541,7 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
             start = spent()
             given = {"groups": da.from_array(groups[b], n // 20)} if objective == "worst_group" else {}
             mix = DaskRobustMixtureClassifier.from_probabilities(P, lazy[1][b], objective=objective, **given)
-            answers[objective] = mix.to_local().predict_from(fresh), spent() - start
+            answers[objective] = mix.to_local().predict(fresh), spent() - start
     for name, (predicted, taken) in answers.items():
         worst = tb.metrics.worst_class_error(y[test], predicted)
         row = {"rows": n, "rule": name, "seconds": taken, "error": float(np.mean(predicted != y[test]))}

@@ -37,9 +37,7 @@ def show(name, predicted):
 
 points = {"as trained": show(f"{best} as trained", test[best].argmax(axis=1))}
 mix = tb.RobustMixtureClassifier.from_probabilities({best: held_out[best]}, y, error_budget=0.01)
-points["one net, +1 point"] = show(
-    f"{best}, one point of overall error", mix.predict_from({best: test[best]})
-)
+points["one net, +1 point"] = show(f"{best}, one point of overall error", mix.predict({best: test[best]}))
 
 # %%
 # Three poor nets, mixed without a further increase of the overall error.
@@ -49,7 +47,7 @@ three = tb.RobustMixtureClassifier.from_probabilities(
     {net: held_out[net] for net in poor}, y, error_budget=0.0
 )
 points["three poor nets, mixed"] = show(
-    "three poor nets, mixed", three.predict_from({net: test[net] for net in poor})
+    "three poor nets, mixed", three.predict({net: test[net] for net in poor})
 )
 
 # %%

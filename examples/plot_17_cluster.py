@@ -33,13 +33,13 @@ P = X_lazy[2000:].map_blocks(bayes.predict_proba, chunks=(2000, 3), meta=np.empt
 
 # %%
 # The selection reads four partitions; the last one is for a certificate.
-mix = td.RobustMixtureClassifier.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
+mix = td.DaskRobustMixtureClassifier.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
 print("as they are", td.metrics.class_errors(y_lazy[2000:], da.from_array(bayes.classes_)[P.argmax(axis=1)]))
 print(mix.rates_)
 
 # %%
 # Answers to Dask collections are lazy. Metrics sum counts over the partitions.
-answers = mix.predict_from({"bayes": P[8000:]})
+answers = mix.predict({"bayes": P[8000:]})
 print(td.metrics.class_errors(y_lazy[10_000:], answers))
 
 # %%

@@ -59,7 +59,7 @@ def after_training(
     for name, randomized in ((WEIGHTS, False), (MIXTURE, True)):
         free = RobustMixtureClassifier.from_probabilities(judged, y, classes=classes, randomized=randomized)
         found[name] = [
-            errors(y_test, (free if b is None else free.reweight(error_budget=b)).predict_from(test))
+            errors(y_test, (free if b is None else free.reweight(error_budget=b)).predict(test))
             for b in BUDGETS
         ]
     return found

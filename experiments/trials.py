@@ -84,7 +84,7 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
     return {
         "coin": 1 - 1 / n_classes,
         "error": round(float(wrong[0].mean()), 5),
-        "out of fold": round(clf.reweight(alpha=1.0).summary_.erm_value, 5),
+        "out of fold": round(clf.reweight(alpha=1.0).summary_.reference_value, 5),
         "fit_seconds": round(seconds, 4),
         "round_seconds": clf.trace_.seconds.round(4).tolist(),
         "erm": [round(cvar(wrong[0], a), 5) for a in ALPHAS],

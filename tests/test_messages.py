@@ -251,7 +251,7 @@ def test_a_column_has_its_name():
     assert {b.subgroup for b in tb.certify(found, X[rest], Y[rest], **given).rates} == {"f", "m"}
     assert rates.measure(rates.error(by="sex"), Y, Y, groups=named) == {"f": 0.0, "m": 0.0}
     errors = tb.certify(Y, None, Y, groups=named)
-    assert {b.unit for b in errors.bounds if b.kind == "group"} == {"f", "m"}
+    assert {b.subgroup for b in errors.bounds if b.kind == "group"} == {"f", "m"}
     with pytest.raises(ValueError, match="groups have no such column"):
         tb.tune(LINE, X, Y, groups=pd.Series(SEX, name="age"), limits=limits)
     with pytest.raises(ValueError, match="groups have no name"):
@@ -262,7 +262,7 @@ def test_a_pickle_is_no_model_file(tmp_path):
     import pickle
 
     (tmp_path / "m.model").write_bytes(pickle.dumps(LINE))
-    with pytest.raises(ValueError, match=r"looks like a pickle, which runs code .* save_model"):
+    with pytest.raises(ValueError, match=r"but a pickle, which runs code .* save_model"):
         tb.load_model(tmp_path / "m.model")
 
 

@@ -40,8 +40,11 @@ REPLACED = {
 }
 #: File names and terms with another meaning there.
 EXCEPTIONS = {("foreign.py", "warm_start")}  # a parameter of other libraries' models
-#: Parts of the package with replaced terms that are still to be rewritten.
-PENDING = ("classifiers", "selection", "dask", "guarantees/fit_summary.py")
+#: Files with replaced terms that are still to be rewritten.
+PENDING = (
+    "classifiers/fitting.py", "classifiers/robust_mixture.py", "selection/curve.py", "selection/loss_",
+    "selection/rate_table.py", "selection/subgroup_mixture.py",
+)  # fmt: skip
 PATTERNS = {re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"): new for old, new in REPLACED.items()}
 
 
@@ -75,9 +78,8 @@ def test_class_names_are_unique():
 
 
 def test_public_names_use_the_vocabulary():
-    faults = {term for name in public_names() for term in replaced_terms(name)}
-    if faults:
-        pytest.xfail(str(faults))
+    names = set(public_names()) - {"ledger"}  # a parameter of the losses in PENDING
+    assert not {term for name in names for term in replaced_terms(name)}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))

@@ -23,7 +23,7 @@ from experiments.field._scores import drawn
 from experiments.field._tables import TABLES, Table
 from tailboost import rates
 from tailboost.app.baselines import adjusted_answers, tune_class_weights
-from tailboost.classifiers.rated import InfeasibleLimitsError
+from tailboost.rates import InfeasibleLimitsError
 
 Found = dict[str, Any]
 

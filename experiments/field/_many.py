@@ -19,8 +19,8 @@ from experiments.field._limits import TEST_ROWS, TRAIN_ROWS, learner, with_half
 from experiments.field._scores import Scored, drawn, score
 from experiments.field._tables import TABLES
 from tailboost import rates
-from tailboost.classifiers.rated import InfeasibleLimitsError
 from tailboost.learners import HistBoostClassifier
+from tailboost.rates import InfeasibleLimitsError
 
 Found = dict[str, float]
 Rates = Mapping[str, Callable[["Ahead"], float]]

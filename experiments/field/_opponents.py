@@ -21,8 +21,8 @@ import tailboost as tb
 from experiments.field._exact import Exact
 from experiments.field._rules import Case, Goal, reached
 from tailboost import rates
-from tailboost.classifiers.rated import InfeasibleLimitsError
 from tailboost.learners import HistBoostClassifier
+from tailboost.rates import InfeasibleLimitsError
 
 Floats = NDArray[np.float64]
 Answer = Callable[[Goal], Floats]

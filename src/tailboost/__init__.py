@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners import torch as torch
+    from tailboost.learners.scores import Scores as Scores
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.loss_objective import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
     from tailboost.selection.rule import RulePart as RulePart
+    from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage import load_model as load_model
     from tailboost.storage import onnx as onnx
     from tailboost.storage import save_model as save_model
@@ -89,10 +91,12 @@ _MODULES = {
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
+    "learners.scores": "Scores",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
     "selection.loss_objective": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
+    "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}

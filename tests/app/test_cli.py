@@ -535,9 +535,9 @@ class TestLaterTables:
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         whole, _ = self.predicted(model, zips, tmp_path / "whole.csv")
         digits = zips["zip"] != "A1B"
-        part, said = self.predicted(model, zips[digits], tmp_path / "part.csv")
+        part, output = self.predicted(model, zips[digits], tmp_path / "part.csv")
         pd.testing.assert_frame_equal(part, whole[digits].reset_index(drop=True))
-        assert said == ""
+        assert output == ""
         alone, _ = self.predicted(model, zips.iloc[[5]], tmp_path / "alone.csv")
         pd.testing.assert_frame_equal(alone, whole.iloc[[5]].reset_index(drop=True))
 
@@ -546,14 +546,14 @@ class TestLaterTables:
         model = tmp_path / "m.model"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
-        _, said = self.predicted(model, later, tmp_path / "later.csv")
-        assert said.count("warning:") == 1
+        _, output = self.predicted(model, later, tmp_path / "later.csv")
+        assert output.count("warning:") == 1
         for words in (
             "2 of 3 values are new categories",
             "1 of 3 values are no numbers",
             "1 new column ignored",
         ):
-            assert words in said
+            assert words in output
 
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
     def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
@@ -786,9 +786,9 @@ def test_runs_as_a_module_with_the_same_codes():
             [sys.executable, "-m", "tailboost", *arguments], capture_output=True, text=True, check=False
         )
 
-    told = run("--version")
-    assert told.returncode == 0
-    assert __version__ in told.stdout
+    printed = run("--version")
+    assert printed.returncode == 0
+    assert __version__ in printed.stdout
     refusal = run("fit", "nowhere.csv", "--target", "y", "--model", "m.model")
     assert refusal.returncode == 2
     assert "nowhere.csv" in refusal.stderr
@@ -827,10 +827,10 @@ def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
                 patched.setenv(name, value)
             patched.setattr("sys.stdout", written)
             plain_table(["name", "limit", "kept"], [["misses", "≤ 0.4", "NO"], ["no", "1", "met"]])
-            said = written.getvalue()
-        assert bool(re.search("\x1b\\[1;31m *NO", said)) is escape
-        assert "NO" in said
-        assert ("\x1b[" in said) is escape
+            output = written.getvalue()
+        assert bool(re.search("\x1b\\[1;31m *NO", output)) is escape
+        assert "NO" in output
+        assert ("\x1b[" in output) is escape
 
 
 def test_example_writes_three_files_of_different_clients(tmp_path):

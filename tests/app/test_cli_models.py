@@ -85,7 +85,7 @@ def model(csv):
     return path
 
 
-def test_rows_of_one_id_stay_together(table, tmp_path):
+def test_rows_of_one_cluster_stay_together(table, tmp_path):
     """Cross-fitting fails if all rows are of one person, so the clusters reach the fit."""
     table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
     table.assign(person=np.arange(len(table)) // 2).to_csv(tmp_path / "two.csv", index=False)
@@ -110,7 +110,7 @@ def fresh(table, csv):
 
 
 class TestFitOptions:
-    def test_columns_set_aside_are_no_features(self, model, csv):
+    def test_dropped_columns_are_no_features(self, model, csv):
         fitted = load_model(model)
         assert list(fitted[0].feature_names_in_) == ["x", "noise", "city"]
         notes = read_notes(model)["notes"]
@@ -132,7 +132,7 @@ class TestFitOptions:
         assert clf.max_error == {"yes": 0.3, None: 0.4}
         np.testing.assert_allclose(clf.max_error_, [0.4, 0.3])  # no, yes
 
-    def test_targets_are_for_meeting(self, model, csv, tmp_path):
+    def test_targets_with_the_published_game(self, model, csv, tmp_path):
         """The published game, with early stopping for weak learners, needs its own setting."""
         assert load_model(model)[-1].gamma_ is None
         game = tmp_path / "game.model"
@@ -145,13 +145,13 @@ class TestFitOptions:
 
     def test_targets_of_a_mixture_of_models_are_shown(self, csv, fresh, tmp_path):
         path = tmp_path / "m.model"
-        said = done(
+        output = done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--method",
             "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
             "--model", path,
         ).stdout  # fmt: skip
-        assert "Rates of predict on out-of-fold" in said
-        assert re.search(r"error by class +yes .* ≤ 0.3 ", said)
+        assert "Rates of predict on out-of-fold" in output
+        assert re.search(r"error by class +yes .* ≤ 0.3 ", output)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         assert {unit["name"]: unit["target"] for unit in document["errors"]} == {
             "all rows": None, "no": 0.4, "yes": 0.3
@@ -304,7 +304,7 @@ class TestAlerts:
         assert "'name' looks like an id" in line
         assert "--keep name" in line
 
-    def test_ids_are_set_aside(self, plain, tmp_path):
+    def test_ids_are_dropped(self, plain, tmp_path):
         """In rows sorted by class, the row number predicts the class."""
         sorted_ = plain.sort_values("y").assign(id=range(300))
         (line,) = self.alerts(sorted_, tmp_path)
@@ -380,7 +380,7 @@ class TestEvaluate:
         for unit in (by_name["yes"], by_name["no"]):
             assert unit["verdict"].startswith("met") == (unit["error"] <= unit["target"])
 
-    def test_rows_that_were_fitted_on(self, model, csv):
+    def test_training_rows_give_a_warning(self, model, csv):
         result = done("evaluate", model, csv)
         assert "100% of these rows are training rows" in result.stderr
         assert "95 % interval" in result.stdout
@@ -414,17 +414,17 @@ class TestCalibrate:
         """The file has the certificate of `tailboost.calibrate` on the same rows."""
         out = tmp_path / "c.model"
         model = shutil.copy(model, tmp_path)  # the record of attempts is written to its folder
-        said = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
+        output = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
         whole = load_model(model)
         table = datasets.read_raw(fresh)
         X = whole[:-1].transform(table[["x", "noise", "city"]])
         truth = tb.calibrate(whole[-1], X, table["outcome"].to_numpy(), max_error=0.8)
-        found = load_model(out)[-1]
-        assert found.certificate_.to_dict() == truth.certificate_.to_dict()
-        assert str(truth.certificate_) in said
-        assert found.error_budget == truth.error_budget
+        actual = load_model(out)[-1]
+        assert actual.certificate_.to_dict() == truth.certificate_.to_dict()
+        assert str(truth.certificate_) in output
+        assert actual.error_budget == truth.error_budget
 
-    def test_nothing_is_written_where_nothing_is_certified(self, model, fresh, tmp_path):
+    def test_no_model_is_written_without_a_certificate(self, model, fresh, tmp_path):
         out = tmp_path / "c.model"
         model = shutil.copy(model, tmp_path)
         result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
@@ -439,7 +439,7 @@ class TestCalibrate:
 
 
 class TestAttempts:
-    def test_a_failure_is_remembered(self, model, fresh, tmp_path):
+    def test_a_failure_is_recorded(self, model, fresh, tmp_path):
         model, table = Path(shutil.copy(model, tmp_path)), datasets.read_raw(fresh)
         out, other = tmp_path / "c.model", tmp_path / "other.csv"
         record = model.with_name(f"{model.name}.attempts.json")
@@ -467,7 +467,7 @@ class TestAttempts:
 
 
 class TestInspect:
-    def test_what_is_shown(self, model):
+    def test_description(self, model):
         document = json.loads(done("inspect", model, "--json").stdout)
         assert document["classifier"] == "WorstClassBoostClassifier"
         assert document["classes"] == ["no", "yes"]
@@ -586,7 +586,7 @@ class TestCertify:
         assert targets == {"yes": 0.3, "no": 0.4}
         assert "With 95 % confidence" in done("certify", model, fresh).stdout
 
-    def test_rows_that_were_fitted_on_are_refused(self, model, csv):
+    def test_training_rows_are_refused(self, model, csv):
         assert "models were trained on" in refused("certify", model, csv)
 
     @pytest.mark.parametrize(
@@ -626,7 +626,7 @@ def credit_model(credit):
     return pipeline[-1], X, rows["default"].to_numpy(), rows[["SEX"]]
 
 
-def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
+def test_cells_have_one_name(csv, tmp_path):
     done(
         "fit", csv, "--target", "outcome", "--cluster", "person", "--drop", "born", "--group", "city",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "by_group=true",
@@ -915,7 +915,7 @@ class TestNotes:
             read_notes(tmp_path / "nowhere.model")
 
 
-class TestWhatAFileMayHold:
+class TestHostileContent:
     """Names and values that a terminal, a spreadsheet or an XML parser would execute."""
 
     def test_control_characters_are_shown_not_obeyed(self, tmp_path):
@@ -993,7 +993,7 @@ class TestWhatAFileMayHold:
 
 
 @pytest.mark.parametrize(("written", "read"), [("30%", 0.3), (".3", 0.3), ("130%", None)])
-def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
+def test_fractions_may_be_written_in_percent(written, read, csv, tmp_path):
     result = call(
         "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.model",
         "--error-budget", written, "--set", 'estimators=[("one", "tree")]',
@@ -1005,7 +1005,7 @@ def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
         assert result.exit_code == 0, result.stderr
 
 
-class TestPassingOn:
+class TestDeferral:
     @pytest.fixture
     def deferring(self, csv, tmp_path):
         result = done(
@@ -1017,13 +1017,13 @@ class TestPassingOn:
         assert "price" in result.stdout
         return tmp_path / "d.model"
 
-    def test_evaluate_shows_errors_among_the_answered_and_shares_passed_on(self, deferring, csv):
+    def test_evaluate_shows_errors_among_the_answered_and_deferral_rates(self, deferring, csv):
         from tailboost import rates
 
         model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
         answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
-        found = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
-        seen = {(line["rate"], str(line["unit"])): line["value"] for line in found}
+        actual = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
+        seen = {(line["rate"], str(line["unit"])): line["value"] for line in actual}
         for by in (None, "class", "group"):
             for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
                 counted = rates.measure(
@@ -1044,16 +1044,16 @@ class TestPassingOn:
         )
         assert "error among answered rows by class" in text
 
-    def test_curves_of_shares_passed_on(self, deferring, tmp_path):
+    def test_curves_by_deferral_rate(self, deferring, tmp_path):
         call = (
             "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
             "--objective", "answered_error()", "--deferred", "0", "--deferred", "20%",
         )  # fmt: skip
-        found = json.loads(done(*call, "--json", "--quiet", "--out", tmp_path / "c.csv").stdout)
-        assert [one["deferred"] for one in found] == [0, 0.2]
-        assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
+        actual = json.loads(done(*call, "--json", "--quiet", "--out", tmp_path / "c.csv").stdout)
+        assert [one["deferred"] for one in actual] == [0, 0.2]
+        assert min(actual[1]["curve"]["objective"]) <= min(actual[0]["curve"]["objective"])
         written = pd.read_csv(tmp_path / "c.csv")
-        assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
+        assert written["objective"].tolist() == [x for one in actual for x in one["curve"]["objective"]]
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

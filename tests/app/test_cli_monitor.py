@@ -89,17 +89,17 @@ def test_command_with_limits_and_persons(stored):
     table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
     kept = (table.a > 0) == (table.city == "Rome")  # now only rows of Rome are predicted "good"
     table[kept].to_csv(folder / "apart.csv", index=False)
-    found = monitor("apart.csv", "--json")
-    assert found.exit_code == 3
-    bounds = json.loads(found.stdout)["bounds"]
+    actual = monitor("apart.csv", "--json")
+    assert actual.exit_code == 3
+    bounds = json.loads(actual.stdout)["bounds"]
     assert [each["bound"]["subgroup"] for each in bounds] == ["gap", "gap", None]
     assert bounds[0]["estimate"] > 0.2
     persons = folder / "persons.json"
     table["person"] = np.arange(600) // 4
     table.to_csv(folder / "several.csv", index=False)
     arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
-    said = call("monitor", folder / "m.model", folder / "several.csv", *arguments, "--json")
-    assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    output = call("monitor", folder / "m.model", folder / "several.csv", *arguments, "--json")
+    assert sum(each["n"] for each in json.loads(output.stdout)["bounds"]) <= 2 * 150
     rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
     known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
     good = table.outcome == "good"
@@ -117,8 +117,8 @@ def test_command_with_limits_and_persons(stored):
     assert "independent values of person" in copies.stdout
     widths = []
     for name, more in (("copies", ("--cluster", "person")), ("once", ())):
-        said = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
-        first = json.loads(said.stdout)["errors"][0]
+        output = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
+        first = json.loads(output.stdout)["errors"][0]
         widths.append(first["high"] - first["low"])
     assert widths[0] == pytest.approx(widths[1], rel=0.03)
 
@@ -140,13 +140,13 @@ def test_command_with_groups_that_come_later_and_one_user_at_a_time(stored):
     dead = folder / f"later.json.{2**22 + 1}-1.part"  # no process has this number
     dead.write_text("unfinished")
     with held(state):
-        found = monitor("pisa.csv")
-    assert (found.exit_code, "in use by process" in found.stderr) == (2, True)
+        actual = monitor("pisa.csv")
+    assert (actual.exit_code, "in use by process" in actual.stderr) == (2, True)
     assert state.read_bytes() == before
-    found = monitor("pisa.csv")
-    assert found.exit_code == 3
-    assert "other groups" in found.stdout
-    assert "Pisa (200 rows)" in found.stdout
+    actual = monitor("pisa.csv")
+    assert actual.exit_code == 3
+    assert "other groups" in actual.stdout
+    assert "Pisa (200 rows)" in actual.stdout
     assert [path.name for path in folder.glob("later.json*")] == ["later.json"]
 
 
@@ -175,5 +175,5 @@ def test_command_takes_the_columns_of_the_fit(tmp_path):
         "error(by=sex) <= 45%",
     )
     assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
-    found = call("monitor", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
-    assert (found.exit_code, "error by sex: f" in found.stdout) == (0, True)
+    actual = call("monitor", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
+    assert (actual.exit_code, "error by sex: f" in actual.stdout) == (0, True)

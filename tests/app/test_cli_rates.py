@@ -70,10 +70,12 @@ def fit(files, *arguments, model="m.model", quick=True):
 
 @pytest.fixture(scope="module")
 def model(files):
-    said = fit(files, "--group", "sex", "--drop", "sex", "--limit", LIMIT, "--limit", "miss(no) <= .5").stdout
-    assert re.search(r"selection rate of 'yes' by sex +gap", said)
-    assert "≤ 0.12" in said
-    assert "estimate" in said.split("95 % interval")[0]
+    output = fit(
+        files, "--group", "sex", "--drop", "sex", "--limit", LIMIT, "--limit", "miss(no) <= .5"
+    ).stdout
+    assert re.search(r"selection rate of 'yes' by sex +gap", output)
+    assert "≤ 0.12" in output
+    assert "estimate" in output.split("95 % interval")[0]
     return files / "m.model"
 
 
@@ -91,11 +93,11 @@ def test_inspect_and_evaluate_show_rates(files, model):
     fresh, fitted = pd.read_csv(files / "fresh.csv"), load_model(model)
     answers = fitted.predict(fresh.drop(columns=["sex", "repaid"]))
     counted = rates.measure(rates.selected("yes", by="sex"), fresh.repaid, answers, groups=fresh[["sex"]])
-    said = {
+    output = {
         line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("selection rate")
     }
-    assert said["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
-    assert {unit: said[unit] for unit in "fm"} == pytest.approx(counted)
+    assert output["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
+    assert {unit: output[unit] for unit in "fm"} == pytest.approx(counted)
     asked = done("evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--rate", LIMIT)
     assert "precision of 'yes' by sex" in asked.stdout
     assert "miss" not in asked.stdout
@@ -121,8 +123,10 @@ def test_costs_of_a_file_are_those_of_python(files, file):
     assert fitted.rates_.lines[0].value == pytest.approx(mix.rates_.lines[0].value)
     answers = load_model(files / "c.model").predict(train)
     met = costs[np.arange(len(train)), (answers == "yes").astype(int)].mean()
-    told = done("evaluate", files / "c.model", files / "train.csv", "--costs", files / file, "--json").stdout
-    assert json.loads(told)["rates"][0]["value"] == pytest.approx(met)
+    printed = done(
+        "evaluate", files / "c.model", files / "train.csv", "--costs", files / file, "--json"
+    ).stdout
+    assert json.loads(printed)["rates"][0]["value"] == pytest.approx(met)
 
 
 def test_costs_by_row_need_a_row_for_each(files):
@@ -167,7 +171,7 @@ def test_names_are_those_of_the_table(files):
         (["--limit", "error() <= 30"], "a rate lies between 0 and 1, got 30; write 0.3 for 30 %"),
     ],
 )
-def test_what_cannot_be_is_refused(files, arguments, words):
+def test_bad_options_are_refused(files, arguments, words):
     args = ["fit", files / "train.csv", "--target", "repaid", "--model", files / "x.model", *arguments]
     if "--method" not in arguments:
         args += ["--set", 'estimators=[("one", "tree")]']
@@ -190,16 +194,16 @@ def test_the_trade_off_of_two_rates(files, model):
     assert "only with --limited" in refused("tradeoff", model, "--objective", "error()")
 
 
-def test_the_trade_off_after_a_limit_needs_no_words(files, model):
+def test_the_default_curve_has_the_rate_of_the_first_limit(files, model):
     """By default the curve has the rate of the first limit and the overall error, also on new rows."""
     args = ["tradeoff", model, files / "fresh.csv"]
-    found = json.loads(done(*args, "--json").stdout)
-    assert found["objective"] == "error"
-    assert found["limited"].endswith("gap")
+    actual = json.loads(done(*args, "--json").stdout)
+    assert actual["objective"] == "error"
+    assert actual["limited"].endswith("gap")
     clf, rows = load_model(model), pd.read_csv(files / "fresh.csv", dtype=str)
     curve = clf[-1].tradeoff(rates.gap(rates.selected("yes", by="sex")))
     answers = curve.points[0].classifier.predict(clf[:-1].transform(rows))
-    assert found["curve"]["predict_objective"][0] == pytest.approx(np.mean(answers != rows["repaid"]))
+    assert actual["curve"]["predict_objective"][0] == pytest.approx(np.mean(answers != rows["repaid"]))
     pytest.importorskip("matplotlib")
     assert "predict: the same two rates" in done(*args, "--out", files / "c.png").stdout
     assert (files / "c.png").read_bytes().startswith(b"\x89PNG")
@@ -211,9 +215,9 @@ def test_a_file_is_predicted_and_decided_on(files, model):
 
 
 def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
-    said = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
+    output = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
     own = done("certify", model, files / "fresh.csv").stdout
-    assert [line["target"] for line in said["rates"]] == [None, None, None, 0.12, 0.5]
+    assert [line["target"] for line in output["rates"]] == [None, None, None, 0.12, 0.5]
     assert "≤ 0.12" in own
     asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
     both = json.loads(

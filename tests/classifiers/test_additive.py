@@ -20,7 +20,7 @@ from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 TREE = HistTreeClassifier(max_depth=2)
 STUMP = StumpClassifier()
-#: The additive classifiers of the registry with a learner that suits them, and settings worth a second look.
+#: The additive classifiers of the registry with suitable learners, and special settings.
 CASES = {name: (name, {"estimator": TREE}) for name in ADDITIVE} | {
     "adaboost, stumps": ("adaboost", {"estimator": STUMP}),
     "vadaboost, no weight": ("vadaboost", {"estimator": STUMP, "variance_weight": 0.0}),
@@ -49,7 +49,7 @@ def test_adaboost_is_scikit_learns(load, weighted):
     X, y = load(return_X_y=True)
     K = len(np.unique(y))
     s = np.random.default_rng(0).integers(1, 4, len(y)) if weighted else None
-    # Few features a round, so that no two splits of the peers' trees tie up to rounding.
+    # Few features per round, so no two splits of the trees tie up to rounding.
     tree = DecisionTreeClassifier(max_depth=2 if K > 2 else 1, random_state=0)
     ours = tb.AdaBoostClassifier(Fixed(tree), n_estimators=30).fit(X, y, sample_weight=s)
     peer = PeerAdaBoost(Fixed(tree), n_estimators=30).fit(X, y, sample_weight=s)
@@ -61,7 +61,7 @@ def test_adaboost_is_scikit_learns(load, weighted):
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
-    """A tree that rounds the weights as ours gets them, and takes no seed from the outside."""
+    """Tree with the rounded weights of our learners and a fixed seed."""
 
     def __init__(self, tree=None):
         self.tree = tree
@@ -129,7 +129,7 @@ def test_best_prefix_is_kept(name, K):
 
 @both
 def test_early_stopping_holds_out_a_fifth(name, K):
-    """Without it no row is spared."""
+    """Without the parameter no row is left out."""
     X, y = noisy(6, n=200, K=K)
     for patience, cv in ((3, 0.2), (None, "train")):
         params = {"rounds": 20, "n_iter_no_change": patience, "random_state": 0}
@@ -226,7 +226,7 @@ def test_perfect_hypothesis_joins_those_before_it(name, K):
     assert last == max(first, second)
     assert (np.diff(clf.log_costs_) < 0).all()
     assert (clf.predict(X) == y).all()
-    # The members before it have their say: where all three agree the score is larger.
+    # The earlier hypotheses count: if all three agree the score is larger.
     assert clf.margins(X[20:21], y[20:21]) > clf.margins(X[:1], y[:1])
     # Weight 2 is the row twice, and the scale of the weights means nothing.
     s = 1.0 + (np.arange(n) % 4 == 0)
@@ -259,7 +259,7 @@ def test_perfect_hypotheses_leave_better_ensembles():
 
 
 def test_a_perfect_hypothesis_ends_a_watched_fit():
-    """Where rounds are chosen on held-out rows, the best prefix is kept whether or not it ends perfectly."""
+    """If rounds are selected on held-out rows, the best prefix is used, with or without a perfect end."""
     X, y = load_breast_cancer(return_X_y=True)
     clf = tb.AdaBoostClassifier(
         DecisionTreeClassifier(max_depth=5), n_iter_no_change=20, cv=0.3, random_state=0
@@ -287,7 +287,7 @@ def test_learning_rate_is_the_peers(rate):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     ours = tb.AdaBoostClassifier(tree, n_estimators=15, learning_rate=rate).fit(X, y)
     peer = PeerAdaBoost(tree, n_estimators=15, learning_rate=rate).fit(X, y)
-    # Two classes: half of scikit-learn's step, whose weights move on the errors only.
+    # Two classes: half of scikit-learn's step, which changes the weights of errors only.
     np.testing.assert_allclose(2 * ours.estimator_weights_, peer.estimator_weights_, rtol=1e-3)
     assert (ours.predict(X) == peer.predict(X)).mean() > 0.99
 
@@ -385,7 +385,7 @@ def test_ebboost_has_two_classes_and_numbers_only():
 
 
 def explained(estimator):
-    """Name the check that boosting cannot pass, and why."""
+    """Return the check that boosting cannot pass, with the reason."""
     reason = "fits every training row whatever its weight; the check wants the rare class given up"
     return {"check_class_weight_classifiers": reason}
 

@@ -1,4 +1,4 @@
-"""Averages of the models' log-probabilities whose weights are learned."""
+"""Averages of the models' log-probabilities with learned weights."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_weights_have_the_least_log_loss(strengths, K):
     _, least, loss = peer(logs, y, weight)
     assert loss(np.r_[average.weights, average.offset]) == pytest.approx(least, rel=1e-6)
     assert (average.weights >= 0.0).all()
-    if min(strengths) < 0:  # a model that says the contrary has no weight, and is not asked
+    if min(strengths) < 0:  # a model that predicts the contrary has no weight and is not evaluated
         assert average.weights[1] == 0.0
         assert average.asked.tolist() == [0]
 
@@ -76,7 +76,7 @@ def test_models_that_agree_by_chance_alone_are_surer_together():
     rng = np.random.default_rng(2)
     y = rng.integers(0, 2, 4000)
     logs = [noisy_probabilities(rng, y, 2, np.sqrt(2)) for _ in range(2)]
-    # Scores of independent noise: the log odds of both add up to those of the truth.
+    # Scores with independent noise: both log odds add up to the true log odds.
     truth = [np.column_stack([np.zeros(4000), np.sqrt(2) * (log[:, 1] - log[:, 0])]) for log in logs]
     average = Average.learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, ""))
     np.testing.assert_allclose(average.weights, 1.0, atol=0.1)
@@ -93,4 +93,4 @@ def test_a_mixture_answers_new_rows_by_the_average_it_learned():
     weights, _, _ = peer([np.log(P["a"]), np.log(P["b"])], y, np.ones(600))
     assert mix.members_ == [f"{weights[0]:.2g} a + {weights[1]:.2g} b"]
     scores = weights[0] * np.log(Q["a"]) + weights[1] * np.log(Q["b"]) + weights[2:]
-    np.testing.assert_array_equal(mix.predict_from(Q), scores.argmax(axis=1))
+    np.testing.assert_array_equal(mix.predict(Q), scores.argmax(axis=1))

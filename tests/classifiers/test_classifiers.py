@@ -1,4 +1,4 @@
-"""Contracts of our own classifiers, stricter than scikit-learn's checks."""
+"""Contracts of our classifiers, stricter than scikit-learn's checks."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ CASES = [(n, s) for n in MIXTURES for s in (SCHEMES if n in VALIDATED else ("tra
 
 
 def same(one, two, X):
-    """Assert that two fits are the same to the last bit."""
+    """Assert equality of two fits to the last bit."""
     assert one.n_iter_ == two.n_iter_
     np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -59,7 +59,7 @@ def same(one, two, X):
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
     labels = np.array(["no", "perhaps", "yes"])[y]
-    # α = .1 is below the error: many shares are tied, those of the coin flip above all
+    # α = .1 is below the error: many probabilities are tied, above all of the random guess
     for alpha in (0.1, 0.6):
         clf = make(name, LEARNERS[learner], n_estimators=5, alpha=alpha, random_state=0).fit(X, labels)
         fresh = np.random.default_rng(0).normal(size=(60, 4))
@@ -254,7 +254,7 @@ def test_sparse_tables(kind, learner):
     np.testing.assert_array_equal(
         P, np.vstack([clf.predict_distribution(kind(X[i : i + 1])) for i in range(150)])
     )
-    # A sparse model reads a dense row with the same entries alike.
+    # A sparse model gives a dense row with the same entries the same answer.
     np.testing.assert_array_equal(P, clf.predict_distribution(X))
     if learner == "tree":
         dense = make("adalpboost", TREE, n_estimators=3, cv=5, random_state=0).fit(X, y)
@@ -296,7 +296,7 @@ def test_grid_search_over_alpha_and_pipeline():
 
 
 class NoteTaker(ClassifierMixin, BaseEstimator):
-    """Keeps what it is given: weights and a note per row."""
+    """Learner that records its weights and a note per row."""
 
     seen: list = []  # noqa: RUF012
 
@@ -312,7 +312,7 @@ class NoteTaker(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_metadata_is_routed_row_by_row(scheme):
     X, y = noisy(9, n=60)
-    note = X[:, 0] * 100  # tells for every row which one it is
+    note = X[:, 0] * 100  # identifies every row
     weight = np.arange(60) % 3
     NoteTaker.seen = []
     with sklearn.config_context(enable_metadata_routing=True):
@@ -332,7 +332,7 @@ def test_metadata_without_routing_is_refused():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pipeline_gets_its_weights(scheme):
-    """A pipeline whose scaling does nothing to a tree is the tree."""
+    """A pipeline with scaling before a tree is equal to the tree."""
     X, y = noisy(10)
     weight = np.random.default_rng(0).integers(1, 5, len(y))
     params = {"n_estimators": 4, "cv": scheme, "random_state": 0, "n_iter_no_change": None}
@@ -381,7 +381,7 @@ def test_random_state(random_state):
 
 
 class Recorder:
-    """A callback that keeps what it sees and stops after ``stop_after`` rounds."""
+    """Callback with a record of rounds and a stop after ``stop_after`` rounds."""
 
     def __init__(self, stop_after=None):
         self.stop_after, self.rounds, self.kept, self.setups = stop_after, [], [], 0
@@ -573,7 +573,7 @@ def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
 
 @pytest.mark.parametrize("name", having("outlier_fraction"))
 def test_outliers_get_no_weight(name):
-    """Rows whose labels are noise are wrong in every round; with their share dropped they weigh nothing."""
+    """Rows with noise labels are wrong in every round; with this fraction dropped they have no weight."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = (X[:, 0] > 0).astype(int)
@@ -620,9 +620,10 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
 
 
 def doubted(errors, sizes):
-    """Return the errors that λ minimises: each drawn towards the mean over the units by pseudo-rows.
+    """Return the errors minimised by λ: each shrunk towards the mean over the subgroups by pseudo-rows.
 
-    Equal to 1e-5 to what is used: rows are told apart by 16 bits of their hashes, so that a few count as one.
+    Equal to 1e-5 to the used errors: rows are distinguished by 16 bits of their hashes, so a few count as
+    one.
     """
     return (sizes * errors + SHRINKAGE * errors.mean(axis=-1, keepdims=True)) / (sizes + SHRINKAGE)
 
@@ -741,7 +742,7 @@ def test_all_weight_on_one_fold(name, seed, learner):
 
 @pytest.mark.parametrize(
     ("learner", "factor"),
-    # scikit-learn's own trees square the weights: theirs must stay below 1e150
+    # scikit-learn's trees square the weights, so weights must stay below 1e150
     [("tree", 1e-30), ("tree", 1e100), ("hist", 1e-300), ("hist", 1e-9), ("hist", 1e30), ("hist", 1e300)],
 )
 def test_weights_of_any_size(factor, learner):
@@ -758,7 +759,7 @@ def test_weights_of_any_size(factor, learner):
 
 @pytest.mark.slow
 def test_ten_thousand_rounds(recorder):
-    """A learner that always answers the same: its errors take all the weight, and nothing overflows."""
+    """With a constant learner, its errors take all the weight, and nothing overflows."""
     X, y = noisy(26, n=30)
     clf = make("averageboost", recorder, n_estimators=10_000, eta=1.0).fit(X, y)
     assert clf.n_iter_ == 10_000
@@ -788,7 +789,7 @@ def test_weights_and_groups_are_routed_to_us():
 
 
 def test_verdict_names_a_loaded_coin():
-    """Features that say nothing: the optimum mixes constants unevenly, and the verdict says so."""
+    """With uninformative features the optimum mixes constants unevenly; the verdict names this."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), rng.choice(3, size=600, p=[0.55, 0.4, 0.05])
     clf = tb.AdaLPBoostClassifier(tb.learners.HistTreeClassifier(max_depth=2), alpha=0.5, random_state=0)

@@ -1,4 +1,4 @@
-"""Probabilities are read by the names of their columns, and an order that cannot be is asked about."""
+"""Probabilities are read by the names of their columns; an implausible order gives a warning."""
 
 import warnings
 from itertools import permutations
@@ -31,12 +31,12 @@ def test_names_decide_in_any_order_of_the_classes(K, labels):
     names = np.array({"0…": range(K), "1…": range(1, K + 1), "text": list("abc")[:K]}[labels])
     index = RNG.integers(K, size=300)
     y, P = names[index], said(index, K, 3.0)
-    want = names[P.argmax(axis=1)]  # what the model says, whatever the order
+    want = names[P.argmax(axis=1)]  # predictions of the model for any order
     for classes in permutations(names.tolist()):
         for columns in permutations(range(K)):
             frame = pandas.DataFrame(P[:, columns], columns=names[list(columns)])
             mix = mixed(frame, y, classes=list(classes))
-            assert np.mean(mix.predict_from({"net": frame}) == want) > 0.95
+            assert np.mean(mix.predict({"net": frame}) == want) > 0.95
             assert mix.classes_.tolist() == list(classes)
 
 
@@ -48,7 +48,7 @@ def test_a_column_named_by_the_first_class_is_not_the_second():
         mixed(pandas.Series(P[:, 0], name=0), y)
     for name in (1, None, "score"):
         mix = mixed(pandas.Series(P[:, 1], name=name), y)
-        assert np.mean(mix.predict_from({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
+        assert np.mean(mix.predict({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])
@@ -65,7 +65,7 @@ def test_swapped_columns_are_asked_about(share):
 
 
 def test_an_order_is_seldom_suspected_without_cause():
-    """Neither of models that know nothing, nor of right ones: promised once in a million, 1,200 tried."""
+    """No warning for uninformative or correct models: probability 1e-6, 1,200 tried."""
     found = [
         better_order(np.log(said(y, K, merit)), y)
         for K in (2, 3, 8)

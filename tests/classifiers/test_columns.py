@@ -1,4 +1,4 @@
-"""Columns of data frames mean in every later table what they meant in the fit, or somebody is told."""
+"""Columns of data frames keep their meaning in later tables, or a warning is given."""
 
 import decimal
 import warnings
@@ -76,7 +76,7 @@ def test_text_among_numbers_is_missing_and_told(made):
 
 
 def test_codes_stay_categories(made):
-    """Text of few numbers, codes with leading zeros, and what is said to be a category."""
+    """Text with few numbers, codes with leading zeros, and categorical columns."""
     some = RNG.integers(100, 180, N)
     for values in (
         np.array(["1", "2", "30"])[some % 3],

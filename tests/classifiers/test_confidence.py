@@ -1,4 +1,4 @@
-"""Limits that hold on new rows with a stated probability: what is stated, and what new rows show."""
+"""Limits that hold on new rows with a stated probability, compared with new rows."""
 
 import pickle
 import warnings
@@ -19,7 +19,7 @@ GAP = [rates.gap(rates.selected(1, by="g")) <= 0.06]
 
 
 def drawn(seed, n):
-    """Return groups, true probabilities and labels; those of group 1 are selected more often."""
+    """Return groups, true probabilities and labels; group 1 is selected more often."""
     rng = np.random.default_rng(seed)
     g = rng.integers(0, 2, n)
     p = 1 / (1 + np.exp(1 - 1.2 * (rng.normal(size=n) + 0.5 * g)))
@@ -40,7 +40,7 @@ def selected(seed, n, limits, **params):
 def excess(mix, limits):
     """Return by how much the limits are broken on many new rows."""
     g, P, y = FRESH
-    answers = mix.predict_from({"m": P}, **({"groups": {"g": g}} if limits is GAP else {}))
+    answers = mix.predict({"m": P}, **({"groups": {"g": g}} if limits is GAP else {}))
     rows = Answered.of(y, answers, groups={"g": g}, labels=[0, 1])
     of = [limit.distance(limit.rate.terms(rows.strata).names, _values(limit, rows)) for limit in limits]
     return float(max(of)), float(np.mean(answers != y))
@@ -53,7 +53,7 @@ def _values(limit, rows):
 def test_the_probability_of_every_fit_with_limits_is_stated():
     mix = selected(0, 400, MISS)
     _, P, y = drawn(0, 400)
-    rows = Answered.of(y, mix.predict_from({"m": P}), labels=[0, 1])
+    rows = Answered.of(y, mix.predict({"m": P}), labels=[0, 1])
     assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts, refit=False).probability
     assert 0.3 < mix.limits_probability_ < 0.95  # a rule of least error stops at its limit
     assert f"with probability {mix.limits_probability_:.2f}" in str(mix.rates_)
@@ -84,18 +84,18 @@ def test_a_fit_and_a_reweighting_with_confidence_select_the_same_rule():
     again, fit = plain.reweight(confidence=0.9), selected(0, 1_500, GAP, confidence=0.9)
     assert again.get_params()["confidence"] == 0.9
     g, P, _ = FRESH
-    np.testing.assert_array_equal(*(mix.predict_from({"m": P}, groups={"g": g}) for mix in (again, fit)))
+    np.testing.assert_array_equal(*(mix.predict({"m": P}, groups={"g": g}) for mix in (again, fit)))
     tightened = selected(0, 1_500, MISS, confidence=0.9)
     assert "limits were tightened" in str(tightened.rates_).lower()
     free = fit.reweight(confidence=0.0)
-    np.testing.assert_array_equal(*(mix.predict_from({"m": P}, groups={"g": g}) for mix in (free, plain)))
+    np.testing.assert_array_equal(*(mix.predict({"m": P}, groups={"g": g}) for mix in (free, plain)))
     for wrong in (1.0, -0.1, "high"):
         with pytest.raises(ValueError, match="confidence"):
             plain.reweight(confidence=wrong)
 
 
 def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
-    """Groups of 40 rows: no gap of .02 is shown by so few, but for rules that give all rows one action."""
+    """40 rows per group cannot show a gap of .02, except for rules with one action for all rows."""
     limits = [rates.gap(rates.selected(1, by="g")) <= 0.02]
     g, P, y = drawn(0, 80)
     given = {"groups": {"g": g}, "by_group": True, "limits": limits, "classes": [0, 1], "random_state": 0}
@@ -106,11 +106,11 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
     assert f"this one does with {mix.limits_probability_:.2f}" in said
     assert "asked: 0.02" in said
     assert "Fewest rows: " in said
-    share = np.mean(mix.predict_from({"m": P}, groups={"g": g}) == 1)
+    share = np.mean(mix.predict({"m": P}, groups={"g": g}) == 1)
     assert 0.05 <= share <= 0.95
-    # The limit that it names holds with .9.
+    # The named limit holds with probability .9.
     ((limit, more),) = mix.rates_.outlook.wider
-    rows = Answered.of(y, mix.predict_from({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
+    rows = Answered.of(y, mix.predict({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
     wider = rates.gap(rates.selected(1, by="g")) <= limit.bound + more
     assert outlook([wider], rows.strata, rows.counts, refit=False).probability >= 0.9
 

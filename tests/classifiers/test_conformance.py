@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, whole, for every public estimator: small instances, and defaults behind slow."""
+"""All checks of scikit-learn for every public estimator: small instances, and defaults if slow."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -9,7 +9,7 @@ from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 # Not a single decision tree: with class weights 1000 : .0001 a tree without a floor on the weight of a leaf
-# answers the rare class in its pure leaves. So does scikit-learn's own tree, for which its check of class
+# answers the rare class in its pure leaves. So does scikit-learn's tree, for which the check of class
 # weights sets min_weight_fraction_leaf.
 LEARNER = HistBoostClassifier(n_estimators=3, max_depth=2)
 
@@ -24,9 +24,9 @@ def small(method):
 
 
 def explained(estimator):
-    """Name the checks that an estimator cannot pass, and why."""
+    """Return the checks with an expected failure, and the reason."""
     mixtures = tuple(method.factory for method in OURS if method.randomized)
-    # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+    # As in TunedThresholdClassifierCV, predict need not return the most probable label.
     moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
     if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
         reason = "the check gives three splits as cv, and an additive classifier takes one"

@@ -126,7 +126,7 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
     assert on_rows.limited.shape == (len(curve),)
     with pytest.raises(tb.LeakageError):
         tb.certify(curve.at(float(curve[0].limited)), X, y)
-    # What a point says is what its classifier does.
+    # The rates of a point are the rates of its classifier.
     place = len(curve) // 2
     answers = curve[place].classifier.predict(X)
     if problem == "nothing":
@@ -153,7 +153,7 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     assert plain.members_ == more.members_
     if kind == "from_probabilities":
         P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
-        assert plain.predict_from({"m": P}).tolist() == more.predict_from({"m": P}).tolist()
+        assert plain.predict({"m": P}).tolist() == more.predict({"m": P}).tolist()
     else:
         assert plain.predict(X[1::2]).tolist() == more.predict(X[1::2]).tolist()
     assert plain.subgroup_errors_ == more.subgroup_errors_
@@ -178,7 +178,7 @@ def test_no_parameter_serves_a_deleted_mechanism():
     assert not gone & set(known)
 
 
-#: Boosting classifiers, whether they get groups, and the problems that they take.
+#: Boosting classifiers, whether they get groups, and their problems.
 GROUPED = ("nothing", "max_error", "error budget")
 BOOSTED = {
     "worst class": (tb.WorstClassBoostClassifier("tree"), False, GROUPED),

@@ -53,10 +53,10 @@ def test_probabilities_with_costs_give_the_cheapest_rule(weight):
     mix = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight
     )
-    assert met(mix.predict_from(P), weight=weight) == pytest.approx(least(weight=weight))
+    assert met(mix.predict(P), weight=weight) == pytest.approx(least(weight=weight))
     assert mix.rates_.lines[0].value == pytest.approx(least(weight=weight))
     again = mix.reweight(P, Y, costs=COSTS[:, ::-1])
-    assert met(again.predict_from(P)) > least()
+    assert met(again.predict(P)) > least()
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
@@ -90,7 +90,7 @@ def test_a_limit_on_costs_holds_by_group():
     mix = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.miss(1), limits=limits, costs=COSTS, groups=groups
     )
-    found = rates.measure(rates.cost(by="sex"), Y, mix.predict_from(P), groups=groups, costs=COSTS)
+    found = rates.measure(rates.cost(by="sex"), Y, mix.predict(P), groups=groups, costs=COSTS)
     assert mix.limits_met_
     assert max(found.values()) <= 0.6 + 0.02
     assert {line.unit: line.value for line in mix.rates_ if line.limit} == pytest.approx(found, abs=0.02)

@@ -207,7 +207,7 @@ class TestRefused:
         ("ids", "error", "says"),
         [
             ([1, 2, 2], ValueError, "'2' comes more than once"),
-            ([1, "1", 3], ValueError, "mixes values"),
+            ([1, "1", 3], ValueError, "mixes text"),
             ([1, None, 3], ValueError, "1 of 3 entries are missing"),
             ([1, np.nan, 3], ValueError, "1 of 3 entries are missing"),
             (np.array([1, np.nan, 3]), ValueError, "1 of 3 entries are missing"),
@@ -400,5 +400,5 @@ class TestRobustMixture:
         P = GaussianNB().fit(X[::2], y[::2]).predict_proba(X[1::2])
         mix = tb.RobustMixtureClassifier.from_probabilities({"bayes": P}, y[1::2])
         policy = tb.RandomizedDecision(mix, SECRET, CONTEXT)
-        with pytest.raises(AttributeError, match="no models behind"):
+        with pytest.raises(AttributeError, match="has no models"):
             policy.decide(X[:2], ["a", "b"])

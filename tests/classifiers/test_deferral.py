@@ -1,4 +1,4 @@
-"""Rows passed on to a person: the same ones wherever a rule is asked, and what is said of them."""
+"""Deferred rows: the same rows in every form of a rule, and their rates."""
 
 import pickle
 import warnings
@@ -63,7 +63,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
 
 
 def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
-    """Where nothing but the price of a look changes, labels do not: they are those of the prices."""
+    """If only the cost of deferral changes, labels stay: they minimise the other costs."""
     passed, answers = mix.defers(X), mix.predict(X)
     assert len(set(answers[passed])) > 1
     right, noise = np.mean(answers[passed] == Y[passed]), np.sqrt(2 / 9 / np.count_nonzero(passed))
@@ -87,14 +87,14 @@ def test_predict_marks_deferred_rows(labels, mark, kind):
     plain, passed = mix.predict(X), mix.defers(X)
     assert 0 < passed.sum() < N / 2
     probabilities = {"LogisticRegression": model.predict_proba(X)}
-    for found in (mix.predict(X, deferred=mark), mix.predict_from(probabilities, deferred=mark)):
+    for found in (mix.predict(X, deferred=mark), mix.predict(probabilities, deferred=mark)):
         assert found.dtype.kind == kind
         assert found[~passed].tolist() == plain[~passed].tolist()
         assert [type(one) for one in found[~passed].tolist()] == [
             type(one) for one in plain[~passed].tolist()
         ]
         assert all(one == mark or one != one for one in found[passed].tolist())
-    for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict_from(probabilities, **d)):
+    for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict(probabilities, **d)):
         with pytest.raises(ValueError, match="is a label"):
             ask(deferred=labels[1].item())
         with pytest.raises(ValueError, match="must be one value"):
@@ -123,10 +123,10 @@ def test_decisions_say_person_as_the_member_drawn_does(mix):
 def test_a_rule_that_passes_nothing_on_says_so():
     plain = judged(objective="error")
     assert not plain.can_defer
-    with pytest.raises(ValueError, match="no row is passed on"):
-        plain.defers_from(P)
-    with pytest.raises(ValueError, match="no row is passed on"):
-        plain.predict_from(P, deferred="human")
+    with pytest.raises(ValueError, match="no row is deferred"):
+        plain.defers(P)
+    with pytest.raises(ValueError, match="no row is deferred"):
+        plain.predict(P, deferred="human")
     fitted = tb.tune(MODEL, X[300:], Y[300:], objective="error")
     assert not fitted.defers_with(X, np.zeros(N, int)).any()
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")
@@ -137,7 +137,7 @@ def test_a_rule_that_passes_nothing_on_says_so():
 
 def test_the_table_of_rates_is_what_counting_gives():
     mix = judged(objective=GOAL, limits=LIMITS, by_group=True)
-    answers, passed = mix.predict_from(P, groups=GROUPS), mix.defers_from(P, groups=GROUPS)
+    answers, passed = mix.predict(P, groups=GROUPS), mix.defers(P, groups=GROUPS)
     for rate in (rates.answered_error(by="cell"), rates.deferred(by="sex"), rates.deferred()):
         counted = rates.measure(rate, Y, answers, groups=GROUPS, deferred=passed)
         assert {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
@@ -145,7 +145,7 @@ def test_the_table_of_rates_is_what_counting_gives():
         )
     assert mix.limits_met_
     with pytest.raises(ValueError, match="groups are needed"):
-        mix.defers_from(P)
+        mix.defers(P)
 
 
 def test_weights_are_rows():
@@ -156,8 +156,8 @@ def test_weights_are_rows():
     repeated = RobustMixtureClassifier.from_probabilities(
         {"model": P["model"][twice]}, Y[twice], limits=limits
     )
-    assert (weighted.defers_from(P) == repeated.defers_from(P)).mean() > 0.99
-    seen = np.average(weighted.defers_from(P), weights=w)
+    assert (weighted.defers(P) == repeated.defers(P)).mean() > 0.99
+    seen = np.average(weighted.defers(P), weights=w)
     assert seen == pytest.approx(0.1, abs=3e-3)
 
 
@@ -169,12 +169,12 @@ def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
     costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
     priced = judged(objective=rates.cost(costs))
     assert priced.can_defer
-    assert (priced.defers_from(P) == limited.defers_from(P)).mean() >= 0.95
+    assert (priced.defers(P) == limited.defers(P)).mean() >= 0.95
     assert "price" not in str(priced.rates_)
 
 
 def test_on_noise_it_is_said_that_nobody_gains():
-    """Nothing tells the labels: rows that are deferred would be answered no worse than the rest."""
+    """Without informative features, deferred rows have no larger error than other rows."""
     said = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -184,7 +184,7 @@ def test_on_noise_it_is_said_that_nobody_gains():
             mix = RobustMixtureClassifier.from_probabilities(
                 {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
             )
-        said += not mix.defers_from({"m": np.c_[1 - q, q]}).any()
+        said += not mix.defers({"m": np.c_[1 - q, q]}).any()
         said += any("is not better than chance" in str(warning.message) for warning in caught)
     assert said >= 5
     with warnings.catch_warnings():
@@ -209,7 +209,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         for point in curve:
             assert point.classifier._engine.data is kept  # nothing is fitted or inferred anew
             assert point.classifier.rates_.met
-            assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
+            assert point.classifier.defers(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for curve in curves.values()]
     assert least[1] < least[0]
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):

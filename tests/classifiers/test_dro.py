@@ -22,7 +22,7 @@ from tailboost.solvers import entropic_weights
 BALLS = ("kl", "chi2", "cvar")
 LOSSES = ("exponential", "logistic", "smoothed_hinge")
 
-# What the papers write, as plainly as it can be written.
+# The formulas of the papers, written directly.
 PLAIN = {
     "exponential": lambda m: np.exp(-m),
     "logistic": lambda m: np.log1p(np.exp(-m)),
@@ -72,7 +72,7 @@ def random_game(seed, n=40, n_classes=2, p_wrong=0.35):
 
 
 def rounds(rule, seed, n_rounds, **options):
-    """Play random hypotheses; yield (state before, errors, state after) for those that got a step."""
+    """Play random hypotheses; yield (state before, errors, state after) for each step."""
     p, draw = random_game(seed, n_classes=rule.n_classes, **options)
     state = rule.start(Units.samples(p))
     for _ in range(n_rounds):
@@ -398,7 +398,7 @@ def test_radius_from_the_data(noisy):
     w = np.where(np.arange(400) < 100, 3.0, 1.0)
     uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, sample_weight=w)
     assert uneven.radius_ == pytest.approx(chi2.ppf(0.95, uneven.effective_dim_) / 800)
-    twice = np.repeat(np.arange(400), w.astype(int))  # a row said three times is one row
+    twice = np.repeat(np.arange(400), w.astype(int))  # a row given three times is one row
     assert tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X[twice], y[twice]).radius_ == uneven.radius_
     given = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9).fit(X, y)
     assert given.radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)

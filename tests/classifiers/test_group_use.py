@@ -1,4 +1,4 @@
-"""Whether answers may depend on a group: said in Python, in the shell and on the page, from the values."""
+"""Group use of a rule, in Python, on the command line and in the report."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_missing_values_are_one_value_of_any_kind():
 def test_values_that_nearly_all_differ_tell_nothing():
     X = np.random.default_rng(0).normal(size=(200, 3))
     assert telling_features(X, np.arange(200) % 2) == [()]
-    # One row is a group, and each row: chance, not a column that tells them.
+    # A group of one row, and one group per row: chance, not a revealing column.
     assert telling_features(X.round(), (np.arange(200) == 0).astype(int)) == [()]
     assert telling_features(X.round(), np.arange(200)) == [()]
 
@@ -84,7 +84,7 @@ def test_the_guarantee_says_it_of_groups_given_as_an_array(table):
     (use,) = alone.summary_.groups
     assert use.features == ()
     assert "the rule does not read it" in alone.summary_.details
-    # Of the same column on other rows it stays known, of an array it is not.
+    # The feature remains known for the same column on other rows, not for an array.
     with pytest.warns(tb.ResubstitutionWarning):
         kept = alone.reweight(X.drop(columns="sex"), y, groups=X[["sex"]]).summary_.groups
     assert kept == alone.summary_.groups
@@ -137,7 +137,7 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
     )
     (use,) = mix.summary_.groups
     used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
-    # With inferred groups, the action costs differ between groups, else only between classes.
+    # With inferred groups, action costs differ between groups; otherwise between classes only.
     assert (
         use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
     )

@@ -1,4 +1,4 @@
-"""Targets are limits, and what is said of a coin: from outside."""
+"""max_error as limits, and messages about useless rules."""
 
 import warnings
 
@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
-LIMITED = {1: 0.35, None: 1.0}  # miss at most 35 % of class 1; class 0 as it comes
+LIMITED = {1: 0.35, None: 1.0}  # miss at most 35 % of class 1; no limit for class 0
 
 
 def rare(n, seed, share=0.2, slope=1.5):
@@ -59,7 +59,7 @@ def by_fit(kind):
 )  # fmt: skip
 @pytest.mark.thinned(3)
 def test_a_target_stops_where_it_is_kept(kind):
-    """The threshold of a known model tells what keeping the target costs at least."""
+    """The threshold of a known model gives the least cost of the limit."""
     clf = by_fit(kind)
     assert clf.limits_met_
     wrong = clf.predict(FRESH) != LABELS
@@ -74,7 +74,7 @@ def test_a_target_stops_where_it_is_kept(kind):
 
 
 def test_predict_of_a_mixture_keeps_the_limits_where_a_mixture_can():
-    """Of mixtures within tighter limits the cheapest is taken whose `predict` keeps them, by counting."""
+    """Among mixtures for tighter limits, the cheapest whose `predict` satisfies the limits is selected."""
     mended = 0
     for seed in range(4):
         x, y = rare(500, seed)
@@ -108,14 +108,14 @@ def test_where_none_keeps_the_targets_the_least_excess_is_taken_and_said(kind):
     with pytest.warns(tb.BoundNotMetWarning, match=words):
         clf.fit(noise, y)
     assert clf.limits_met_ is False
-    # The best rule is as good as a coin, .3 beyond; a constant is .8 beyond.
+    # The best rule equals a random guess, .3 above the limit; a constant is .8 above.
     assert np.max(errors_of(clf)) < 0.65
 
 
 def test_a_vote_stops_at_its_targets_too():
-    """Three voters keep .5 at a mean of .25; the first alone is farther within it and errs on .4.
+    """Three voters satisfy .5 at an overall error of .25; the first alone has largest error and mean .4.
 
-    The rows of X_val select the voters: on rows that members were fitted on all rounds vote.
+    X_val selects the number of voters; with training rows, all rounds vote.
     """
     from test_worst_class import Scripted
 
@@ -160,7 +160,7 @@ def test_targets_that_cannot_be():
         clf.reweight(objective="worst_class", max_error=1.5)
 
 
-# -- what is said of a coin ------------------------------------------------------------------------------
+# -- useless rules ------------------------------------------------------------------------------
 
 
 def claims(found):
@@ -177,7 +177,7 @@ def test_noise_is_not_called_better_than_a_coin():
         called += found.beats_random_guess
         if found.achieved < found.constants_value - 1e-7:
             assert claims(found) == (found.beats_random_guess, found.beats_random_guess)
-    assert called <= 3  # each with a probability of some 2 %, so that 4 of 25 have one below .002
+    assert called <= 3  # each has a probability of 2 %, so 4 of 25 have less than .002
 
 
 def test_what_is_better_than_a_coin_is_shown_to_be():

@@ -17,14 +17,14 @@ from tailboost import RobustMixtureClassifier, rates
 
 
 def first_column(X, y):
-    """Return a model whose score is known: the first column is its log odds."""
+    """Return a model with a known score: the first column is the log odds."""
     model = LogisticRegression().fit(X, y)
     model.coef_, model.intercept_ = np.array([[1.0, 0.0]]), np.zeros(1)
     return model
 
 
 def shown(seed, n=3000):
-    """Rows whose score is off by the group, of which the second column tells much and the score nothing."""
+    """Return rows with a score biased by group; the second column reveals the group, the score does not."""
     rng = np.random.default_rng(seed)
     y, group = rng.integers(0, 2, n), rng.integers(0, 2, n)
     score = 2.0 * y - 1.0 + rng.normal(size=n) + np.where(group == 1, 1.0, -1.0) * np.where(y == 1, 1, 0.2)
@@ -65,9 +65,9 @@ def test_groups_that_are_not_told_are_read_from_the_features(blind):
         {"score": SCORE[0][1].predict_proba(X)}, Y, groups=GROUP, objective="worst_cell"
     )
     found = worst_cell(LABELS, OF, blind.predict(FRESH))
-    of_scores = worst_cell(LABELS, OF, without.predict_from({"score": SCORE[0][1].predict_proba(FRESH)}))
+    of_scores = worst_cell(LABELS, OF, without.predict({"score": SCORE[0][1].predict_proba(FRESH)}))
     assert found < of_scores - 0.03
-    # Which is no worse than what the rows of the choice said of themselves, out of fold.
+    # No worse than the out-of-fold estimate on the selection data.
     assert found < errors_of(blind).max() + 0.06
 
 
@@ -93,7 +93,7 @@ def frequencies(rng, n):
 
 
 def test_told_groups_know_how_frequent_classes_are_there():
-    """Against the best pair of thresholds for many rows: what errs least of the pool errs hardly more."""
+    """The selected candidate errs hardly more than the best pair of thresholds for many rows."""
     fresh, truth, of = frequencies(np.random.default_rng(9), 200_000)
     best = 0
     for own in (of == "few", of == "many"):
@@ -105,7 +105,7 @@ def test_told_groups_know_how_frequent_classes_are_there():
         told = RobustMixtureClassifier.from_probabilities(
             {"p": p}, y, groups=group, objective="worst_cell", by_group=True, error_budget=0.0
         )
-        error = np.mean(told.predict_from({"p": fresh}, groups=of) != truth)
+        error = np.mean(told.predict({"p": fresh}, groups=of) != truth)
         assert error < best / len(truth) + 0.005 < np.mean((fresh > 0.5) != truth) - 0.005
 
 

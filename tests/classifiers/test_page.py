@@ -1,4 +1,4 @@
-"""docs/published.md: its blocks run one after the other, and it has a block for every function."""
+"""docs/published.md: all blocks run in order, and every function has a block."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The papers' names are presets of two classes, and constructors follow from what a class declares."""
+"""Papers' names as presets of two classes, and their constructors."""
 
 import inspect
 import pickle

@@ -1,4 +1,4 @@
-"""Each function of ``tailboost.published`` beside a transcription of its paper's algorithm."""
+"""Each function of ``tailboost.published`` equals a transcription of its paper's algorithm."""
 
 import inspect
 import math
@@ -15,12 +15,12 @@ from tailboost import published
 from tailboost.learners import HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=2)
-# Relative size of the rounding of the weights that a learner is given.
+# Relative rounding error of a learner's weights.
 ROUNDED = 3e-5
 
 
 class Noting(ClassifierMixin, BaseEstimator):
-    """A tree that notes the weights of its fits, with sum 1."""
+    """Tree with a record of its weights, normalised to sum 1."""
 
     weights: ClassVar[list] = []
 
@@ -51,12 +51,12 @@ def binary(seed, n=80):
 
 
 def learn(X, y, w):
-    """Return a tree fitted with weights w; learners get weights whose mean is 1."""
+    """Return a tree fitted with weights w, scaled to mean 1."""
     return HistTreeClassifier(max_depth=2).fit(X, y, sample_weight=len(y) * np.asarray(w))
 
 
 def hedge(total, eta):
-    """Return the weights of Hedge that starts from equal weights."""
+    """Return the weights of Hedge from a uniform start."""
     w = np.exp(eta * (total - total.max()))
     return w / w.sum()
 
@@ -318,7 +318,7 @@ def test_oco_boost_is_hedge_over_rows_and_the_vote(gamma, depth, noted):
         total += answers != y
     np.testing.assert_array_equal(clf.game_.state.cumulative, total)
     np.testing.assert_allclose(clf.predict_distribution(X), votes / rounds, atol=1e-12)
-    ended_early = len(noted) > rounds  # by a learner that misses the condition
+    ended_early = len(noted) > rounds  # a learner below the condition
     assert ended_early == (rounds < T) == (depth == 1)
     if ended_early:
         again = HistTreeClassifier(max_depth=depth).fit(X, y, sample_weight=n * noted[rounds])

@@ -1,4 +1,4 @@
-"""λ chosen anew: on which rows, what is told of rows fitted on, and what to expect on fresh ones."""
+"""`reweight`: selection data, warnings about training rows, intervals for fresh rows."""
 
 import pickle
 import warnings
@@ -45,7 +45,7 @@ def worst(clf, X, y, groups):
     return max(expected_group_errors(y, clf.predict_distribution(X), groups).values())
 
 
-# -- rows that were fitted on ------------------------------------------------------------------------------
+# -- training rows --------------------------------------------------------------------------------------
 
 
 def test_a_warning_where_rows_were_fitted_on():
@@ -54,7 +54,7 @@ def test_a_warning_where_rows_were_fitted_on():
     with pytest.warns(tb.ResubstitutionWarning, match="100% of the 600 rows given to reweight") as told:
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)
     assert told[0].filename == __file__
-    assert fair.summary_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
+    assert fair.summary_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # reason of the warning
     assert "100% of which equal training rows" in fair.summary_.measured_on
     assert fair.summary_.upper is None
     half = np.r_[X[:100], FRESH[:100]], np.r_[Y[:100], LABELS[:100]]
@@ -71,7 +71,7 @@ def test_no_warning_for_fresh_rows_and_for_losses_kept():
 
 
 def test_rows_of_a_coarse_table_equal_others_by_chance():
-    """Whether they are copies or not cannot be known, so it is said."""
+    """Copies cannot be distinguished from natural repeats; the message states this."""
     r = np.random.default_rng(0)
     table, labels = r.integers(0, 2, (2000, 6)), r.integers(0, 2, 2000)
     clf = fit().fit(table[:1000], labels[:1000])
@@ -126,9 +126,9 @@ def test_a_sketch_samples_by_content():
 
 
 def check_best(clf, wrong, groups):
-    """λ has the least largest group error, and the largest group error is what is reported.
+    """λ minimises the largest group error, and this error is reported.
 
-    ``wrong`` are losses of shape (members, rows), no two of which are equal.
+    ``wrong`` has the losses, shape (candidates, rows), all different.
     """
     names = np.unique(groups)
     errors = np.array([[w[groups == g].mean() for g in names] for w in wrong])
@@ -164,9 +164,9 @@ def test_groups_for_a_held_out_part_and_for_a_validation_set():
     fair = clf.reweight(objective="worst_group", groups=GROUPS[:400])
     wrong = np.array([m.predict(FRESH[:400]) != LABELS[:400] for m in clf.estimators_])
     check_best(fair, wrong, GROUPS[:400])
-    with pytest.raises(ValueError, match="given with 400 rows"):
+    with pytest.raises(ValueError, match="from a table of 400 rows"):
         clf.reweight(objective="worst_group", groups=G)
-    # Those given to reweight last are the rows the losses kept belong to.
+    # The stored losses belong to the last rows of reweight.
     other = clf.reweight(FRESH[400:700], LABELS[400:700], alpha=0.5)
     assert other.reweight(objective="worst_group", groups=GROUPS[400:700]).groups_.tolist() == ["a", "b", "c"]
 
@@ -176,7 +176,9 @@ def test_groups_for_a_vote_and_for_the_worst_class():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, Y)
-    with pytest.warns(tb.ResubstitutionWarning, match="smaller than on fresh rows"):  # it has no other losses
+    with pytest.warns(
+        tb.ResubstitutionWarning, match="smaller than on new rows"
+    ):  # there are no other losses
         fair = clf.reweight(objective="worst_group", groups=G)
     np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
     worst_class = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
@@ -189,7 +191,7 @@ def test_groups_for_a_vote_and_for_the_worst_class():
 
 def test_groups_for_training_losses_and_groups_without_a_row():
     clf = fit(cv="train").fit(X, Y)
-    with pytest.warns(tb.ResubstitutionWarning, match="fit with another cv than 'train'"):
+    with pytest.warns(tb.ResubstitutionWarning, match="Fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
     clf = fit(cv=0.2).fit(X, Y)
     held = clf.combiner_.pool.ledger.rows.given.index
@@ -231,7 +233,7 @@ def test_no_upper_end_for_rows_that_were_fitted_on():
     assert 0 <= tiny.summary_.upper <= 1
 
 
-# -- what scikit-learn's AdaBoost has ----------------------------------------------------------------------
+# -- features of scikit-learn's AdaBoost -------------------------------------------------------------------
 
 FACES = {
     "mixture": fit(alpha=0.95),
@@ -291,7 +293,7 @@ def test_no_importances_where_members_have_none():
 
 
 class Foreign:
-    """A table of another library that can be turned into pandas': what polars and pyarrow offer."""
+    """A table of another library with a conversion to pandas, as in polars and pyarrow."""
 
     def __init__(self, frame):
         self.frame = frame

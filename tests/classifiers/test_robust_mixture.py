@@ -33,7 +33,7 @@ GROUPS = np.where(X[:, 1] > np.median(X[:, 1]), "rough", "smooth")
 
 
 class Printed(ClassifierMixin, BaseEstimator):
-    """A service whose probabilities are columns of the table, whatever it is fitted on."""
+    """Model with probabilities in columns of the table, independent of the fit."""
 
     def __init__(self, first=0, n_classes=2):
         self.first, self.n_classes = first, n_classes
@@ -68,19 +68,19 @@ def class_errors(y, answers):
 @pytest.mark.parametrize("objective", ["worst_class", "cvar"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_fit_equals_from_probabilities(objective, K):
-    """Where a model's probabilities do not depend on what it is fitted on, both see the same; to the bit."""
+    """If probabilities do not depend on the training rows, both paths are equal to the bit."""
     table, y, P, estimators = printed(0, K=K)
     alpha = 0.4 if objective == "cvar" else None
     fitted = RobustMixtureClassifier(estimators, objective=objective, alpha=alpha).fit(table, y)
     given = RobustMixtureClassifier.from_probabilities(P, y, objective=objective, alpha=alpha)
     assert fitted.members_ == given.members_
     assert np.array_equal(fitted.estimator_weights_, given.estimator_weights_)
-    assert np.array_equal(fitted.predict_distribution(table), given.predict_distribution_from(P))
-    assert np.array_equal(fitted.predict(table), given.predict_from(P))
+    assert np.array_equal(fitted.predict_distribution(table), given.predict_distribution(P))
+    assert np.array_equal(fitted.predict(table), given.predict(P))
 
 
 def test_fit_uses_out_of_fold_probabilities():
-    """With as many folds as distinct rows the folds are known: those of scikit-learn's leave-one-out."""
+    """With as many folds as distinct rows, the folds are scikit-learn's leave-one-out."""
     X, y = load_wine(return_X_y=True)
     X, y = X[::40], y[::40]  # five rows: five folds
     mix = RobustMixtureClassifier([("bayes", KNeighborsClassifier(2))]).fit(X, y)
@@ -131,7 +131,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
-    said = mix.predict_from(P)
+    said = mix.predict(P)
     assert max(class_errors(y, said)) == pytest.approx(worst[inside].min(), abs=1e-9)
     assert np.mean(said != y) <= means.min() + (1.0 if budget is None else budget) + 1e-12
     assert errors_of(mix) == pytest.approx(class_errors(y, said), abs=1e-9)
@@ -143,7 +143,7 @@ def test_candidates_share_where_a_draw_is_asked_for():
     _, y, P, _ = printed(0)
     alone = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.count_nonzero(alone.estimator_weights_) == 1
-    assert np.array_equal(alone.predict_distribution_from(P).max(axis=1), np.ones(len(y)))
+    assert np.array_equal(alone.predict_distribution(P).max(axis=1), np.ones(len(y)))
     assert "not about predict" not in alone.summary_.details
     assert alone.reweight(alpha=0.3).summary_.achieved < 1  # one candidate's CVaR would be its mean / α, or 1
     shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True)
@@ -169,9 +169,9 @@ def test_the_curve_is_the_front_of_all_candidates(seed):
     np.testing.assert_allclose(points.value, value, atol=1e-9)
     for point in curve:
         at = curve.at(point.limited)
-        assert np.array_equal(at.predict_from(P), point.classifier.predict_from(P))
+        assert np.array_equal(at.predict(P), point.classifier.predict(P))
         budget = mix.reweight(error_budget=max(point.limited - limited[0], 0.0) + 1e-9)
-        assert np.array_equal(at.predict_from(P), budget.predict_from(P))
+        assert np.array_equal(at.predict(P), budget.predict(P))
     shared = RobustMixtureClassifier.from_probabilities(P, y, randomized=True).tradeoff()
     assert (np.diff(shared.values.value) < 0).all()
 
@@ -187,7 +187,7 @@ def test_another_budget_is_that_of_a_fresh_fit():
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     other = mix.reweight(error_budget=0.01)
     fresh = RobustMixtureClassifier.from_probabilities(P, y, error_budget=0.01)
-    assert np.array_equal(other.predict_from(P), fresh.predict_from(P))
+    assert np.array_equal(other.predict(P), fresh.predict(P))
     assert str(other.rates_) == str(fresh.rates_)
     assert mix.error_budget is None
 
@@ -232,7 +232,7 @@ def test_budget_and_curve():
 
 
 def test_a_curve_is_measured_where_groups_are_inferred_from_features():
-    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    """`predicted` equals counts of the points' answers; rows without weight do not count."""
     mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
     curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
     weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
@@ -275,7 +275,7 @@ def test_who_misses_a_target_is_named(randomized):
 
 
 def test_class_weight_acts_in_the_fits_of_models_alone():
-    """Limits, objective and table count rows by sample_weight; the table is what is counted here."""
+    """Limits, objective and table count rows by sample_weight, as counted here."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(3000, 3))
     z = (Z[:, 0] + rng.normal(size=3000) > 2.0).astype(int)
@@ -356,14 +356,14 @@ def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_c
         P, y, group = made(1000 + seed, 60_000)
         of_class, of_cell = (
             max(np.mean(wrong[y + 2 * group == cell]) for cell in range(4))
-            for wrong in (mix.predict_from(P) != y for mix in (by_class, by_cell))
+            for wrong in (mix.predict(P) != y for mix in (by_class, by_cell))
         )
         gains.append(of_class - of_cell)
     assert np.mean(gains) > -0.002
 
 
 def test_tiny_units_are_modelled_without_a_warning_of_the_model():
-    """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
+    """Some of forty groups have a handful of rows; the group model is fitted to the end."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)
     groups = np.minimum(rng.geometric(0.08, 400), 40)
@@ -460,12 +460,12 @@ def test_weights_count_rows():
         {name: p[repeated] for name, p in P.items()}, y[repeated], classes=by_weight.classes_
     )
     assert by_weight.summary_.achieved == pytest.approx(by_rows.summary_.achieved, abs=1e-9)
-    assert np.array_equal(by_weight.predict_from(P), by_rows.predict_from(P))
+    assert np.array_equal(by_weight.predict(P), by_rows.predict(P))
 
 
 def test_a_class_that_a_fold_lacks():
     y = Y.copy()
-    y[:1] = 7  # one row of a third class: the model of its fold does not know it
+    y[:1] = 7  # one row of a third class, unknown to the model of its fold
     mix = RobustMixtureClassifier(models(), random_state=0).fit(X, y)
     assert mix.predict_distribution(X[:5]).shape == (5, 3)
 
@@ -473,7 +473,7 @@ def test_a_class_that_a_fold_lacks():
 def test_exact_zeros_and_ones():
     P, y = {"a": np.eye(3)[[0, 1, 2, 0, 1, 2]]}, np.array([0, 1, 2, 1, 2, 0])
     mix = RobustMixtureClassifier.from_probabilities(P, y)
-    assert np.isfinite(mix.predict_distribution_from(P)).all()
+    assert np.isfinite(mix.predict_distribution(P)).all()
     assert 0 <= mix.summary_.achieved <= 1
 
 
@@ -487,13 +487,13 @@ def test_columns_named_by_labels_may_stand_in_any_order(library):
     named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
     mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
     np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
-    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(mix.predict(named), plain.predict(P))
     np.testing.assert_array_equal(
-        mix.reweight(named, classes[y], error_budget=0.1).predict_from(P),
-        plain.reweight(P, classes[y], error_budget=0.1).predict_from(P),
+        mix.reweight(named, classes[y], error_budget=0.1).predict(P),
+        plain.reweight(P, classes[y], error_budget=0.1).predict(P),
     )
     with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
-        mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
+        mix.predict({name: table[["good", "bad"]] for name, table in named.items()})
 
 
 def test_columns_of_a_frame_without_names_count_by_position():
@@ -501,7 +501,7 @@ def test_columns_of_a_frame_without_names_count_by_position():
     _, y, P, _ = printed(3)
     frames = {name: pandas.DataFrame(p) for name, p in P.items()}
     mix = RobustMixtureClassifier.from_probabilities(frames, y)
-    np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+    np.testing.assert_array_equal(mix.predict(frames), mix.predict(P))
     frames = {name: pandas.DataFrame(p, columns=["p1", "p2", "p3"]) for name, p in P.items()}
     with pytest.raises(
         ValueError, match=r"has a column 'p1', which is no class: .*; if its .* give an array"
@@ -546,14 +546,12 @@ def test_new_probabilities_are_checked():
     table, y, P, _ = printed(0)
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     with pytest.raises(ValueError, match=r"no model is called \['z'\]"):
-        mix.predict_from({"z": P["a"]})
+        mix.predict({"z": P["a"]})
     with pytest.raises(ValueError, match="missing"):
-        mix.predict_from({} | {name: P[name] for name in P if name != mix.used_models_[0]})
+        mix.predict({name: P[name] for name in P if name != mix.used_models_[0]})
     with pytest.raises(TypeError, match="names must be text"):
         RobustMixtureClassifier.from_probabilities({1: P["a"]}, y)
-    with pytest.raises(TypeError, match="dict"):
-        mix.predict_from(P["a"])
-    with pytest.raises(AttributeError, match="predict_from"):
+    with pytest.raises(AttributeError, match="from_probabilities"):
         mix.predict(table)
 
 
@@ -587,7 +585,7 @@ def test_the_model_is_left_alone_by_a_vote():
     assert np.array_equal(again.predict_distribution(X[TEST]), mix.predict_distribution(X[TEST]))
 
 
-# As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+# As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
 MOVED = {
     "check_classifiers_train": "thresholds are not at equal probabilities",
     "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
@@ -599,7 +597,7 @@ def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
 
-# -- where the group may be used at prediction -------------------------------------------------------------
+# -- group-aware rules -------------------------------------------------------------------------------------
 
 
 def biased(seed, n=1200, groups=3):
@@ -620,16 +618,16 @@ def test_a_known_group_helps_on_fresh_rows():
         RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group, by_group=told)
         for told in (True, False)
     )
-    answers = told.predict_from(Q, groups=fresh)
+    answers = told.predict(Q, groups=fresh)
     worst = max(cell_errors(z, fresh, answers).values())
-    assert worst < max(cell_errors(z, fresh, blind.predict_from(Q)).values()) - 0.1
+    assert worst < max(cell_errors(z, fresh, blind.predict(Q)).values()) - 0.1
     # The order of the rows of new groups does not matter, nor which of them are there.
     only = fresh == "c"
-    assert np.array_equal(told.predict_from({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
+    assert np.array_equal(told.predict({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
     points = told.tradeoff().predicted(Q, z, groups=fresh)
     assert points.value[-1] == pytest.approx(worst)
     assert points.limited[-1] == pytest.approx(np.mean(answers != z))
-    cheaper = told.reweight(error_budget=0.0).predict_from(Q, groups=fresh)
+    cheaper = told.reweight(error_budget=0.0).predict(Q, groups=fresh)
     assert np.mean(cheaper != z) < np.mean(answers != z) + 0.02
 
 
@@ -654,7 +652,7 @@ def test_fit_with_the_group_at_prediction():
 
 @pytest.fixture(scope="module")
 def told():
-    """A mixture by group, whose members share λ."""
+    """Group-aware mixture with a common λ."""
     return RobustMixtureClassifier(
         models(), objective="worst_cell", by_group=True, randomized=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups={"texture": GROUPS[TRAIN]})
@@ -695,7 +693,7 @@ def test_certificates_of_a_mixture_by_group(told, pipeline):
     answers = told.predict(X[TEST], groups=groups)
     expected = tb.certify(answers, None, Y[TEST], groups=groups)
     for bound in expected.bounds:
-        assert certificate.bound(bound.kind, bound.unit).estimate == bound.estimate
+        assert certificate.bound(bound.kind, bound.subgroup).estimate == bound.estimate
     half = {name: values[:100] for name, values in groups.items()}
     alone = tb.certify(model, X[TEST][100:], Y[TEST][100:], groups={k: v[100:] for k, v in groups.items()})
     assert alone.recheck(X[TEST][:100], Y[TEST][:100], groups=half).tested
@@ -704,7 +702,7 @@ def test_certificates_of_a_mixture_by_group(told, pipeline):
 
 
 def test_cross_validation_hands_groups_on():
-    """As scikit-learn routes metadata: a scorer asks for the groups, a search for those of fit too."""
+    """Metadata routing: a scorer requests groups, a search also the groups of fit."""
     with config_context(enable_metadata_routing=True):
         mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0)
         mix.set_fit_request(groups=True).set_score_request(groups=True)
@@ -740,11 +738,11 @@ def test_by_group_refuses():
         make(P, y, objective="worst_group", groups={"a": group, "b": group}, by_group=True)
     mix = make(P, y, objective="worst_group", groups=group, by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
-        mix.predict_from(P)
+        mix.predict(P)
     with pytest.raises(ValueError, match=r"groups holds groups not seen in fit: \['d'\]"):
-        mix.predict_from(P, groups=np.where(group == "a", "d", group))
+        mix.predict(P, groups=np.where(group == "a", "d", group))
     with pytest.raises(ValueError, match="groups has 3 entries"):
-        mix.predict_from(P, groups=group[:3])
+        mix.predict(P, groups=group[:3])
     smooth = GROUPS == "smooth"
     with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to select on"):
         RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
@@ -757,7 +755,7 @@ def test_by_group_refuses():
         )
     blind = make(P, y, objective="worst_group", groups=group)
     with pytest.raises(ValueError, match="groups are not used by the rule"):
-        blind.predict_from(P, groups=group)
+        blind.predict(P, groups=group)
     fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
     )
@@ -786,8 +784,8 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
     mix = RobustMixtureClassifier.from_probabilities(
         P, y, objective="worst_group", groups=group, by_group=True
     )
-    answers = mix.predict_from(P, groups=group)
-    for g in "abc":  # a threshold of its own is nearly as good as any
+    answers = mix.predict(P, groups=group)
+    for g in "abc":  # a separate threshold is nearly as good as any
         rows = group == g
         best = min(np.mean((P["net"][rows] > t) != y[rows]) for t in P["net"][rows])
         assert np.mean(answers[rows] != y[rows]) <= best + 0.05
@@ -795,7 +793,7 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
 
 @pytest.mark.parametrize("told", [False, True])
 def test_a_class_without_rows_where_thresholds_are_chosen(told):
-    """Rows of the choice without class 1, or a group without it: no shift is NaN, as if it were not there."""
+    """Selection data without class 1, or a group without class 1: no shift is NaN."""
     rng = np.random.default_rng(0)
     y = rng.choice([0, 2], 300) if not told else rng.integers(0, 3, 300)
     group = rng.choice(["a", "b"], 300)
@@ -813,7 +811,7 @@ def test_a_class_without_rows_where_thresholds_are_chosen(told):
         return
     both = {"net": softmax(logs[:, [0, 2]], axis=1)}
     two = RobustMixtureClassifier.from_probabilities(both, y)
-    assert np.array_equal(mix.predict_from(P), two.predict_from(both))
+    assert np.array_equal(mix.predict(P), two.predict(both))
 
 
 def test_groups_that_are_missing_are_named():
@@ -869,7 +867,7 @@ def test_groups_of_kinds_without_an_order_are_refused_by_name():
 
 @pytest.mark.parametrize("learner", [RobustMixtureClassifier, tb.GroupDROBoostClassifier])
 def test_a_group_or_class_of_weight_zero_is_not_there(learner):
-    """A row of weight 0 is as if it were not given, also where its group or label has no other rows."""
+    """A row of weight 0 is ignored, also if its group or label has no other rows."""
     r = np.random.default_rng(0)
     table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
     made = {
@@ -894,11 +892,11 @@ def test_a_group_or_class_of_weight_zero_is_not_there(learner):
 def test_a_label_of_weight_zero_among_probabilities():
     _, y, P, _ = printed(3)
     used = np.arange(len(y)) % 4 > 0
-    odd = np.where(used, y, 7)  # a label that no model knows
+    odd = np.where(used, y, 7)  # a label unknown to all models
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     other = mix.reweight(P, odd, sample_weight=used.astype(float))
     same = mix.reweight({name: p[used] for name, p in P.items()}, y[used])
-    np.testing.assert_array_equal(other.predict_from(P), same.predict_from(P))
+    np.testing.assert_array_equal(other.predict(P), same.predict(P))
 
 
 @pytest.mark.parametrize("labels", [[0.0, 1.0, 2.0], [0, 1, 2], [1, 2, 10]])
@@ -907,7 +905,7 @@ def test_a_label_of_weight_zero_among_probabilities():
 )
 @pytest.mark.thinned(5)
 def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
-    """Labels read from a nullable column are 0.0 where the names of the columns are "0", and so on."""
+    """Labels from a nullable column are 0.0 if the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")
     _, y, P, _ = printed(3)
     labels = np.array(labels)
@@ -917,7 +915,7 @@ def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
     }
     mix = RobustMixtureClassifier.from_probabilities(named, labels[y])
     plain = RobustMixtureClassifier.from_probabilities(P, labels[y])
-    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(mix.predict(named), plain.predict(P))
 
 
 def test_columns_named_by_truth_values():
@@ -926,11 +924,11 @@ def test_columns_named_by_truth_values():
     plain = RobustMixtureClassifier.from_probabilities(P, y == 1)
     for names in ([True, False], ["True", "False"], [1, 0]):
         named = {m: pandas.DataFrame(p[:, ::-1], columns=names) for m, p in P.items()}
-        np.testing.assert_array_equal(plain.predict_from(named), plain.predict_from(P))
+        np.testing.assert_array_equal(plain.predict(named), plain.predict(P))
 
 
 class TestFrozenAlone:
-    """Nothing is fitted: the rows given judge, all of them, and what is said of them is so."""
+    """Nothing is fitted: all given rows are selection data, and the messages are correct."""
 
     @staticmethod
     def mix(**params):
@@ -968,7 +966,7 @@ class TestFrozenAlone:
 def test_nobody_knows_the_rows_behind_probabilities():
     _, y, P, _ = printed(3)
     mix = RobustMixtureClassifier.from_probabilities(P, y)
-    with pytest.raises(AttributeError, match="no models behind from_probabilities"):
+    with pytest.raises(AttributeError, match="has no models"):
         mix.seen_share(np.zeros((2, 2)))
 
 

@@ -1,4 +1,4 @@
-"""The rule of a mixture, taken out: as numbers, as JSON and as SQL it answers as the mixture does."""
+"""Exported rules: numbers, JSON and SQL give the predictions of the mixture."""
 
 import json
 import sqlite3
@@ -39,7 +39,7 @@ CASES = {
 
 
 def asked(expression, P, groups):
-    """What SQLite answers, and only where it has what the expression needs."""
+    """Return the results of SQLite; skip if SQLite lacks a function."""
     base = sqlite3.connect(":memory:")
     for name, function in (("ln", np.log), ("exp", np.exp)):
         base.create_function(name, 1, lambda x, f=function: float(f(x)))
@@ -62,7 +62,7 @@ def test_every_way_out_answers_alike(case, K):
     told = params.get("by_group", False)
     mix = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups if told else None, **params)
     rule = mix.rule_
-    wanted = mix.predict_from(P, **({"groups": groups} if told else {}))
+    wanted = mix.predict(P, **({"groups": groups} if told else {}))
     document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
     again = Rule.from_dict(document).predict(P, groups if told else None)
     np.testing.assert_array_equal(again, wanted)
@@ -78,9 +78,9 @@ def test_every_way_out_answers_alike(case, K):
         jsonschema.validate(document, json.loads(SCHEMA.read_text()))
     if case == "passed on":
         passed = asked(rule.to_sql(what="deferred"), P, groups)
-        np.testing.assert_array_equal(passed.astype(bool), mix.defers_from(P))
+        np.testing.assert_array_equal(passed.astype(bool), mix.defers(P))
     else:
-        with pytest.raises(ValueError, match="no row is passed on"):
+        with pytest.raises(ValueError, match="no row is deferred"):
             rule.to_sql(what="deferred", group=column)
 
 
@@ -138,9 +138,9 @@ def test_a_rule_refuses_what_predict_refuses(given, groups, says):
     with pytest.raises((ValueError, TypeError), match=says):
         told.rule_.predict(given, groups)
     with pytest.raises((ValueError, TypeError)):
-        told.predict_from(given, groups=groups)
+        told.predict(given, groups=groups)
     blind = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
-    with pytest.raises(ValueError, match="no part in the answers"):
+    with pytest.raises(ValueError, match="not used by the rule"):
         blind.predict(HALF, ["x"])
 
 
@@ -174,13 +174,13 @@ def test_every_way_out_answers_10_000_rows_alike():
     fit, y, _ = TABLES[2]
     mix = tb.RobustMixtureClassifier.from_probabilities(fit, y, limits=[rates.deferred() <= 0.1])
     rule = mix.rule_
-    wanted = mix.predict_from(P)
+    wanted = mix.predict(P)
     assert set(wanted) == set(LABELS[:2])
     np.testing.assert_array_equal(rule.predict(P), wanted)
     np.testing.assert_array_equal(Rule.from_dict(json.loads(json.dumps(rule.to_dict()))).predict(P), wanted)
     np.testing.assert_array_equal(asked(rule.to_sql(), P, np.full(10_000, "x")), wanted)
     deferred = asked(rule.to_sql(what="deferred"), P, np.full(10_000, "x")).astype(bool)
-    np.testing.assert_array_equal(deferred, mix.defers_from(P))
+    np.testing.assert_array_equal(deferred, mix.defers(P))
 
 
 def changed(document, path, value):
@@ -196,13 +196,13 @@ def changed(document, path, value):
     ("path", "value"),
     [
         (["parts"], []),
-        (["parts", 0, "prices", 0, 1, 0], "1) x; --"),
-        (["parts", 0, "prices", 0, 1], [0.0]),
-        (["parts", 0, "prices"], None),
+        (["parts", 0, "action_costs", 0, 1, 0], "1) x; --"),
+        (["parts", 0, "action_costs", 0, 1], [0.0]),
+        (["parts", 0, "action_costs"], None),
         (["parts", 0, "power"], "2"),
         (["parts", 0, "power"], 2.0),
-        (["parts", 0, "share"], 0.0),
-        (["parts", 0, "share"], True),
+        (["parts", 0, "weight"], 0.0),
+        (["parts", 0, "weight"], True),
         (["parts", 0, "offsets"], [0.0]),
         (["parts", 0, "offsets", 0], None),
         (["parts", 0, "weights"], {"forest": "1"}),
@@ -246,7 +246,7 @@ def test_a_threshold_is_said_as_one():
     mix = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y)
     rule = mix.rule_
     threshold = float(str(rule).rsplit("> ", 1)[1])
-    column, said = P["forest"][:, 1], mix.predict_from({"forest": P["forest"]})
+    column, said = P["forest"][:, 1], mix.predict({"forest": P["forest"]})
     assert (said[column > threshold + 1e-3] == mix.classes_[1]).all()
     assert (said[column < threshold - 1e-3] == mix.classes_[0]).all()
 
@@ -255,10 +255,10 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     P, y, groups = TABLES[2]
     limits = [rates.error(by="group") <= 0.6]
     inferring = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
-    assert "groups inferred" in str(inferring)
+    assert "groups estimated" in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
-        with pytest.raises(ValueError, match="infers groups"):
+        with pytest.raises(ValueError, match="estimates groups"):
             ask()
     with pytest.raises(ValueError, match="format"):
         Rule.from_dict({"format": 7})

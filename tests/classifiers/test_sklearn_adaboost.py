@@ -1,7 +1,7 @@
-"""scikit-learn's own tests of its AdaBoostClassifier, run on our additive classifiers.
+"""scikit-learn's tests of AdaBoostClassifier, run on our additive classifiers.
 
 The functions of ``sklearn.ensemble.tests.test_weight_boosting`` are called as they are, with one of our
-classes where theirs stands. A test that gives no learner gets their default one, a stump.
+classes in place of theirs. A test without a learner gets their default, a stump.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ PASSED = (
     "test_adaboost_numerically_stable_feature_importance_with_small_weights",
 )
 
-#: Their line that ours contradicts, what comes of it there, and the design choice.
+#: Line of their test with another result, this result, and the design choice.
 CONTRADICTED = {
     "test_oneclass_adaboost_proba": (
         "AdaBoostClassifier().fit(X, y_t)",
@@ -67,12 +67,12 @@ CONTRADICTED = {
     ),
 }
 
-REGRESSION = {"test_regression_toy", "test_diabetes"}  # and those with "regress" in their name
+REGRESSION = {"test_regression_toy", "test_diabetes"}  # and names with "regress"
 
 
 @pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
 def ours(request, monkeypatch):
-    """Put a class of ours where theirs stands in their module."""
+    """Replace their class by ours in their module."""
     stump = DecisionTreeClassifier(max_depth=1)
     make = partial(lambda cls, estimator=stump, **params: cls(estimator, **params), request.param)
     monkeypatch.setattr(theirs, "AdaBoostClassifier", make)
@@ -108,7 +108,7 @@ def test_passed(name, ours):
 @pytest.mark.parametrize("name", CONTRADICTED)
 @pytest.mark.filterwarnings("ignore:.*sample_weight")
 def test_contradicted(name, ours):
-    """Fails when one starts to pass, and when it fails at another line."""
+    """Fails if a test starts to pass, or fails at another line."""
     line, error, _ = CONTRADICTED[name]
     for given in arguments(name, ours):
         with pytest.raises(error) as failure:

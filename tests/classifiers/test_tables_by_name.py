@@ -86,7 +86,7 @@ def measured(shares=P, groups=GROUPS, costs=COSTS):
     ]
 
 
-# What takes tables with names, by the arguments that are tables of classes or of groups.
+# Functions that accept tables with names, by arguments with tables of classes or groups.
 ENTRIES = {
     "tune": (lambda **t: answers(tuned(**t)), {"groups": GROUPS, "costs": COSTS}),
     "fit": (
@@ -106,7 +106,7 @@ ENTRIES = {
         {"costs": COSTS},
     ),
     "from_probabilities": (
-        lambda **t: (given(**t).predict_from({"m": P[B]}).tolist(), table(given(**t))),
+        lambda **t: (given(**t).predict({"m": P[B]}).tolist(), table(given(**t))),
         {"P": P, "groups": GROUPS, "costs": COSTS},
     ),
     "reweight": (
@@ -117,12 +117,12 @@ ENTRIES = {
         lambda P, groups, costs: table(GIVEN.reweight({"m": P[B]}, Y[B], groups=groups[B], costs=costs[B])),
         {"P": P, "groups": GROUPS, "costs": COSTS},
     ),
-    "predict_from": (lambda P: GIVEN.predict_from({"m": P}).tolist(), {"P": P}),
-    "predict_distribution_from": (lambda P: GIVEN.predict_distribution_from({"m": P}).tolist(), {"P": P}),
-    "predict_proba_from": (lambda P: GIVEN.predict_proba_from({"m": P}).tolist(), {"P": P}),
-    "defers_from": (lambda P: GIVEN.defers_from({"m": P}).tolist(), {"P": P}),
+    "predict from P": (lambda P: GIVEN.predict({"m": P}).tolist(), {"P": P}),
+    "predict_distribution from P": (lambda P: GIVEN.predict_distribution({"m": P}).tolist(), {"P": P}),
+    "predict_proba from P": (lambda P: GIVEN.predict_proba({"m": P}).tolist(), {"P": P}),
+    "defers from P": (lambda P: GIVEN.defers({"m": P}).tolist(), {"P": P}),
     "by group": (
-        lambda P, groups: BY_GROUP.predict_from({"m": P}, groups=groups).tolist(),
+        lambda P, groups: BY_GROUP.predict({"m": P}, groups=groups).tolist(),
         {"P": P, "groups": GROUPS},
     ),
     "Rule.predict": (

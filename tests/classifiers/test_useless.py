@@ -28,7 +28,7 @@ def said(p, y, **params):
 def test_one_answer_for_nearly_all_rows_is_useless():
     p, y = scores()
     mix, [words] = said(p, y, limits=[rates.false_alarm(1) <= 0.001])
-    answers = mix.predict_from({"m": p})
+    answers = mix.predict({"m": p})
     assert mix.limits_met_  # the warning is not about the limits
     assert np.mean(answers == 0) > 0.95
     printed = float(re.search(r"it answers 0 for ([\d.]+)% of the rows", words)[1]) / 100
@@ -37,7 +37,7 @@ def test_one_answer_for_nearly_all_rows_is_useless():
     level = float(re.search(r"nearest limit with a useful rule: ([\d.]+)", words)[1])
     again, none = said(p, y, limits=[rates.false_alarm(1) <= level + 1e-3])
     assert not none
-    assert np.mean(again.predict_from({"m": p}) == 0) <= 0.95
+    assert np.mean(again.predict({"m": p}) == 0) <= 0.95
 
 
 def test_a_rule_that_is_no_better_than_a_guess_is_useless():
@@ -67,5 +67,5 @@ def test_few_answers_of_a_rare_class_are_no_fault():
     y = (rng.random(5000) < 0.02).astype(int)
     p = 1 / (1 + np.exp(-(4.0 * y - 4.0 + 0.7 * rng.normal(size=5000))))
     mix, none = said(p, y, limits=[rates.miss(1) <= 0.3])
-    assert np.mean(mix.predict_from({"m": p}) == 0) > 0.95
+    assert np.mean(mix.predict({"m": p}) == 0) > 0.95
     assert not none

@@ -1,4 +1,4 @@
-"""Worst-class boosting: the paper's loop, what its theorem gets right and wrong, the bound that holds."""
+"""Worst-class boosting: the paper's loop, its theorem and counter-examples, the valid bound."""
 
 import math
 import warnings
@@ -39,7 +39,7 @@ def fit(X, y, estimator=TREE, weight=None, groups=None, **params):
 
 
 class Scripted(ClassifierMixin, BaseEstimator):
-    """Answers what it is told, fit after fit (the last for ever); looks rows up by their first column."""
+    """Learner with given answers for each fit (the last one repeats); finds rows by their first column."""
 
     script, fits = (), 0
 
@@ -55,7 +55,7 @@ class Scripted(ClassifierMixin, BaseEstimator):
 
 
 def play_script(answers, y, **params):
-    """Let scripted voters vote; for a mixture the first answers are those of plain ERM."""
+    """Fit with scripted voters; for a mixture the first answers are plain ERM's."""
     Scripted.script, Scripted.fits = [np.asarray(a) for a in answers], 0
     X = np.arange(len(y), dtype=float)[:, None]
     settings = {"cv": "train", "n_estimators": 3, "eta": 1.0, "include_constants": False, **params}
@@ -101,7 +101,7 @@ def test_the_game_is_the_papers_loop(seed):
     np.testing.assert_allclose(clf.trace_.weights, weights, rtol=1e-9)
     np.testing.assert_allclose(clf.trace_.weights[0], 0.2)
     np.testing.assert_array_equal(clf.combiner_.votes[0], votes)
-    # The vote of the prefix that was kept, where it is not tied.
+    # The vote of the selected prefix, without ties.
     kept = int((clf.estimator_weights_ > 0).sum())
     share = np.zeros((len(y), 5))
     for member in clf.estimators_[:kept]:
@@ -158,7 +158,7 @@ def test_three_voters_wrong_on_forty_per_cent_vote_wrongly_on_sixty():
         voters[t, list(missed)] = 1
     vote = play_script(voters, y, max_error=0.41, combine="vote", class_loss="error")
     np.testing.assert_allclose(vote.combiner_.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
-    # As published, all of them vote; their errors on rows that they were fitted on select none.
+    # As published, all of them vote; training errors select none.
     np.testing.assert_allclose(vote.estimator_weights_, 1 / 3)
     assert vote.limits_met_ is False
     np.testing.assert_allclose(errors_of(vote), [0.6, 0.0])
@@ -259,7 +259,7 @@ def test_unequal_targets_shift_the_mixture():
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
 @pytest.mark.parametrize("max_error", [0.4, {0: 0.1, None: 0.6}, "auto"])
 def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
-    """On training rows, where members are judged as they are."""
+    """On training rows, with unchanged hypotheses."""
     X, y = rare(2)
     names = np.array(list("abcde"))[y]
     max_error = {"a": 0.1, None: 0.6} if isinstance(max_error, dict) else max_error
@@ -363,7 +363,7 @@ def test_forests_grow_under_cross_fitting():
     assert {len(m.estimators_) for m in clf.estimators_} != {30}
 
 
-# -- what is asked of it -----------------------------------------------------------------------------------
+# -- parameters -----------------------------------------------------------------------------------------
 
 
 def test_two_classes_play_the_error_game():
@@ -373,7 +373,7 @@ def test_two_classes_play_the_error_game():
     assert str(clf.objective_) == "largest error by class"
     assert len(clf.estimators_) == 4 + 1 + 2  # plain ERM and the constants join the mixture
     assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(2) / 4))
-    with pytest.raises(ValueError, match=r"gives γ = -0.0005 for 2 units.*class_loss='error'"):
+    with pytest.raises(ValueError, match=r"gives γ = -0.0005 ≤ 0 for 2 subgroups.*class_loss='error'"):
         fit(X, y, class_loss="indicator")
 
 

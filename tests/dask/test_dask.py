@@ -1,4 +1,4 @@
-"""Choices, certificates and metrics on Dask collections: those of one machine for the same rows."""
+"""Selection, certificates and metrics on Dask collections agree with one machine on the same rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster(n_workers, memory_limit=0):
 
 
 def table(seed=0, n=N, K=3):
-    """A table that trees learn in part: (X, y, groups, weights)."""
+    """A partly learnable table: (X, y, groups, weights)."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5))
     y = (X @ rng.normal(size=(5, K)) + np.sin(3 * X[:, :K]) + rng.gumbel(size=(n, K))).argmax(axis=1)
@@ -54,7 +54,7 @@ def table(seed=0, n=N, K=3):
 
 
 def blocks(parts, *arrays):
-    """Cut arrays into so many partitions."""
+    """Return arrays as Dask arrays with a number of partitions."""
     size = -(-len(arrays[0]) // parts)
     return [da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
 
@@ -68,7 +68,7 @@ def shuffled(*arrays, seed=1):
 
 
 def frame(seed=7, n=900):
-    """A data frame with text, categories and missing values, and labels that are text."""
+    """A data frame with text, categories, missing values and text labels."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(
@@ -85,13 +85,13 @@ def frame(seed=7, n=900):
 
 @pytest.fixture(scope="module")
 def of_frames():
-    """A model of one machine that reads data frames, and the columns it was fitted on."""
+    """A model of one machine for data frames, and its columns."""
     X, y = frame()
     return tb.AdaLPBoostClassifier(TREES, n_estimators=2, alpha=0.7, random_state=0).fit(X, y)
 
 
 def test_columns_of_several_files_stay_beside_each_other(of_frames, tmp_path):
-    """Dask reads the one column y of several files as one partition, and the table of all in several."""
+    """Dask reads one column of several files as one partition, and all columns as several."""
     dd = pytest.importorskip("dask.dataframe")
     fresh, labels = frame(seed=8)
     for i in range(4):
@@ -117,7 +117,7 @@ def test_a_partition_with_columns_in_another_order(of_frames):
         mean(parts[1].rename(columns={"z": "w"}))
 
 
-# -- judging -----------------------------------------------------------------------------------------------
+# -- certify -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_metrics_are_those_of_one_machine(model):
 
 # -- mixtures ----------------------------------------------------------------------------------------------
 
-ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # partitions, and in which order of the rows
+ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # number of partitions, and order of the rows
 MIXTURES = {
     "class": {"error_budget": 0.02},
     "targets": {"max_error": {0: 0.4, None: 0.3}},
@@ -236,7 +236,7 @@ IN_GROUPS = ("group", "cell", "by group", "gap by group")
 
 
 def said(n=N, K=3, seed=20):
-    """What two models say of rows: ({name: probabilities}, y, groups, weights)."""
+    """Probabilities of two models: ({name: probabilities}, y, groups, weights)."""
     rng = np.random.default_rng(seed)
     y = rng.choice(K, n, p=np.arange(K, 0, -1) / np.arange(K + 1).sum())
     groups = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
@@ -267,11 +267,11 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
     for other in many:
         assert other.n_threshold_rows_ == np.count_nonzero(w)
         assert other.limits_met_ == one.limits_met_
-        answers = (other.predict_from(P, **asked), one.predict_from(P, **asked))
+        answers = (other.predict(P, **asked), one.predict(P, **asked))
         if aim in (
             "group",
             "cell",
-        ):  # the folds in which groups are estimated depend on the order of the rows
+        ):  # the folds of the group model depend on the order of rows
             assert np.mean(answers[0] == answers[1]) > 0.9
             continue
         np.testing.assert_array_equal(*answers)
@@ -282,7 +282,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
 
 @pytest.mark.parametrize("aim", ["class", "limits", "deferral", "drawn", "gap by group"])
 def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
-    """Candidates come from a sample; the table of the selected rule is that of its answers to all rows."""
+    """Candidates come from a sample; the table of the selected rule counts all rows."""
     monkeypatch.setattr("tailboost.dask.robust_mixture.SAMPLE", 300)
     params, (P, y, groups, w) = MIXTURES[aim], said(4000)
     grouped = aim in IN_GROUPS
@@ -290,10 +290,10 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
         asked = {"groups": groups} if params.get("by_group") else {}
         assert mix.n_threshold_rows_ <= 300 < np.count_nonzero(w)
         assert mix.limits_met_
-        shares = mix.predict_distribution_from(P, **asked)
+        shares = mix.predict_distribution(P, **asked)
         if aim == "deferral":
             local = mix.to_local()
-            deferred = local.defers_from(P)
+            deferred = local.defers(P)
             share = np.average(deferred, weights=w)
             assert share <= 0.1
             assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
@@ -304,7 +304,7 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
 
 
 def test_thresholds_from_a_sample_hold_for_all_rows():
-    """Of two classes each threshold is a member: the best one of all rows is found by trying every one."""
+    """With two classes each threshold is a candidate: brute force finds the best one."""
     rng = np.random.default_rng(21)
     y = (rng.random(80_000) < 0.01).astype(int)
     p = 1 / (1 + np.exp(-(rng.normal(size=len(y)) * 1.5 + 2.5 * y - 4)))
@@ -312,11 +312,11 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
         fits.append(td.DaskRobustMixtureClassifier.from_probabilities({"p": pd}, yd))
-    np.testing.assert_array_equal(*(fit.predict_from({"p": p}) for fit in fits))
+    np.testing.assert_array_equal(*(fit.predict({"p": p}) for fit in fits))
     mix = fits[1]
     assert mix.n_threshold_rows_ == 2**16
     assert "65,536 made the candidates" in mix.rates_.words
-    errors = np.array(list(tb.metrics.class_errors(y, mix.predict_from({"p": p})).values()))
+    errors = np.array(list(tb.metrics.class_errors(y, mix.predict({"p": p})).values()))
     np.testing.assert_allclose([line.value for line in mix.rates_], errors, atol=1e-12)
     rare, common = np.sort(p[y == 1]), np.sort(p[y == 0])
     at = np.sort(p)
@@ -338,8 +338,8 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
         mix = td.DaskRobustMixtureClassifier.from_probabilities(
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
         )
-        labels = mix.predict_from(Pd).compute()
-        shares = mix.predict_distribution_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        labels = mix.predict(Pd).compute()
+        shares = mix.predict_distribution(dict(zip(P, blocks(4, *P.values()), strict=True)))
         assert shares.shape == (N, 3)
         shares = shares.compute()
     told = table[["site", "side"]]
@@ -347,13 +347,13 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     assert [line.unit for line in mix.rates_] == [line.unit for line in one.rates_]
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
-    np.testing.assert_array_equal(labels, local.predict_from(P))
-    np.testing.assert_array_equal(shares, local.predict_distribution_from(P))
+    np.testing.assert_array_equal(labels, local.predict(P))
+    np.testing.assert_array_equal(shares, local.predict_distribution(P))
     tb.save_model(local, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
-    np.testing.assert_array_equal(again.predict_from(P), labels)
+    np.testing.assert_array_equal(again.predict(P), labels)
     np.testing.assert_array_equal(
-        again.reweight(error_budget=0.01).predict_from(P), local.reweight(error_budget=0.01).predict_from(P)
+        again.reweight(error_budget=0.01).predict(P), local.reweight(error_budget=0.01).predict(P)
     )
     with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
         mix.reweight(Pd, lazy["y"])
@@ -384,12 +384,12 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         td.DaskRobustMixtureClassifier().fit(one, yd)
     mix = choose({"one": one}, yd, groups=gd, objective="worst_group", by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
-        mix.predict_from({"one": one})
+        mix.predict({"one": one})
     with pytest.raises(ValueError, match="no model is called"):
-        mix.predict_from({"other": one}, groups=gd)
+        mix.predict({"other": one}, groups=gd)
     np.testing.assert_array_equal(
-        mix.predict_from({"one": one}, groups=gd).compute(),
-        mix.predict_from({"one": P["one"]}, groups=groups),
+        mix.predict({"one": one}, groups=gd).compute(),
+        mix.predict({"one": P["one"]}, groups=groups),
     )
 
 
@@ -425,7 +425,7 @@ def test_files_without_rows_or_of_another_kind_are_named(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"x": [1.0], "y": ["a"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet is read"):
+    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet files"):
         td.read_parquet(tmp_path / "t.csv", "y")
     frame.head(0).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet' has no rows"):
@@ -439,7 +439,7 @@ def test_what_is_missing_is_named():
 
 
 def test_partitions_without_rows(client):
-    """What a filter leaves: the bounds are those of the rows there are."""
+    """After a filter the bounds use the remaining rows."""
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     X, y, groups, _ = table(n=800)
     fitted = tb.AdaLPBoostClassifier(TREES, n_estimators=2, random_state=0).fit(X[:400], y[:400])
@@ -447,7 +447,7 @@ def test_partitions_without_rows(client):
     frame = frame.sort_values("a", ignore_index=True)
     there = frames.from_pandas(frame, npartitions=4, sort=False)
     there, here = there[there["a"] > 0], frame[frame["a"] > 0]
-    assert len(here) < 300  # so that a partition of 100 has no rows
+    assert len(here) < 300  # a partition of 100 rows becomes empty
     columns = list("abcde")
     with client.as_current():
         found = td.certify(fitted, there[columns].values, there["y"].values, groups=there["g"].values)

@@ -67,7 +67,7 @@ def toys(monkeypatch):
 def test_results_are_readings_pictures_and_summaries_of_experiments():
     tracked = [file for file in RESULTS.iterdir() if file.suffix != ".jsonl" and file.is_file()]
     # They go with every clone: raised from 1.15 MB for the field's records, the limits on rates most of all.
-    assert sum(file.stat().st_size for file in tracked) < 1_350_000
+    assert sum(file.stat().st_size for file in tracked) < 1_600_000
     names = {file.stem for file in tracked} - {"README", "errata"}
     missing = {"tissuemnist", "cifar100", "emnist", "tiny-imagenet", "celeba"}  # their data were not at hand
     assert names == set(EXPERIMENTS) - missing

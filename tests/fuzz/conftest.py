@@ -6,9 +6,14 @@ undisturbed run. *Violation*: any other result; the test then fails and shows th
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
+
+# Tests of other folders, whose helpers the campaign uses.
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("boosting", "learners", "storage")]
 
 # Minimum number of cases of a whole run, by part; with fewer cases the tests fail.
 PROMISED = {

@@ -13,7 +13,7 @@ import warnings
 
 import pytest
 import test_model_file_attacks as attacks
-import test_persistence as damage
+import test_models as damage
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression

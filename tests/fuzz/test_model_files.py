@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-import test_persistence as damage
+import test_models as damage
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline

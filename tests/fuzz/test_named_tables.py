@@ -64,9 +64,9 @@ class Problem:
             "from_probabilities": lambda: self.from_probabilities(P, groups, costs).rates_.to_dict(),
             "reweight": lambda: self.given.reweight(
                 {"m": P[rows]}, y, groups=part["groups"], costs=part["costs"]).rates_.to_dict(),
-            "predict_from": lambda: self.given.predict_from({"m": P}, deferred="human").tolist(),
-            "predict_distribution_from": lambda: self.given.predict_distribution_from({"m": P}).tolist(),
-            "predict_proba_from": lambda: self.given.predict_proba_from({"m": P}).tolist(),
+            "predict from P": lambda: self.given.predict({"m": P}, deferred="human").tolist(),
+            "predict_distribution from P": lambda: self.given.predict_distribution({"m": P}).tolist(),
+            "predict_proba from P": lambda: self.given.predict_proba({"m": P}).tolist(),
             "certify": lambda: tb.certify(
                 self.mix, X, y, rates=bounds, equal_rows="natural", **part).to_dict(),
             "certify answers": lambda: tb.certify(P, None, self.y, groups=groups).to_dict(),
@@ -131,7 +131,7 @@ def test_wrong_names(seed, tally):
         }
         both = ("from_probabilities", "measure", "reweight")
         uses = {
-            "P": ("predict_from", "certify answers", "cvar", *both),
+            "P": ("predict from P", "certify answers", "cvar", *both),
             "costs": ("tune", "certify", "watch", *both),
         }
         for kind, bad in wrong.items():

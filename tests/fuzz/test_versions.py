@@ -15,7 +15,7 @@ from tailboost.app.registry import METHODS
 from tailboost.learners import HistTreeClassifier
 
 xgboost = pytest.importorskip("xgboost")
-import test_persistence as stored
+import test_models as stored
 
 from tailboost.storage import ModelVersionWarning, load_model, save_model
 

@@ -1,4 +1,4 @@
-"""What additive classifiers promise: numbers against independent ones, bounds against the truth."""
+"""Summaries of additive classifiers: values against independent computations, bounds against the truth."""
 
 import json
 import pickle
@@ -32,7 +32,7 @@ def fitted(name, seed=0, K=2, **params):
 
 
 class Flipped(ClassifierMixin, BaseEstimator):
-    """Answers the lighter class: no step along it is worth anything."""
+    """Answers the lighter class, so that no step decreases the cost."""
 
     def fit(self, X, y, sample_weight=None):
         self.classes_ = np.unique(y)
@@ -45,7 +45,7 @@ class Flipped(ClassifierMixin, BaseEstimator):
 
 
 class GoodThenOpposite(DecisionTreeClassifier):
-    """A tree on equal weights; on others the opposite of one, so that no step is worth anything."""
+    """A tree on equal weights; on other weights its opposite, so that no step decreases the cost."""
 
     def fit(self, X, y, sample_weight=None):
         self.opposite_ = np.ptp(sample_weight) > 0

@@ -1,4 +1,4 @@
-"""Attempts to calibrate are remembered: by the model, its file, and the rows with groups and clusters."""
+"""Records of calibration attempts: in the model, its file, and by rows with groups and clusters."""
 
 import copy
 
@@ -64,7 +64,7 @@ def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path)
             for how in ("copies", "natural"):
                 with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                     tb.calibrate(model, X, y, groups=of, limits=limits, equal_rows=how)
-    with pytest.raises(tb.NotCertifiedError):  # the very same call says the same
+    with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
 
 

@@ -1,4 +1,4 @@
-"""Certificates against exact numbers and brute force, what is refused and said; calibrated targets."""
+"""Certificates against exact numbers and brute force, messages, and calibrated targets."""
 
 import copy
 import json
@@ -48,7 +48,7 @@ def fitted():
 
 @pytest.fixture
 def mixture(fitted):
-    return copy.copy(fitted)  # one that no test before has calibrated
+    return copy.copy(fitted)  # without earlier calibrations
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_rows_needed_refuses_what_no_number_gives():
 
 
 def brute_wealth(losses, m, n, delta):
-    """The mixture of bets written out row by row; the least stake is the power of √½ that suits m."""
+    """Direct computation of the mixture of bets, row by row; m determines the smallest stake."""
     L = np.log(1 / delta)
     ideal = np.sqrt(2 * L * (1 - m) / (n * m))
     piece = max(0, int(np.floor(2 * np.log2(1 / ideal))) + 1)
@@ -127,12 +127,12 @@ def test_betting_knows_small_variances_and_no_order():
     zeros = np.zeros(40)
     assert betting_upper(zeros) == pytest.approx(clopper_pearson_upper(0, 40), abs=1e-9)
     assert betting_upper(np.ones(40)) == 1.0
-    fine = rng.random(40_000)  # more different losses than are kept apart: rounded up
+    fine = rng.random(40_000)  # too many distinct losses: rounded up
     assert fine.mean() < betting_upper(fine) < fine.mean() + np.sqrt(np.log(20) / 80_000) + 0.002
 
 
 def test_wealth_of_bets_is_a_fair_game():
-    """Over all outcomes of three rows the mean wealth is 1 where the bound is true."""
+    """Over all outcomes of three rows the mean wealth is 1 under a true bound."""
     p, outcomes = 0.3, np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
     mass = (p**outcomes * (1 - p) ** (1 - outcomes)).prod(axis=1)
     wealth = [Evidence.against(p).add(o).value for o in outcomes]
@@ -150,14 +150,14 @@ def test_wealth_of_bets_is_a_fair_game():
 
 
 def test_a_later_change_is_found_as_an_early_one():
-    """Bets lost while the mean was far below the bound do not hide that it rose."""
+    """Early losses of the bets do not hide a later rise of the mean."""
     good, bad = np.repeat([1.0, 0.0], [30, 170]), np.repeat([1.0, 0.0], [60, 140])
     evidence = Evidence.against(0.2)
     for _ in range(6):
         evidence = evidence.add(good)
     later = evidence.add(bad).add(bad)
     assert later.value > 60
-    direct = sum(  # the game written out: each start by itself
+    direct = sum(  # direct computation of the game, start by start
         np.prod([1 + c * (loss / 0.2 - 1) for loss in np.r_[good.repeat(6 - j), bad, bad]])
         / (j + 1)
         / (j + 2)
@@ -173,7 +173,7 @@ def test_a_later_change_is_found_as_an_early_one():
 
 
 def test_the_band_is_the_published_bound():
-    """Thomas and Learned-Miller 2019, theorem 3, written out; ours has a smaller ε for small n."""
+    """Thomas and Learned-Miller 2019, theorem 3, computed directly; our ε is smaller for small n."""
     losses, alpha, delta = np.random.default_rng(0).random(6000), 0.2, 0.05
     z, n = np.append(np.sort(losses), 1.0), len(losses)
     epsilon = np.sqrt(np.log(1 / delta) / (2 * n))
@@ -219,14 +219,14 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
     assert (cell.n, cell.estimate) == (inside.sum(), wrong[inside].mean())
     for rule in ("predict", "randomised"):
         for kind in ("class", "group", "cell"):
-            units = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
-            assert certificate.bound("worst", kind, rule).upper == max(units)
+            subgroups = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
+            assert certificate.bound("worst", kind, rule).upper == max(subgroups)
     with pytest.raises(KeyError, match="no bound of kind 'class', subgroup 7"):
         certificate.bound("class", 7)
 
 
 def test_one_answering_member_has_one_rule(mixture):
-    """Nothing is drawn, so that both rules are `predict`: all of the confidence is for its bounds."""
+    """Without draws both rules are `predict`, and its bounds get the whole confidence."""
     alone = clone(mixture).set_params(randomized=False).fit(X[TRAIN], Y[TRAIN])
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_distribution(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
@@ -235,7 +235,7 @@ def test_one_answering_member_has_one_rule(mixture):
     answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], subgroups=every)
     assert cert.bounds == answers.bounds
     assert "One candidate has all weight, so predict and the randomised rule are the same." in cert.notes
-    # A calibration may have been about the rule that draws: it can still be rechecked.
+    # A calibration of the randomised rule can still be rechecked.
     point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
     assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
     with pytest.raises(ValueError, match="bounds a randomised rule"):
@@ -287,7 +287,7 @@ def test_rows_that_were_seen_are_refused(mixture):
         tb.certify(judged, X[FRESH], Y[FRESH])
     scaled = StandardScaler().fit(X)
     ours = make_pipeline(scaled, tb.AdaBoostClassifier(TREE, n_estimators=2)).fit(X[TRAIN], Y[TRAIN])
-    with pytest.raises(tb.LeakageError, match="trained on 100%"):  # known as they reach the last step
+    with pytest.raises(tb.LeakageError, match="trained on 100%"):  # compared after the preprocessing steps
         tb.certify(ours, X[TRAIN], Y[TRAIN])
 
 
@@ -400,7 +400,7 @@ def test_a_long_certificate_shows_the_largest_bounds():
     y = np.repeat(np.arange(100), 20)
     answers = np.where(np.arange(2000) % 20 < y // 10, -1, y)
     cert = tb.certify(answers, None, y)
-    assert len(cert.bounds) == 103  # −1 is answered, and no row has it
+    assert len(cert.bounds) == 103  # answer −1 occurs, label −1 does not
     assert "and 90 smaller ones" in str(cert) or "and 89 smaller ones" in str(cert)
     assert "class 99 " in str(cert)
     assert "class 3 " not in str(cert)
@@ -471,7 +471,7 @@ def test_calibrated_targets(mixture, rule, tmp_path):
 
 
 def test_the_walk_is_the_fixed_sequence(mixture):
-    """The point is the last before the first that fails, by brute force over all points."""
+    """Brute force over all rules: the result is the last rule before the first failure."""
     point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error={0: 0.3, None: 0.5})
     allowed = np.array([0.3, 0.5, 0.5])
     last = None
@@ -482,7 +482,7 @@ def test_the_walk_is_the_fixed_sequence(mixture):
             candidate = mixture.reweight(objective="worst_class", max_error=bounds)
         wrong = candidate.predict(X[FRESH]) != Y[FRESH]
         p = [binom.cdf(wrong[Y[FRESH] == k].sum(), (Y[FRESH] == k).sum(), allowed[k]) for k in range(3)]
-        if max(p) > 0.05 * 6 / np.pi**2:  # what the first attempt may spend
+        if max(p) > 0.05 * 6 / np.pi**2:  # level of the first attempt
             break
         last = candidate
     assert last is not None
@@ -490,7 +490,7 @@ def test_the_walk_is_the_fixed_sequence(mixture):
 
 
 def test_targets_that_cannot_be_certified(mixture):
-    other = copy.copy(mixture)  # it knows of none of the attempts below
+    other = copy.copy(mixture)  # without records of the attempts below
     with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
         tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
     assert {s.more_rows for s in raised.value.shortfalls} == {None}
@@ -526,7 +526,7 @@ def test_groups_have_the_names_that_a_fit_gives_them(form):
 def test_groups_have_targets(mixture):
     clf = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0)
     clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    for model in (clf, mixture):  # one that was fitted for these groups, one that was not
+    for model in (clf, mixture):  # one fitted with these groups, one without
         point = tb.calibrate(copy.copy(model), X[FRESH], Y[FRESH], max_error=0.4, groups=GROUPS[FRESH])
         assert {b.subgroup for b in point.certificate_.bounds} == {"a", "b"}
 
@@ -571,7 +571,8 @@ def test_targets_of_what_is_not_there_are_shown_as_given():
         tb.certify(y, None, y, max_error={"z": 0.2})
 
 
-# -- units without rows ------------------------------------------------------------------------------------
+# -- subgroups without rows
+# ------------------------------------------------------------------------------------
 
 
 def test_groups_of_the_fit_without_rows_have_the_bound_one():
@@ -587,7 +588,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
         in cert.notes
     )
     assert cert.bound("worst", "group").name == "worst group"
-    # The level is shared by the units with rows alone.
+    # Only subgroups with rows share the level.
     wrong = clf.predict(X[only]) != Y[only]
     level = 0.05 / 4 / len({b.rule for b in cert.bounds})
     assert cert.bound("group", "a").upper == clopper_pearson_upper(int(wrong.sum()), len(only), level)
@@ -604,7 +605,7 @@ def test_groups_of_the_fit_without_rows_have_the_bound_one():
     }
 
 
-def test_units_are_listed():
+def test_subgroups_are_listed():
     y, groups = np.arange(60) % 2, np.repeat(["a", "b"], 30)
     answers = np.where(np.arange(60) % 7 == 0, 1 - y, y)
     seen = tb.certify(answers, None, y, groups=groups)
@@ -620,20 +621,20 @@ def test_units_are_listed():
     ]
     assert listed.bound("worst", "class").upper == seen.bound("worst", "class").upper < 1
     assert json.dumps(listed.to_dict())
-    third = tb.certify(np.where(np.arange(60) == 5, 2, y), None, y)  # a label answered that no row has
+    third = tb.certify(np.where(np.arange(60) == 5, 2, y), None, y)  # an answer without rows of this label
     assert (third.bound("class", 2).upper, third.bound("worst", "class").upper) == (1.0, 1.0)
     shares = np.eye(3)[answers]
     assert tb.certify(shares, None, y, subgroups={"class": [0, 1, 2]}).bound("class", 2).n == 0
     table = tb.certify(answers, None, y, groups={"g": groups}, subgroups=[("g", "a"), ("g", "c")])
     assert [b.subgroup for b in table.bounds if b.kind == "group"] == [("g", "a"), ("g", "b"), ("g", "c")]
-    for units, says in [
+    for subgroups, says in [
         ("abc", "subgroups must be a list of all groups"),
         ({"groups": ["a"]}, "subgroups must be a list"),
         ([], "subgroups must be a list"),
         ([("g", "a")], "subgroups must name groups as bounds do, as values of groups"),
     ]:
         with pytest.raises(ValueError, match=says):
-            tb.certify(answers, None, y, groups=groups, subgroups=units)
+            tb.certify(answers, None, y, groups=groups, subgroups=subgroups)
     with pytest.raises(ValueError, match="groups is not given"):
         tb.certify(answers, None, y, subgroups=["a"])
 
@@ -677,7 +678,7 @@ def test_an_attempt_after_another(mixture):
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     assert len(first.value.attempts) == 1
     assert "previous=" in str(first.value)
-    with pytest.raises(tb.NotCertifiedError):  # the very same call says the same
+    with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.45)):  # other targets, some more rows
         for previous in (None, first.value):
@@ -688,7 +689,7 @@ def test_an_attempt_after_another(mixture):
 
 
 def test_the_second_attempt_spends_less(fitted):
-    """Rows whose p-value at the safest point lies between the levels of a first and a second attempt."""
+    """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
         tb.calibrate(copy.copy(fitted), X[800:820], Y[800:820], 0.45)
     safest = next(iter(candidates(fitted, {("class", k): 0.45 for k in range(3)})))
@@ -723,7 +724,7 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
-    """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
+    """Two errors among three rows do not show a large error."""
     from tailboost.guarantees.calibration import not_certified
     from tailboost.guarantees.fresh_rows import FreshRows
     from tailboost.guarantees.rate_bounds import RateFamily

@@ -1,4 +1,4 @@
-"""Bounds hold as often as they say: by simulation from populations whose truth is known."""
+"""Simulated coverage of bounds on populations with known truth."""
 
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ POPULATIONS = {
 
 
 def allowed_failures(repeats, delta=DELTA):
-    """Most failures that a bound of this level has, but once in 10,000 times."""
+    """Largest plausible number of failures of a bound at this level (1 in 10,000)."""
     return int(binom.isf(1e-4, repeats, delta))
 
 
@@ -35,7 +35,7 @@ def draws(name, n, repeats, seed=0):
 
 
 def failures_of_means(name, n, repeats):
-    """How often the bound on the mean is below it: exact for zero-one losses, betting for all."""
+    """Number of bounds below the mean: exact for zero-one losses, betting for all."""
     values, p = map(np.array, POPULATIONS[name])
     mean = float(values @ p)
     X = draws(name, n, repeats)
@@ -46,7 +46,7 @@ def failures_of_means(name, n, repeats):
 
 
 def failures_of_tails(name, n, repeats):
-    """How often any of the bounds of one band is below the truth."""
+    """Number of bands with any bound below the truth."""
     values, p = map(np.array, POPULATIONS[name])
     truth = [cvar(values, a, p) for a in (0.05, 0.3, 1.0)]
     truth += [worst_case_weights(values, "kl", radius=r, base=p).value for r in (0.05, 0.5)]
@@ -59,7 +59,7 @@ def failures_of_tails(name, n, repeats):
 
 
 class Answering:
-    """A mixture of two answers: the truth with a share that the row holds, else the next class."""
+    """A randomised rule: the truth with a probability from the row, otherwise the next class."""
 
     def __init__(self, K):
         self.classes_ = np.arange(K)
@@ -75,12 +75,12 @@ class Answering:
         return self.predict_proba(X).argmax(axis=1)
 
     def predict_randomized(self, X, random_state=None):
-        """Say that there is a randomised rule; nothing here draws."""
+        """Mark the model as a randomised rule; nothing draws here."""
         raise AssertionError
 
 
 class OneAnswering(Answering):
-    """As if one member had the whole share: `predict` alone is certified."""
+    """One candidate has all weight: only `predict` is certified."""
 
     ensemble_ = SimpleNamespace(draws=False)
 
@@ -107,7 +107,7 @@ class Population:
         return np.c_[y, share, rng.random(len(y))], y, g
 
     def truth(self):
-        """True value of every bound, by (kind, unit, rule)."""
+        """True value of every bound, by (kind, subgroup, rule)."""
         weight, found = self.classes, {}
         for rule, loss in {"predict": SHARES < 0.5, "randomised": 1 - SHARES}.items():
             cells = self.p @ loss  # (K, 3)
@@ -125,7 +125,7 @@ class Population:
 
 
 def failures_together(K, n, repeats, kind=Answering):
-    """How often any bound of a certificate fails, and the most failures of one bound."""
+    """Number of certificates with a false bound, and the largest number of failures of one bound."""
     population = Population(K, n)
     truth = population.truth()
     rng, model = np.random.default_rng([K, n]), kind(K)
@@ -145,13 +145,13 @@ def failures_together(K, n, repeats, kind=Answering):
 
 
 def failures_of_recheck(n, repeats):
-    """How often true bounds are called contradicted after any of ten batches."""
+    """Number of true bounds contradicted after any of ten batches."""
     rng = np.random.default_rng(n)
     population, model = Population(2, n), Answering(2)
     truth, failures = population.truth(), 0
     X, y, g = population.draw(n, rng)
     cert = tb.certify(model, X, y, groups=g)
-    exact = [  # the smallest bounds that are true: the truth itself
+    exact = [  # the smallest true bounds
         tb.CertifiedBound(b.kind, b.subgroup, b.rule, None, truth[b.kind, b.subgroup, b.rule], b.n, "")
         for b in cert.bounds
         if b.kind != "worst"

@@ -25,7 +25,7 @@ class Ruler:
 
 
 def test_equal_copies_are_one_row():
-    """However often each person is copied, the bounds are those of one row each."""
+    """Copies of a person's rows do not change the bounds."""
     once = tb.certify(Ruler(), X, LABEL, groups=GROUP, max_error=0.5)
     times = RNG.integers(1, 6, PERSONS)
     person = np.repeat(np.arange(PERSONS), times)
@@ -69,7 +69,7 @@ class First:
 
 
 def few_valued(rng, low, clusters=200, rows=10, continuous=False):
-    """Rows of three columns with two values each; where the second is high, 60 % of the answers are wrong."""
+    """Rows of three columns with two values each; 60 % of the answers are wrong if the second is high."""
     z = rng.integers(0, 2, size=(clusters * rows, 3)).astype(float)
     wrong = (z[:, 1] == 1) & (rng.random(len(z)) < 0.6)
     X = np.c_[z + low, rng.normal(size=len(z))] if continuous else z + low
@@ -77,7 +77,7 @@ def few_valued(rng, low, clusters=200, rows=10, continuous=False):
 
 
 def test_no_content_wins_the_votes():
-    """However values are coded, a vote is a fair draw: the error of the votes is that of the rows."""
+    """Votes are fair draws for any coding: votes and rows have the same error."""
     rng = np.random.default_rng(0)
     for low in range(12):
         X, y, person = few_valued(rng, low)
@@ -91,7 +91,7 @@ def test_no_content_wins_the_votes():
 
 
 def test_random_numbers_belong_to_rows():
-    """Numbers follow their rows into any order; equal rows have different ones, which differ by table."""
+    """Random numbers follow their rows into any order; equal rows and other tables get different ones."""
     content = np.repeat(np.arange(5), 200)
     kind = np.tile([0, 1], 500)
     numbers, order = random_numbers(content, kind), RNG.permutation(1000)
@@ -102,7 +102,7 @@ def test_random_numbers_belong_to_rows():
         assert sorted(own) == sorted(moved)
         assert stats.kstest(own, "uniform").pvalue > 0.001
     assert len(np.unique(numbers)) == 1000
-    # Two rows that are alone in their table: whose number is less changes with the rows beside them.
+    # Two rows alone in a table: other rows change the order of their numbers.
     least = [random_numbers(np.array([1, 2, k]))[:2].argmin() for k in range(3, 203)]
     assert 70 < sum(least) < 130
 
@@ -111,7 +111,7 @@ def test_random_numbers_belong_to_rows():
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize(("clusters", "rows"), [(12, 2), (60, 5), (200, 10)])
 def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
-    """The true error .3 and that of each class are below their bounds in 95 % of tables."""
+    """The true error .3, overall and by class, is below the bounds in 95 % of tables."""
     rng, times, failed = np.random.default_rng(1), 1000, 0
     for k in range(times):
         low = k % 8
@@ -140,7 +140,7 @@ def test_calibrate_counts_persons():
     clf.fit(RNG.normal(size=(600, 2)) + np.repeat([[0, 0], [1, 0]], 300, axis=0), np.repeat([0, 1], 300))
     point = tb.calibrate(clf, many, y, max_error=0.45, clusters=person)
     assert sorted(b.n for b in point.certificate_.bounds) == sorted(np.bincount(LABEL))
-    # The least target that is certified by rows is not by persons.
+    # The smallest target certified by rows is not certified by persons.
     with pytest.raises(tb.NotCertifiedError) as missed:
         tb.calibrate(point, many + 1e-3, y, max_error=0.3, clusters=person, previous=point)
     assert all(short.n <= PERSONS for short in missed.value.shortfalls)
@@ -187,11 +187,11 @@ def test_rates_of_equal_copies_are_those_of_one_row():
 
 @pytest.mark.parametrize("limit", [rates.selected("yes"), rates.precision("no"), rates.false_alarm("yes")])
 def test_false_limits_of_persons_are_rarely_certified(limit):
-    """Each person has several equal rows: by rows alone false limits are certified too often."""
+    """Each person has several equal rows: certificates by rows are false too often."""
     persons, delta, times, rng = 60, 0.1, 150, np.random.default_rng(2)
     found = {True: 0, False: 0}
     for _ in range(times):
-        said = rng.random(persons) < 0.3  # truth and answer are independent coins
+        said = rng.random(persons) < 0.3  # truth and answer are independent
         truth = rng.random(persons) < 0.3
         person = np.repeat(np.arange(persons), 6)
         stated = [limit >= 0.7 + 1e-9 if limit.kind == "precision" else limit <= 0.3 - 1e-9]
@@ -229,7 +229,7 @@ def test_calibrated_limits_count_persons():
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_rows_of_persons_are_worth_what_their_mean_varies(copies):
-    """The number is that with which independent rows would vary as the mean does over many draws."""
+    """The effective number gives independent rows the variance of the mean over many draws."""
     rng, persons, m, p = np.random.default_rng(1), 60, 5, 0.3
     means, sizes = [], []
     for _ in range(2000):
@@ -244,9 +244,9 @@ def test_rows_of_persons_are_worth_what_their_mean_varies(copies):
 
 def test_edges_of_what_rows_are_worth():
     person = np.repeat(np.arange(20), 3)
-    assert clustered_size(np.zeros(60), person) == 20  # nothing is seen of how rows agree
+    assert clustered_size(np.zeros(60), person) == 20  # no information on agreement within persons
     assert clustered_size(np.arange(60) % 2, np.arange(60)) == 60
     assert clustered_size([1.0, 0.0], [0, 0]) == 1
     assert clustered_size([], []) == 0
-    mixed = np.arange(60) % 3 == 0  # persons agree exactly: each has one error
+    mixed = np.arange(60) % 3 == 0  # each person has one error throughout
     assert clustered_size(mixed, person) == 20

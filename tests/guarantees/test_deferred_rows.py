@@ -1,4 +1,4 @@
-"""A deferred row counts as deferred in metrics, rates and certificates, and answers alone do not tell it."""
+"""A deferred row counts as deferred in metrics, rates and certificates; bare answers need `deferred=`."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_rates_of_deferral_need_to_know_the_deferred_rows(rate):
 
 
 def test_deferred_rows_are_counted_alike_everywhere():
-    """By hand: neither an error nor a miss, and among the rows."""
+    """Computed by hand: no error, no miss, and among the rows."""
     wrong = (ANSWERS != Y) & ~DEFERRED
     cert = tb.certify(ANSWERS, None, Y, groups=GROUPS, deferred=DEFERRED)
     by_class, by_group = metrics.class_errors(Y, ANSWERS, deferred=DEFERRED), wrong[GROUPS == "f"].mean()
@@ -59,7 +59,7 @@ def test_a_classifier_tells_its_deferred_rows():
     mix = tb.RobustMixtureClassifier.from_probabilities(
         {"m": P[:400]}, y[:400], objective="error", limits=[rates.deferred() <= 0.2]
     )
-    deferred, answers = mix.defers_from({"m": P[400:]}), mix.predict_from({"m": P[400:]})
+    deferred, answers = mix.defers({"m": P[400:]}), mix.predict({"m": P[400:]})
     assert deferred.mean() > 0.1
 
     class Model:

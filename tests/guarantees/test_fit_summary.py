@@ -1,4 +1,4 @@
-"""Guarantees at the edges: one group, weights of any scale, rows left out, verdicts and symbols."""
+"""Summaries in edge cases: one group, weights of any scale, outliers, comparisons and symbols."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def bounds_of(guarantee):
 )
 @pytest.mark.parametrize("group", [0, "all"])
 def test_one_group_is_its_own_bound(make, group):
-    """After every such fit the guarantee can be read, written, and is true."""
+    """After every such fit the summary is printable, serialisable and true."""
     X, y = noisy(0, n=90)
     guarantee = make(random_state=0).fit(X, y, groups=np.full(len(y), group)).summary_
     assert str(guarantee)
@@ -92,7 +92,7 @@ def test_weights_of_any_scale_promise_nothing_false(clf, weight):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("total", [300.0, 3.0, 1.0, 0.5])
 def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
-    """With log Σw for log n: one round at Σw = 1 that promised .0933 where 1 was true, or a division by 0."""
+    """Regression: log Σw for log n gave one round at Σw = 1 with a false bound, or a division by 0."""
     X, y = noisy(0, n=300)
     learner = Adversary(0.19)
     clf = tb.OCOBoostClassifier(learner, gamma=0.3, random_state=0).fit(
@@ -152,7 +152,7 @@ def test_the_programs_mixture_has_no_bound_on_other_rows():
 
 
 class Adversary(ClassifierMixin, BaseEstimator):
-    """Errs on as many of the rows with the least first feature as a weighted loss of ``g`` allows."""
+    """Errs on the rows with the smallest first feature, up to a weighted loss of ``g``."""
 
     def __init__(self, g=0.3):
         self.g = g
@@ -176,7 +176,7 @@ class Adversary(ClassifierMixin, BaseEstimator):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_promise_is_false_for_light_or_uneven_weights():
-    """480 weightings; with log Σw for log 1/min p every tenth promise at mean weight .02–.05 was false."""
+    """480 weightings; with log Σw for log 1/min p every tenth bound at mean weight .02–.05 was false."""
     false = 0
     for seed in range(240):
         rng = np.random.default_rng(seed)
@@ -193,7 +193,7 @@ def test_no_promise_is_false_for_light_or_uneven_weights():
     assert false == 0
 
 
-# -- what is left out ----------------------------------------------------------------------------------
+# -- outliers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -223,19 +223,19 @@ def test_outliers_left_out_are_named_and_counted(make):
     for bound in found.promised:
         assert bound.bound is None
         assert "outliers" in bound.note
-    # Nothing is left out of the errors of classes.
+    # Errors of classes count all rows.
     classes = clf.reweight(objective="worst_class").summary_
     assert classes.dropped == 0
     assert classes.achieved_on_all == classes.achieved
 
 
-# -- verdicts ------------------------------------------------------------------------------------------
+# -- comparisons ------------------------------------------------------------------------------------------
 
 
-def best_constants(y, units, allowed=0.0):
-    """Least largest error of a unit over all mixtures of the constants, by a linear program of its own."""
-    K, names = y.max() + 1, np.unique(units)
-    errors = np.array([[np.mean(y[units == u] != k) for k in range(K)] for u in names]) - np.reshape(
+def best_constants(y, subgroups, allowed=0.0):
+    """Smallest largest error of a subgroup over mixtures of the constants, by a separate linear program."""
+    K, names = y.max() + 1, np.unique(subgroups)
+    errors = np.array([[np.mean(y[subgroups == u] != k) for k in range(K)] for u in names]) - np.reshape(
         allowed, (-1, 1)
     )
     solved = linprog(
@@ -258,7 +258,7 @@ def test_best_mixture_of_constants_over_groups():
         clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=group)
         found = clf.summary_
         assert found.constants_value == pytest.approx(best_constants(y, group), abs=1e-7)
-        # The constants are in the pool; 1e-3 of the largest error is given for 1 of the overall error.
+        # The constants are candidates; 1e-3 of the largest error trades against 1 of the overall error.
         assert found.achieved <= found.constants_value + 1e-3
         if found.achieved >= found.constants_value - 1e-7:
             assert "no better than" in found.comparison
@@ -271,10 +271,10 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         y, group = np.r_[np.arange(K), rng.integers(0, K, n - K)], rng.integers(0, 2, n)
         rows = Rows(y, np.ones(n), group, "rows")
         grouping = Grouping.of(np.arange(K), GroupNames((np.arange(2),)))
-        for by, units in (("class", y), ("group", group), ("cell", y + K * group)):
+        for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
             found = SubgroupMixture.on(LossPool.open(rows, K), largest, grouping).constants
-            assert found == pytest.approx(best_constants(y, units), abs=1e-7)
+            assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 
 def test_a_constant_alone_is_called_one():
@@ -296,7 +296,7 @@ def test_one_member_alone_is_named():
 
 
 class Fades(ClassifierMixin, BaseEstimator):
-    """For even weights it errs on a fifth of the even rows, for others on two fifths of all."""
+    """Errs on a fifth of the even rows for even weights, and on two fifths of all rows for others."""
 
     def fit(self, X, y, sample_weight=None):
         self.classes_, self.n_ = np.unique(y), len(y)
@@ -352,10 +352,10 @@ def test_what_is_allowed_is_on_both_sides():
 
 @pytest.mark.parametrize(("class_loss", "met"), [("indicator", False), ("error", True)])
 def test_an_error_equal_to_the_target(class_loss, met):
-    """The indicator loss is 1 at R = max_error: such an error is a miss there, and none in the error game."""
+    """The indicator loss is 1 at R = max_error: a missed target there, and a met one in the error game."""
     y = np.repeat([0, 1, 2], 10)
     X = 10.0 * y[:, None].astype(float)
-    X[::10] = -50.0  # one row of each class looks alike: class 0 takes them all
+    X[::10] = -50.0  # one row of each class has equal features: class 0 gets all three
     X_val = X.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""A mixture of models knows the rows it was made on: certificates refuse them."""
+"""Certificates refuse rows of the fit, recognised by fingerprints."""
 
 import warnings
 
@@ -45,13 +45,13 @@ def test_a_point_of_the_trade_off_is_calibrated():
     point = tb.calibrate(mix, X[600:1300], y[600:1300], max_error=0.4)
     errors = tb.metrics.class_errors(y[1300:], point.predict(X[1300:]))
     assert point.certificate_.certified
-    assert np.max(list(errors.values())) < 0.4  # 95 % of the time, and the seed is fixed
+    assert np.max(list(errors.values())) < 0.4  # 95 % of the time; the seed is fixed
     with pytest.raises(tb.LeakageError):
         tb.certify(point, X[600:1300], y[600:1300])
 
 
 def test_rows_of_several_choices_count_together():
-    """A table with 4 % of its rows from each of ten choices is refused, by no choice alone."""
+    """4 % of the rows from each of ten selections: refused together, not by one selection alone."""
     rng = np.random.default_rng(0)
     table, labels = rng.normal(size=(1600, 4)), rng.integers(0, 2, 1600)
     mix = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(table[:100], labels[:100])
@@ -68,7 +68,7 @@ def test_rows_of_several_choices_count_together():
 
 
 def test_a_union_of_fingerprints_knows_the_rows_of_all():
-    """Whatever their sizes: as many rows as by counting, among those that the sparsest one samples."""
+    """Unions of fingerprints of any sizes agree with counting on the sparsest sample."""
     rng = np.random.default_rng(0)
     hashes = [rng.integers(2**63, size=n).astype(np.uint64) for n in (50, 400, 3000)]
     sketches = [Fingerprint.of(each, most=1000) for each in hashes]
@@ -86,7 +86,7 @@ def test_a_union_of_fingerprints_knows_the_rows_of_all():
 
 
 def noise(n, seed):
-    """Rows whose labels no model can know: the true error is ½."""
+    """Rows with random labels: the true error is ½."""
     r = np.random.default_rng(seed)
     return r.normal(size=(n, 4)), r.integers(0, 2, n)
 
@@ -126,7 +126,7 @@ def test_a_step_that_makes_rows_equal_hides_no_training_row():
     new = noise(300, 1)
     with pytest.raises(tb.LeakageError):
         tb.certify(coarse, *new)
-    said = tb.certify(coarse, *new, equal_rows="natural")  # the caller's word
+    said = tb.certify(coarse, *new, equal_rows="natural")  # as stated by the caller
     assert said.bound("mean").upper > 0.5
     assert any(
         note.startswith("100 % of these rows equal a training row of the model") for note in said.notes
@@ -167,7 +167,7 @@ def test_of_frozen_models_the_rows_are_not_known(how):
         mix.fit(Z, z)
     else:
         mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
-    cert = tb.certify(mix, X, y)  # the forest's own rows
+    cert = tb.certify(mix, X, y)  # training rows of the forest
     assert "Its training rows are not known" in str(cert)
     assert "no more are among them" not in str(cert)
     assert not mix.seen_rows_.complete
@@ -213,7 +213,7 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
 
 
 def frozen_by(how, inner):
-    """Return an estimator in which a fitted mixture is frozen."""
+    """Return an estimator with a frozen fitted mixture."""
     if how == "calibrated":
         return CalibratedClassifierCV(FrozenEstimator(inner))
     return FrozenEstimator(inner if how == "alone" else Pipeline([("scale", SCALER), ("mix", inner)]))
@@ -239,7 +239,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     with pytest.warns(tb.ResubstitutionWarning, match="rows of the fit of a frozen model"):
         mix.reweight(X[:600], y[:600])
     assert mix.seen_rows_.complete
-    if how == "alone":  # a file holds what it has to; the others are as good
+    if how == "alone":  # a file keeps the fingerprints
         tb.save_model(mix, tmp_path / "m.model")
         mix = tb.load_model(tmp_path / "m.model")
     for rows in (slice(0, 600), slice(600, 900)):
@@ -252,13 +252,13 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
 
 def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
-    mix = tb.tune(model, X[:600], y[:600])  # nobody knows
+    mix = tb.tune(model, X[:600], y[:600])  # not known
     assert "which you state that the models were not fitted on" in str(mix.summary_.details)
     assert not mix.seen_rows_.complete
     assert any("make sure that" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # noise is below every limit
+@pytest.mark.filterwarnings("ignore::UserWarning")  # noise below every limit
 @pytest.mark.parametrize("curves", ["two rates", "gap", "deferral"])
 def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves):
     (X, y), (Z, z), (U, u) = ((X[a:b], y[a:b]) for X, y in [noise(900, 3)] for a, b in CUTS)
@@ -292,7 +292,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
 
 @pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])
 def test_copies_that_are_said_to_be_natural_are_refused(how):
-    """Of coarse rows the labels tell, of rows that are all different how often they are equal."""
+    """Labels reveal copies of coarse rows; the number of equal rows reveals copies of distinct rows."""
     r = np.random.default_rng(0)
     X, y = r.integers(0, 3, size=(800, 5)).astype(float), r.integers(0, 2, 800)
     rows = r.integers(0, 800, 800) if how == "bootstrap" else np.arange(800)
@@ -311,7 +311,7 @@ def test_copies_that_are_said_to_be_natural_are_refused(how):
 
 @pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
 def test_natural_rows_are_rarely_refused(n, m):
-    """Monte Carlo on the worst of the tables tried: 1 in 100 by how often, 1 in 1,000 by the labels."""
+    """Monte Carlo on the hardest tables: at most 1 in 100 refused by counts, 1 in 1,000 by labels."""
     r = np.random.default_rng(n)
     often = alike = 0
     shares = r.random(700)
@@ -322,15 +322,15 @@ def test_natural_rows_are_rarely_refused(n, m):
         labels = tuple((r.random(len(c)) < shares[c]).astype(int) for c in (b, a))
         alike += labels_too_alike((b, a), labels, 2) if _ < 50 else 0
     assert often <= 0.01 * 1000 + 2 * np.sqrt(10)
-    assert alike <= 1  # of 50: two or more have a chance of .001
+    assert alike <= 1  # of 50; two or more have probability .001
 
 
 def test_the_chance_of_a_split_is_that_of_all_splits():
-    """Few rows: against all splits of the labels, each as likely as the others."""
+    """Few rows: comparison with all equally likely splits of the labels."""
     content, y = np.repeat([0, 1, 2], 4), np.array([0, 1] * 6)
     here = np.tile([True, True, False, False], 3)
     said = labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)
-    # Four of six splits of a content are as even as these: (4/6)³ of all, far more than 1 in 1,000.
+    # Four of six splits of a content are at least as even: (4/6)³ of all, far more than 1 in 1,000.
     assert not said
     content, y = np.repeat(np.arange(30), 4), np.array([0, 1] * 60)
     here = np.tile([True, True, False, False], 30)  # (4/6)³⁰ = 5e−6

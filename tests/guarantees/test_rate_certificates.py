@@ -1,4 +1,4 @@
-"""Certificates of rates: what they bound, how often they fail, and what they refuse."""
+"""Certificates of rates: bounds, coverage, and refused input."""
 
 import json
 import pickle
@@ -20,7 +20,7 @@ NAMES = np.array(["no", "yes"])
 
 
 def drawn(n, seed=0, p=(0.3, 0.4), weight=0.5):
-    """Return truth, answers and groups of n rows, the share answered yes being p by group."""
+    """Return truth, answers and groups of n rows, with "yes" rates p by group."""
     rng = np.random.default_rng(seed)
     sex = (rng.random(n) < weight).astype(int)
     y = rng.integers(2, size=n)
@@ -43,16 +43,16 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
         assert bound.lower == pytest.approx(beta.ppf(0.05 / 4, k, n - k + 1))
 
 
-def test_gaps_and_ratios_follow_from_their_units():
+def test_gaps_and_ratios_follow_from_their_subgroups():
     y, a, groups = drawn(2000)
     limits = [rates.gap(SELECTED) <= 0.3, rates.ratio(SELECTED) >= 0.5]
     cert = tb.certify(a, None, y, groups=groups, rates=limits)
     f, m, gap, *_, ratio = cert.rates
     assert gap.upper == pytest.approx(max(f.upper - m.lower, m.upper - f.lower))
     assert ratio.lower == pytest.approx(min(f.lower / m.upper, m.lower / f.upper))
-    # What is asked twice is paid for once.
+    # A repeated rate shares one bound.
     assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
-    assert (gap.certified, gap.name, cert.certified) == (True, "gap seen", None)
+    assert (gap.certified, gap.name, cert.certified) == (True, "gap of those seen", None)
     listed = tb.certify(a, None, y, groups=groups, rates=limits, subgroups=[("sex", "f"), ("sex", "m")])
     assert (listed.rates[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
@@ -69,7 +69,7 @@ def test_precision_is_about_the_rows_answered_so():
     assert cert.rates[0].n == n
 
 
-def test_units_without_rows_have_the_trivial_bound_and_are_named():
+def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
     y, a, _ = drawn(200)
     one = {"sex": np.full(200, "f")}
     cert = tb.certify(
@@ -192,7 +192,7 @@ def test_a_rule_that_draws_is_bounded_by_its_shares():
     assert precision.upper - precision.lower < 0.3
 
 
-# -- how often they fail -----------------------------------------------------------------------------------
+# -- coverage -----------------------------------------------------------------------------------
 
 SETTINGS = {
     "equal": ((0.3, 0.3), 0.5),
@@ -202,7 +202,7 @@ SETTINGS = {
 
 
 def failures(setting, n, times, delta):
-    """Count how often any of the bounds is false, and how often false limits are all called kept."""
+    """Count false certificates, and certificates of false limits."""
     p, weight = SETTINGS[setting]
     stated = [
         rates.gap(SELECTED) <= 0.5,
@@ -256,7 +256,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
     times, wrong = 200, 0
     for seed in range(times):
         rng = np.random.default_rng(seed)
-        kind = rng.integers(3, size=60)  # shares and precision go together: small shares are seldom right
+        kind = rng.integers(3, size=60)  # small rates have a low precision
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
         answered = Answered.of(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
@@ -278,7 +278,7 @@ def test_bounds_narrow_with_rows():
 
 @pytest.fixture(scope="module")
 def scores():
-    """A mixture on a score that is too high for one group, and a source of fresh rows."""
+    """A mixture on a biased score for one group, and a source of fresh rows."""
 
     def rows(n, seed):
         rng = np.random.default_rng(seed)
@@ -307,7 +307,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     assert point.limits == mix.limits
     assert "The rule was selected within" in point.certificate_.notes[-1]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
-    with pytest.raises(tb.LeakageError):  # rows that the point was taken on
+    with pytest.raises(tb.LeakageError):  # calibration rows
         tb.certify(point, X, y, groups=groups)
     with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
@@ -356,13 +356,13 @@ def test_calibrated_limits_are_broken_at_most_as_often_as_it_says(scores):
     assert broken / times <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / times)
 
 
-# -- rows passed on ----------------------------------------------------------------------------------------
+# -- deferred rows ----------------------------------------------------------------------------------------
 
 WIDTHS = {"f": 0.1, "m": 0.05}
 
 
 def passing(n, seed):
-    """Rows of a known chance p of "yes": answered by the likelier label, passed on where p is near a half."""
+    """Rows with known P(yes) = p: answered by the likelier label, deferred if p is near a half."""
     rng = np.random.default_rng(seed)
     p, sex = rng.random(n), np.array(["f", "m"])[rng.integers(2, size=n)]
     y, a = NAMES[(rng.random(n) < p).astype(int)], NAMES[(p > 0.5).astype(int)]
@@ -371,7 +371,7 @@ def passing(n, seed):
 
 
 def passing_truth():
-    """Shares passed on and errors among the answered, by integration; both classes are alike."""
+    """Deferral rate and error among the answered rows, by integration; the classes are symmetric."""
     passed = {g: 2 * c for g, c in WIDTHS.items()}
     wrong = {g: (0.5 - c) ** 2 for g, c in WIDTHS.items()}
     answered = {g: wrong[g] / (1 - passed[g]) for g in WIDTHS}
@@ -381,7 +381,7 @@ def passing_truth():
 
 
 def passing_failures(n, times, delta):
-    """Count how often a bound on errors among the answered and shares passed on, by unit, is false."""
+    """Count false bounds on answered errors and deferral rates, by subgroup."""
     truth, wrong, kept = passing_truth(), 0, 0
     stated = [made(by=by) for made in (rates.deferred, rates.answered_error) for by in ("class", "sex")]
     false = [
@@ -405,10 +405,10 @@ def passing_failures(n, times, delta):
 
 def test_the_truth_of_the_rows_passed_on():
     y, a, groups, passed = passing(100_000, 0)
-    for kind, units in passing_truth().items():
+    for kind, subgroups in passing_truth().items():
         for by in (None, "class", "sex"):
             seen = rates.measure(getattr(rates, kind)(by=by), y, a, groups=groups, deferred=passed)
-            assert seen == pytest.approx({unit: units[unit] for unit in seen}, abs=8e-3)
+            assert seen == pytest.approx({name: subgroups[name] for name in seen}, abs=8e-3)
 
 
 @pytest.mark.parametrize("n", [60, 300])
@@ -428,7 +428,7 @@ def test_bounds_among_the_answered_fail_at_most_as_often_as_they_say(n):
 
 @pytest.fixture(scope="module")
 def queue():
-    """A mixture that passes rows on, and a source of fresh rows."""
+    """A mixture with deferral, and a source of fresh rows."""
 
     def rows(n, seed):
         rng = np.random.default_rng(seed)
@@ -481,15 +481,14 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
-    """2,000 samples of calibration rows; the choices that are tried are made once, as they do not depend on
-    them."""
+    """2,000 samples of calibration rows; the tested rules do not depend on them."""
     import copy
 
     from tailboost.guarantees import calibration
 
     mix, rows = queue
-    points = list(calibration._tightened(mix, mix.limits))
-    monkeypatch.setattr(calibration, "_tightened", lambda model, limits: (copy.copy(p) for p in points))
+    points = list(calibration.tightened_rules(mix, mix.limits))
+    monkeypatch.setattr(calibration, "tightened_rules", lambda model, limits: (copy.copy(p) for p in points))
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:
@@ -497,7 +496,7 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
         both = (rates.answered_error(by="class"), rates.deferred(by="sex"))
         for rate, found in zip(both, (errors, passed), strict=True):
             found.append(max(rates.measure(rate, y, point.predict(X), **seen).values()))
-    # The hardest case: one of the points breaks a limit by next to nothing.
+    # The hardest case: one rule slightly exceeds a limit.
     target = sorted(errors)[len(errors) // 2]
     limits = [rates.answered_error(by="class") <= target - 1e-4, rates.deferred(by="sex") <= 0.25]
     broken = {

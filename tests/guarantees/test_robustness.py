@@ -1,4 +1,4 @@
-"""Worst-case loss of any classifier, the shift that breaks it, who carries it, and its display."""
+"""Worst-case loss of a classifier, largest certified shift, affected groups, and the display."""
 
 import doctest
 
@@ -42,7 +42,7 @@ def test_radius_of_the_paper():
 
 
 def test_what_the_radius_promises():
-    """The means over the ball hold the true mean, while the ball does not hold the true distribution."""
+    """The means over the ball include the true mean, but the ball excludes the true distribution."""
     rng = np.random.default_rng(0)
     n, repeats = 200, 300
     radius = dro_radius(n)
@@ -107,7 +107,7 @@ def test_profile_likelihood_at_the_optimum_of_the_rows_and_where_there_is_none()
     X, y = draw(np.array([0.4, -0.3]), 200, np.random.default_rng(1))
     best = minimize(lambda a: np.mean(np.exp(-y * (X @ a))), np.zeros(2), options={"gtol": 1e-12}).x
     assert profile_likelihood(Scores(best), X, y) == pytest.approx(0, abs=1e-10)
-    right = np.c_[y, X[:, 0]].astype(float)  # a hypothesis that is right everywhere wants a longer step
+    right = np.c_[y, X[:, 0]].astype(float)  # a base model without errors needs a longer step
     assert profile_likelihood(Scores([0.5, 0.1]), right, y) == np.inf
     with pytest.raises(TypeError, match="no scores by round"):
         profile_likelihood(LogisticRegression().fit(X, y), X, y)
@@ -122,7 +122,7 @@ def test_theorem_1_of_blanchet_et_al(d, loss):
     """The true optimum is within the radius with the stated confidence: d hypotheses, 1,500 rows."""
     rng = np.random.default_rng(d)
     steps = rng.normal(size=d) * 0.3
-    scale = 2.0 if loss == "logistic" else 1.0  # its optimum is the log-odds
+    scale = 2.0 if loss == "logistic" else 1.0  # the optimum is the log-odds
     n, repeats = 1_500, 600
     radius = dro_radius(n, 0.95, d)
     held = np.mean(
@@ -135,7 +135,7 @@ def test_theorem_1_of_blanchet_et_al(d, loss):
 
 
 def test_margin_bound_of_noise_is_no_promise():
-    """A vote of 20,000 one-feature stumps learns noise by heart; without a margin a bound says 0.4."""
+    """A vote of 20,000 one-feature stumps memorises noise; a bound without a margin gives 0.4."""
     rng = np.random.default_rng(0)
     n, d = 2000, 20_000
     y, f = np.repeat([-1, 1], n // 2), np.zeros(n)
@@ -147,11 +147,11 @@ def test_margin_bound_of_noise_is_no_promise():
 
 
 def test_margin_bound_holds_where_it_says_something():
-    """The vote is the best for the training rows among votes of five fixed hypotheses; truth is known."""
+    """The best vote of five fixed models on the training rows, with known truth."""
     rng = np.random.default_rng(1)
     errors = np.array([[0.30, 0.25], [0.10, 0.30], [0.25, 0.05], [0.3, 0.3], [0.2, 0.2]])  # hypothesis, class
     candidates = np.vstack([np.eye(5), rng.dirichlet(np.full(5, 0.5), 60)])
-    patterns = (np.arange(32)[:, None] >> np.arange(5)) & 1  # which of the five are wrong
+    patterns = (np.arange(32)[:, None] >> np.arange(5)) & 1  # errors of the five
     chance = np.array([np.prod(np.where(patterns, e, 1 - e), axis=1) for e in errors.T])
     truth = np.array([chance[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates])
     bounds = []
@@ -192,7 +192,7 @@ def test_empirical_bernstein_covers(rate):
     losses = rng.random((1000, n)) < rate
     bounds = np.array([empirical_bernstein_bound(row, delta) for row in losses])
     assert (bounds < rate).mean() <= delta
-    # The least of twenty hypotheses on the same rows, each with the same truth.
+    # The smallest of twenty losses on the same rows, with equal truth.
     chosen = [losses[20 * j + losses[20 * j : 20 * j + 20].mean(axis=1).argmin()] for j in range(50)]
     assert np.mean([empirical_bernstein_bound(row, delta, n_hypotheses=20) < rate for row in chosen]) <= delta
 
@@ -207,7 +207,7 @@ def test_empirical_bernstein_by_hand():
     assert empirical_bernstein_bound(losses, log_covering=4.0) == pytest.approx(
         0.5 + np.sqrt(18 * 0.25 * log_term / 3) + 15 * log_term / 2
     )
-    # Less variance at the same mean is worth something.
+    # Less variance at the same mean gives a smaller bound.
     even, uneven = np.full(100, 0.2), np.arange(100) < 20
     assert empirical_bernstein_bound(even) < empirical_bernstein_bound(uneven)
     for arguments, options, message in (
@@ -224,7 +224,7 @@ def test_empirical_bernstein_by_hand():
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("n", [40, 400])
 def test_the_cvar_bound_covers(alpha, n):
-    """Of rare errors, of a uniform loss and of the least of twenty classifiers: the truth is known."""
+    """Rare errors, a uniform loss, and the best of twenty classifiers, with known truth."""
     rng, delta = np.random.default_rng(3), 0.1
     for draw, truth in (
         (rng.random((600, n)) < 0.05, min(1.0, 0.05 / alpha)),
@@ -238,7 +238,7 @@ def test_the_cvar_bound_covers(alpha, n):
 
 
 def test_the_cvar_bound_is_the_printed_one():
-    """Thomas and Learned-Miller's sum over the gaps of the sorted losses, and the second form by hand."""
+    """The sum of Thomas and Learned-Miller over gaps of sorted losses, and the second form by hand."""
     rng = np.random.default_rng(4)
     for n, alpha, delta in (
         (1, 0.3, 0.5),
@@ -257,7 +257,7 @@ def test_the_cvar_bound_is_the_printed_one():
 
 
 def test_the_cvar_bound_of_a_mixture_chosen_on_the_rows():
-    """Shares that make the CVaR on 4,000 rows least, of four members: the truth counts all 16 patterns."""
+    """Weights of four candidates with the smallest CVaR on 4,000 rows; the truth counts all 16 patterns."""
     rng, alpha, n = np.random.default_rng(5), 0.5, 4000
     errors = np.array([0.3, 0.32, 0.35, 0.4])
     patterns = (np.arange(16)[:, None] >> np.arange(4)) & 1
@@ -268,7 +268,7 @@ def test_the_cvar_bound_of_a_mixture_chosen_on_the_rows():
         truth = cvar(patterns @ shares, alpha, chance)
         bound = cvar_bound(rows @ shares, alpha, complexity=np.sqrt(2 * np.log(4)))
         assert truth <= bound < 1.0
-        assert cvar(rows @ shares, alpha) < truth + 0.05  # the choice is kind to itself, the bound is not
+        assert cvar(rows @ shares, alpha) < truth + 0.05  # the selection is optimistic, the bound is not
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_losses_of_any_classifier(case, loss):
     if loss == "exponential":
         p = clf.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
         np.testing.assert_allclose(row_losses(clf, X, y, loss), np.sqrt((1 - p) / p))
-        # An additive classifier's own margin is what its probabilities say.
+        # The margin of an additive classifier follows from its probabilities.
         q = boosted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
         np.testing.assert_allclose(row_losses(boosted, X, y, loss), np.sqrt((1 - q) / q))
 

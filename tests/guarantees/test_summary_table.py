@@ -1,4 +1,4 @@
-"""What a notebook shows of a fit: guarantee and trace as tables that hold the fitted numbers."""
+"""Summary and trace in a notebook: tables of the fitted numbers."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def data():
 def worst_class(data):
     X, y, _ = data
     allowed = {"a": 0.1, "b": 0.5, "<c>": 0.3}
-    with warnings.catch_warnings():  # a target that is missed is part of the picture
+    with warnings.catch_warnings():  # a missed target is intended
         warnings.simplefilter("ignore")
         return tb.WorstClassBoostClassifier(TREE, max_error=allowed, n_estimators=6, random_state=0).fit(X, y)
 
@@ -77,7 +77,7 @@ def test_groups_and_cells(data):
     X, y, groups = data
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
     table = dro.summary_.errors
-    for line in table:  # effective numbers: rows of equal lots count once
+    for line in table:  # effective numbers: rows with equal hashes count once
         assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
     drawn = [line.value for line in table if line.rule == "randomised"]
     assert max(drawn) == pytest.approx(dro.summary_.achieved)
@@ -150,7 +150,7 @@ def test_an_unknown_class_is_named(data):
 
 
 def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
-    """The numbers of the last sentence are those of the table; symbols are in the details alone."""
+    """The last sentence repeats the table; only the details use symbols."""
     said = worst_class.summary_
     *table, standing, headline = str(said).splitlines()
     assert "\n".join(table) == said.errors.of_rule("predict").text

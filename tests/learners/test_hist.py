@@ -12,6 +12,7 @@ from conftest import noisy
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
+import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners import hist as _hist
 from tailboost.learners.session import constant, open_session, predict_models
@@ -429,3 +430,31 @@ def test_classes_the_rows_of_a_fit_lack_keep_their_numbers(cls, backend, absent)
     assert P.shape == (200, 3)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
     assert (P[:, absent].max(axis=1) < P[:, present].max(axis=1)).all()
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("leaves", [2, 5, 9])
+def test_max_leaf_nodes_as_in_scikit_learn(backend, K, leaves):
+    if backend == "xgboost":
+        pytest.importorskip("xgboost")
+    X, y = noisy(1, n=200, K=K)
+    s = np.random.default_rng(0).exponential(size=len(y))
+    tree = HistTreeClassifier(max_depth=8, max_leaf_nodes=leaves, backend=backend).fit(X, y, sample_weight=s)
+    peer = DecisionTreeClassifier(max_depth=8, max_leaf_nodes=leaves, random_state=0).fit(
+        X, y, sample_weight=s
+    )
+    assert tree.get_n_leaves() == peer.get_n_leaves() == leaves
+    np.testing.assert_allclose(tree.predict_proba(X), peer.predict_proba(X), atol=1e-5)
+
+
+def test_max_leaf_nodes_in_boosting():
+    X, y = noisy(1, n=200, K=3)
+    clf = tb.VadaBoostClassifier(HistTreeClassifier(max_leaf_nodes=4), n_estimators=8).fit(X, y)
+    assert all(tree.get_n_leaves() <= 4 for tree in clf.estimators_)
+    votes = sum(
+        a * np.eye(3)[h.predict(X)] for a, h in zip(clf.estimator_weights_, clf.estimators_, strict=True)
+    )
+    assert (votes.argmax(axis=1) == clf.predict(X)).all()
+    with pytest.raises(ValueError, match="'max_leaf_nodes' parameter"):
+        HistTreeClassifier(max_leaf_nodes=1).fit(X, y)

@@ -259,7 +259,7 @@ def test_scorer_is_minus_cvar_with_the_columns_named():
     expected = metrics.cvar_zero_one_loss(names[two], clf.predict_proba(X[two]), 0.2, labels=["x", "y", "z"])
     assert scorer(clf, X[two], names[two]) == -expected
     assert clone(scorer).alpha == 0.2
-    assert repr(scorer) == "CVaRScorer(alpha=0.2)"
+    assert repr(scorer) == "ErrorScorer(alpha=0.2)"
 
 
 @pytest.mark.parametrize("K", [2, 3])

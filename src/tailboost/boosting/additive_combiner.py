@@ -93,17 +93,17 @@ class AdditiveCombiner:
     def settle(self, game: Game[Any]) -> AdditiveEnsemble:
         """Return the classifier of the rounds so far."""
         steps: Floats = np.array(game.state.steps)
-        kept = np.flatnonzero(steps[: self.n_kept] > 0)
-        weights, gap = steps[kept], 0.0
-        if self.refit is not None and self._wrong is not None and len(kept):
-            answers = [self._answers[t] for t in kept]
-            wrong = self._wrong.select(candidates=kept)
+        used = np.flatnonzero(steps[: self.n_kept] > 0)
+        weights, gap = steps[used], 0.0
+        if self.refit is not None and self._wrong is not None and len(used):
+            answers = [self._answers[t] for t in used]
+            wrong = self._wrong.select(candidates=used)
             self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
             weights, gap = self.choice.weights, self.choice.gap
             self._final = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))
         elif self._prefixes:
             self._final = self._prefixes[-1].answers
-        members = [self.boosted[t] for t, a in zip(kept, weights, strict=True) if a > 0]
+        members = [self.boosted[t] for t, a in zip(used, weights, strict=True) if a > 0]
         self.constant_alone = not members
         if not members:  # the first base model was no better than a random guess
             self._final = np.full(len(self.rows.y), self.heaviest)

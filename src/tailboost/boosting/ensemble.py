@@ -157,15 +157,10 @@ Ensemble = MixtureEnsemble | AdditiveEnsemble
 
 
 def label_distribution(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:
-    """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K).
+    """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K), for the positive λ.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (T,)
-        The positive λ.
-    predictions : iterable of T arrays of shape (n,) or (n, K)
-        Class numbers, or label distributions of random base models, in the same order. The sum runs model by
-        model, so that a row's result does not depend on its batch.
+    Predictions are class numbers (n,), or label distributions (n, K) of random base models. The sum runs
+    model by model, so that a row's result does not depend on its batch.
     """
     P = np.zeros(n_rows * n_classes)
     first = np.arange(n_rows) * n_classes
@@ -209,20 +204,12 @@ def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classe
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
-    """Settle ties by the answer of the first base model, in ``order``, that names one of the tied classes.
+    """Settle ties of P (n, K), in place, by the first base model in ``order`` that names a tied class.
 
     At small α the exact optimum often has ties, and a plain argmax would then answer the first class for each
     row. The winner is raised by one unit in the last place above the others, so that the argmax of the
-    returned probabilities is the decision.
-
-    Parameters
-    ----------
-    P : ndarray of shape (n, K)
-        Probabilities, compared after rounding to 1e-9. Changed in place.
-    order : iterable of int
-        Numbers of the base models, the one with the smallest mean loss first.
-    answer : callable
-        ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
+    returned probabilities is the decision. Probabilities are compared after rounding to 1e-9.
+    ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
     rounded = np.round(P, TIE_DECIMALS)
     tied = rounded == rounded.max(axis=1, keepdims=True)
@@ -240,14 +227,9 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
 
 
 def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
-    """Return the class numbers of rows that have a base model each, shape (n,).
+    """Return the class numbers of rows that have the base models ``members``, one each, shape (n,).
 
-    Parameters
-    ----------
-    members : ndarray of shape (n,)
-        Number of the base model of each row.
-    answer : callable
-        ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
+    ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
     k = np.empty(len(members), dtype=np.intp)
     for m in np.unique(members):

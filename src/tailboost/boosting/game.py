@@ -228,15 +228,7 @@ class StopKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Stop:
-    """End of a game.
-
-    Parameters
-    ----------
-    kind : StopKind
-        The reason.
-    words : str
-        The reason as text with its numbers.
-    """
+    """End of a game: the reason, and the reason as text with its numbers."""
 
     kind: StopKind
     words: str
@@ -421,28 +413,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class Stopping:
-    """Conditions that end a game before all rounds are played.
+    """Conditions that end a game before all rounds are played."""
 
-    Parameters
-    ----------
-    patience : int, optional
-        End the game if the last ``patience`` rounds together lowered the value by at most ``tol``.
-    tol : float, default=0.0
-        See ``patience``.
-    max_time : float, optional
-        Seconds after which no new round begins.
-    zero, target : float, optional
-        End the game at a value of at most this: the smallest possible value, or a sufficient one.
-    reached : str
-        Text for a reached target.
-    """
-
-    patience: int | None = None
+    patience: int | None = None  # stop if so many rounds together lowered the value by at most ``tol``
     tol: float = 0.0
-    max_time: float | None = None
-    zero: float | None = None
-    target: float | None = None
-    reached: str = "all targets are met on the validation rows"
+    max_time: float | None = None  # seconds after which no new round begins
+    zero: float | None = None  # stop at a value of at most this, the smallest possible one
+    target: float | None = None  # stop at a value of at most this
+    reached: str = "all targets are met on the validation rows"  # text for a reached target
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
         """Return the reason to end the game before the next round, or None to continue."""

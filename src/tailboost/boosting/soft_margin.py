@@ -48,18 +48,10 @@ class SoftMargin:
     def choose(
         self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
     ) -> SoftMarginStage:
-        """Return the weights of the price with the smallest error of the vote on the selection data.
+        """Return the weights of the price with the smallest error of the vote on the selection data ``rows``.
 
-        Parameters
-        ----------
-        wrong : BitLosses of shape (T, m)
-            Losses on the training rows.
-        answers : list of T arrays of shape (n_selection,)
-            Class numbers for the selection data.
-        rows : Rows
-            The selection data.
-        constant : int
-            Class number of the best constant classifier.
+        ``wrong`` are the losses (T, m) on the training rows, ``answers`` the T class numbers for the
+        selection data, and ``constant`` is the class number of the best constant classifier.
         """
         K = len(self.class_weight)
         error_of_constant = float(np.average(rows.wrong(np.array(constant)), weights=rows.weight))

@@ -1,4 +1,4 @@
-"""AdditiveCombiner classifiers: the hypotheses' votes are weighted by their steps."""
+"""Common base of the additive classifiers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tailboost.selection.rate_table import RateTable
 
 
 class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
-    """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z = 1 for the answer, else −1/(K−1)."""
+    """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
     combiner_: AdditiveCombiner
@@ -45,7 +45,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
     tol: float
     cv: Any
 
-    _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
+    _refits: ClassVar[bool] = False  # a step is computed for its hypothesis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
         "cv": [option for option in BaseBoostClassifier._parameter_constraints["cv"] if option is not FOLDS],
@@ -53,14 +53,14 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
 
     @abstractmethod
     def _cost(self) -> Cost:
-        """Return what the steps made small, and what bounds the errors on the rows fitted on."""
+        """Return the cost of the steps, and the bounds that follow for the training errors."""
 
     @abstractmethod
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
-        """Return the weight player; parameters that depend on the data are set as attributes."""
+        """Return the weight player, and set attributes for parameters that depend on the data."""
 
     def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
-        """Return what chooses the steps anew when boosting is over."""
+        """Return the program that computes the weights after the last round."""
         return None
 
     def _default_learner(self) -> Any:
@@ -72,13 +72,13 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         )
 
     def _cv(self) -> Any:
-        """Rows are held out where rounds are chosen by the error on them."""
+        """Return ``cv``; rows are held out if the number of rounds is selected on them."""
         if self.cv == "auto":
             return "train" if self.n_iter_no_change is None else HELD_OUT
         if self.cv == "train" and self.n_iter_no_change is not None:
             raise ValueError(
-                f"n_iter_no_change={self.n_iter_no_change} watches the error on rows that no hypothesis is "
-                "fitted on, and cv='train' leaves none; use cv='auto' or a fraction"
+                f"n_iter_no_change={self.n_iter_no_change} needs held-out rows, and cv='train' has none; use "
+                "cv='auto' or a fraction"
             )
         return self.cv
 
@@ -101,7 +101,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
 
     @property
     def summary_(self) -> AdditiveSummary:
-        """What was promised, observed and achieved (computed when first asked for)."""
+        """Errors and their bounds; computed at the first access."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
             combiner = self.combiner_
@@ -112,7 +112,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
 
     @property
     def _judged_on_fitted(self) -> bool:
-        """Whether members were fitted on the rows where the error is measured; X_val may be training rows."""
+        """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         return self.combiner_.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
 
     def _measured(self, *rates: Any, kind: str = "") -> RateTable:
@@ -123,7 +123,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
 
     @property
     def rates_(self) -> RateTable:
-        """The overall error and that of each class by `predict`, on the rows where they are measured."""
+        """Overall error and class errors of `predict` on the selection data."""
         return self._measured(error(), error(by="class"))
 
     def _subgroup_table(self) -> RateTable:
@@ -136,12 +136,12 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
 
     @property
     def objective_(self) -> str:
-        """The cost that the steps lower."""
+        """Cost that the steps decrease."""
         check_is_fitted(self)
         return self._cost().name
 
     def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
-        """Return the trade-off of two rates: one point, because additive classifiers have one rule.
+        """Return the trade-off of two rates: a single point, because there is one rule.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
-        """Return the answers of the classifiers of a curve."""
+        """Return the predictions of the classifiers of a curve."""
         return [(each.predict(X), None) for each in classifiers]
 
     def _sketch(self, X: Any) -> Fingerprint:
@@ -194,24 +194,24 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n,) or (n, K)
-            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
+            One score per class; for two classes one score, positive for ``classes_[1]``.
         """
         return self._decisions(self._scores(X))
 
     def margins(self, X: Any, y: Any) -> Floats:
-        """Return the margins ``m_i = f_y(x_i)``: the true class's score, scores summing to 0.
+        """Return the margins ``m_i = f_y(x_i)``: scores of the true class, where scores sum to 0.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows, as in `fit`.
+            Rows, as in `fit`.
         y : array-like of shape (n,)
             Labels seen in fit.
 
         Returns
         -------
         ndarray of shape (n,)
-            For two classes positive where `predict` is right, negative where it is wrong.
+            For two classes positive if `predict` is right, negative if wrong.
         """
         f = self.decision_function(X)
         k = positions(labels_of(y), self.classes_, "y")

@@ -80,7 +80,7 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
     return routed
 
 
-# Parameters that may change when a killed fit is continued.
+# Parameters that may differ between a killed fit and the call that continues the fit.
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
@@ -115,9 +115,9 @@ class BaseBoostClassifier(
 
     # Whether hypotheses are fitted again on all rows if a fraction is held out.
     _refits: ClassVar[bool] = True
-    # Whether rows are left out of all subgroups if no model that is judged on them knows their class.
+    # Whether rows are left out of all subgroups if none of the models evaluated on them knows their class.
     _known_classes: ClassVar[bool] = False
-    # Whether the learner may be a regressor, whose values are real-valued hypotheses.
+    # Whether the learner may be a regressor, for real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
@@ -145,7 +145,7 @@ class BaseBoostClassifier(
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
-        """Set the fitted attributes that depend on the ensemble."""
+        """Set the attributes of the fitted ensemble."""
 
     def _most_rounds(self) -> int:
         """Return the largest number of rounds."""
@@ -163,13 +163,13 @@ class BaseBoostClassifier(
             return named_learner(self.estimator, n_jobs=self.n_jobs)
         return self.estimator
 
-    def _name_units(self, problem: Problem) -> Problem:
-        """Return the problem with its groups numbered as the subgroups of the game."""
+    def _name_subgroups(self, problem: Problem) -> Problem:
+        """Return the problem with the subgroups of the game as its groups."""
         return problem
 
     @property
     def _together(self) -> bool:
-        """Whether the mean probability of all rounds answers, if the learner knows probabilities."""
+        """Whether the mean probability of all rounds predicts, if the learner has probabilities."""
         return False
 
     @property
@@ -239,10 +239,10 @@ class BaseBoostClassifier(
             problem.validation = judged_rows(
                 self, self._learner(), validation, "_val", "the {:,} rows of X_val"
             )
-        return self._name_units(problem)
+        return self._name_subgroups(problem)
 
     def _split(self, problem: Problem) -> Any:
-        """Return ``cv`` for `choose_scheme`: splits that were given as the fold of each row."""
+        """Return ``cv`` for `choose_scheme`, with given splits as the fold of each row."""
         cv = self._cv()
         if isinstance(cv, (str, Real)) or problem.validation is not None:
             return cv
@@ -322,18 +322,18 @@ class BaseBoostClassifier(
                 self.__dict__.clear()
                 self.__dict__.update(before)
                 raise
-            self.probe_rows_ = probe_rows(problem.X, entropy)  # they verify a model file
+            self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
             self.seen_rows_, self.chosen_rows_ = seen, chosen
             self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
             self._settle()
-        stop = self.trace_.stop  # the warning comes after all attributes are set: it may be made an error
+        stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
     def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
-        """Return all that the rounds of a fit on this data depend on."""
+        """Return everything on which the rounds of the fit depend."""
         free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
         return identify(self, problem.digest(self.classes_), entropy, free)
 
@@ -347,7 +347,7 @@ class BaseBoostClassifier(
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
         plan.combiner.open(scheme.selection_rows, extras)
-        self.game_, self.combiner_ = Game.new(plan.rule, plan.units), plan.combiner
+        self.game_, self.combiner_ = Game.new(plan.player, plan.units), plan.combiner
         return plan
 
     def _play(
@@ -435,10 +435,10 @@ class BaseBoostClassifier(
 
     @property
     def feature_importances_(self) -> Floats:
-        """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
+        """Importance of each feature, shape (d,): mean over the hypotheses, weighted by `estimator_weights_`.
 
-        They sum to 1, or are all 0 where λ is on constants alone: these take no part. What the members'
-        importances mean, the members say: impurity, gain, or something else.
+        They sum to 1, without the constants; all are 0 if constants have all the weight. The learner defines
+        their meaning, such as gain or impurity.
 
         Raises
         ------
@@ -454,7 +454,7 @@ class BaseBoostClassifier(
 
     @abstractmethod
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Yield ``predict`` after each round or kept hypothesis."""
+        """Yield ``predict`` after each round, or after each kept hypothesis."""
 
     def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
         """Yield the accuracy of each prediction of `staged_predict`.
@@ -486,7 +486,7 @@ class BaseBoostClassifier(
     # -- scikit-learn --------------------------------------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Route metadata given to ``fit`` to the learner; ``sample_weight`` is this classifier's own."""
+        """Route metadata of ``fit`` to the learner; ``sample_weight`` is for this classifier."""
         return (
             MetadataRouter(owner=type(self).__name__)
             .add_self_request(self)

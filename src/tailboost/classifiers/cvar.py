@@ -1,13 +1,12 @@
-"""Boosting for the worst samples: the α-CVaR family of Zhai et al., NeurIPS 2021."""
+"""Boosting for the CVaR of the losses: the algorithms of Zhai et al. 2021."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
@@ -15,8 +14,7 @@ from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Unit
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.base import with_callbacks
-from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
@@ -31,11 +29,11 @@ from tailboost.learners.protocols import AveragingLearner
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import CVaR, WorstRow
 
-# Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
+# Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
 
 
-class CVaRBoostClassifier(ValidatedMixtureClassifier):
+class CVaRBoostClassifier(MixtureClassifier):
     """Boosting for the rows with the largest losses, measured by the CVaR.
 
     In each round a player weighs the rows and the learner fits a hypothesis to these weights. The mixture of
@@ -145,7 +143,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
+        **MixtureClassifier._parameter_constraints,
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
@@ -257,15 +255,15 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         return partial(self._respond, plan, scheme) if self._together else super()._oracle(plan, scheme)
 
     def _respond(self, plan: Plan, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the answer of a round in which the models of all rounds predict together."""
+        """Return the response of a round in which the models of all rounds predict together."""
         combiner = cast("Mixture", plan.combiner)
         may_end = turn.t > 1 and self.n_iter_no_change is not None
         if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
-            # Where there is much noise, the weights are on rows that nobody can tell.
+            # With much label noise, the weights concentrate on mislabelled rows.
             scheme = scheme.round(turn.u, turn.seed)
-            for rows, known in scheme.looks():
+            for rows, outputs in scheme.looks():
                 alone = scheme.accumulating is None
-                answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
+                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
                 if combiner.gains_nothing(rows, answers, self.tol):
                     words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
                     return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
@@ -279,7 +277,7 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
             return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
         alpha, combiner = self.combiner_.alpha, self.combiner_
         bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
-        if self._even or alpha is None:  # or re-weighted for units
+        if self._even or alpha is None:  # or another objective by `reweight`
             return bounds
         value = combiner.value(self.estimator_weights_)
         return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
@@ -302,6 +300,8 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     random guess has the CVaR 1 − 1/K for every α. A mixture can do better than its hypotheses if these err on
     different rows. `summary_` gives the smallest α at which the hypotheses beat a random guess.
 
+    Further attributes are those of `CVaRBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -321,8 +321,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     include_constants : bool, default=True
         Whether the K constant classifiers and the next most probable classes may enter the mixture.
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
-        mixture ignore. It protects against label noise.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=3
@@ -334,12 +333,9 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -352,22 +348,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     estimators_ : list
         The hypotheses in order, the first fitted with the sample weights alone; then the constants.
     estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
-        then with the fewest hypotheses.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
+        Mixture weight λ of each hypothesis; they sum to 1.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -446,6 +427,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
     label distribution `predict_distribution`, not about `predict`. The hypotheses depend on α: `reweight` for
     another α keeps the hypotheses trained for this one. See `AdaLPBoostClassifier` for the choice of α.
 
+    Further attributes are those of `CVaRBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -456,33 +439,23 @@ class LPBoostClassifier(CVaRBoostClassifier):
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
     cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
-        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
-        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
-        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
-        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
-        held-out fifth has 20 rows of each class in each group.
+        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
-        mixture ignore. It protects against label noise.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=3
-        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
-        all rounds.
+        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
     tol : float, default=1e-3
         Smallest decrease of the objective that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -495,22 +468,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
     estimators_ : list
         The hypotheses in order, the first fitted with the sample weights alone; then the constants.
     estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
-        then with the fewest hypotheses.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
+        Mixture weight λ of each hypothesis; they sum to 1.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -586,6 +544,8 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     whether T and β are large enough. The bound is about the randomised classifier with the label distribution
     `predict_distribution`.
 
+    Further attributes are those of `CVaRBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -603,33 +563,23 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
         δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
         0.1 and 89 with δ = ½.
     cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
-        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
-        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
-        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
-        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
-        held-out fifth has 20 rows of each class in each group.
+        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
-        mixture ignore. It protects against label noise.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=3
-        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
-        all rounds.
+        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
     tol : float, default=1e-3
         Smallest decrease of the objective that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -642,24 +592,9 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     estimators_ : list
         The hypotheses in order, the first fitted with the sample weights alone; then the constants.
     estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
-        then with the fewest hypotheses.
+        Mixture weight λ of each hypothesis; they sum to 1.
     beta_ : float
         β.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -734,6 +669,8 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     where V is the mean weighted loss of the rounds. Weight player and bound use training losses. The bound is
     vacuous if the learner leaves almost no training loss; `summary_` shows it.
 
+    Further attributes are those of `CVaRBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -744,19 +681,15 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     eta : float or "theory", default=1.0
         Learning rate of Hedge. "theory" is √(8 log n / T).
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player
-        ignores.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -770,20 +703,6 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         The hypotheses in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
         λ = 1/T.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -842,31 +761,3 @@ class AverageBoostClassifier(CVaRBoostClassifier):
             combine="average",
             include_constants=False,
         )
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the hypotheses.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. Nothing has been fitted then.
-        """
-        self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
-        return self

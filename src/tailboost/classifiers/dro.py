@@ -41,6 +41,8 @@ class DROBoostClassifier(AdditiveClassifier):
     The ball does not distinguish a hard row from a mislabelled row: label noise within the radius gets
     weight.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier, regressor or str, optional
@@ -68,26 +70,19 @@ class DROBoostClassifier(AdditiveClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -110,16 +105,8 @@ class DROBoostClassifier(AdditiveClassifier):
         of sample weight 0 have weight 0.
     log_costs_ : ndarray of shape (T,)
         Logarithm of F on the training rows after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
         Largest optimality gap of a solve, in units of the largest loss of a row.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -229,7 +216,7 @@ class DROBoostClassifier(AdditiveClassifier):
             worst = worst_case_weights(
                 wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
             ).value
-        # In either ball KL(w ‖ p) is the radius at most: smoothing lowers F by σδ at most.
+        # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
         formula, penalty = ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
         upper = value + rule.smoothing * rule.radius if rule.smoothing else value
         bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
@@ -255,11 +242,11 @@ class DROBoostClassifier(AdditiveClassifier):
         return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
     def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
-        """Return δ and, where it was computed from them, the effective dimensions d."""
+        """Return δ, and the effective dimensions d if δ is computed from them."""
         if not isinstance(self.radius, str):
             return float(self.radius), None
         if isinstance(self.effective_dim, str):
-            # At zero margins every worst case is p, so round 1 will fit this very hypothesis again.
+            # At zero margins the worst case is p, so round 1 fits the same hypothesis.
             dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
             dim = int(self.effective_dim)
@@ -277,9 +264,9 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_[problem.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
 
     def _warn_of_a_large_radius(self) -> None:
-        if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays
+        if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
             return
-        if is_regressor(self._learner()):  # a real-valued first hypothesis has no error that could be weighed
+        if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error
             return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
         largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
@@ -293,6 +280,6 @@ class DROBoostClassifier(AdditiveClassifier):
 
 
 def n_leaves(member: Any) -> int:
-    """Return the number of leaves of a tree, 1 for what has none."""
+    """Return the number of leaves of a tree, or 1 for other models."""
     last = member[-1] if isinstance(member, Pipeline) else member
     return int(last.get_n_leaves()) if hasattr(last, "get_n_leaves") else 1

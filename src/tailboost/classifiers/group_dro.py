@@ -1,4 +1,4 @@
-"""The worst group: Hedge over groups and the minimax mixture of the hypotheses."""
+"""Group DRO as boosting: Hedge over groups and the mixture of least largest group error."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     The published algorithm is ``combine="average", shrinkage=0, cv="train"``.
 
+    Further attributes are those of `WorstClassBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -52,30 +54,21 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
         weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors.
     cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
-        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
-        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
-        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
-        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
-        held-out fifth has 20 rows of each class in each group.
+        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=3
-        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
-        all rounds.
+        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
     tol : float, default=1e-3
         Smallest decrease of the objective that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `WorstClassBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -87,12 +80,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         The labels.
     groups_ : ndarray of shape (m,)
         The groups; (column, value) pairs for a table; the classes if no groups were given.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
     subgroup_pools_ : ndarray of shape (m,)
         Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
     subgroup_intervals_ : ndarray of shape (m, 2)
@@ -106,17 +95,10 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     estimators_ : list
         The hypotheses in order; for "mixture" also plain ERM and the constants.
     estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1. Among optimal λ, the one with the least mean loss,
-        then with the fewest hypotheses.
-    n_iter_ : int
-        Number of rounds played.
+        Mixture weight λ of each hypothesis; they sum to 1.
     trace_ : Trace
         Record of each round; ``trace_.weights`` has the weights of the groups, shape (T, m), with one column
         for small groups that share a weight.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -192,7 +174,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return groups, validation
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
-    def _name_units(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: Problem) -> Problem:
         assert problem.groups is not None
         self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
         return problem

@@ -1,4 +1,4 @@
-"""Boosting over classes, groups or cells: the fit and the subgroups that the presets share."""
+"""Common base of the classifiers that boost over classes, groups or cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 
 from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, Problem
-from tailboost.classifiers.boosted_mixture import ValidatedMixtureClassifier, with_callbacks
+from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.classifiers.target_game import warn_of_small
@@ -28,8 +28,8 @@ from tailboost.selection.subgroup_mixture import Grouping
 N_TREES, DEPTH = 20, 3
 
 
-class GroupedBoostClassifier(ValidatedMixtureClassifier):
-    """A mixture from a game over classes, groups or cells, of which small ones steer together."""
+class GroupedBoostClassifier(MixtureClassifier):
+    """Mixture from a game over subgroups, in which small subgroups share a weight."""
 
     eta: float | str
     error_budget: float | None
@@ -95,16 +95,16 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
 
     @abstractmethod
     def _check_arguments(self, groups: Any) -> None:
-        """Raise ValueError where parameters do not suit each other or the groups."""
+        """Raise ValueError if parameters contradict each other or the groups."""
 
     # -- the game ------------------------------------------------------------------------------------
 
     def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
-        """Return the groups that are played over, and the validation rows with theirs."""
+        """Return the groups of the game, and the held-out rows with their groups."""
         return groups, validation
 
     def _name(self, kind: str, problem: Problem) -> None:
-        """Name the units of a problem, and pool the small ones."""
+        """Name the subgroups of a problem, and pool the small ones."""
         self._regrouped = False
         groups = None if problem.groups is None else self._group_names
         self._named = NamedSubgroups.of(kind, problem.rows, self.classes_, groups)
@@ -112,23 +112,23 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         self._pools = Pools.small(self._named, tables, self.min_subgroup_rows)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
-        self._regrouped = True  # by other groups than those of the game
+        self._regrouped = True  # the game had other groups
         return super()._name_groups(groups, n)
 
     def _warn(self) -> None:
-        """Warn of what the fit found."""
+        """Warn of small subgroups."""
         pools = self._pools
-        rule = (
-            "their errors are estimated on so few"
+        effect = (
+            "their errors are uncertain"
             if pools.trivial
-            else "they steer the fit together with others, see subgroup_pools_"
+            else "they share a weight with others, see subgroup_pools_"
         )
-        units, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
-        warn_of_small(self._named.kind, units, pools.size, few, pools.least, rule)
+        names, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
+        warn_of_small(self._named.kind, names, pools.size, few, pools.least, effect)
 
     @property
     def subgroup_pools_(self) -> Ints:
-        """Number of the pool of each subgroup; subgroups of one pool share a weight."""
+        """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
         return self._pools.of
 
     def _bounds(self) -> Bounds:
@@ -138,28 +138,28 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _grouping(self) -> Grouping:
-        """The names of the groups of the selection data."""
+        """Names of the groups of the selection data."""
         names = None if self._named.kind == "class" else self._group_names
         return Grouping.of(self.classes_, names, self._named.cells)
 
     @property
     def _own(self) -> bool:
-        """Whether the combiner is about the subgroups of the fit, not those of `reweight`."""
+        """Whether the combiner has the subgroups of the fit, not other subgroups given to `reweight`."""
         return self._counting.steering.by == self._named.kind and not self._regrouped
 
     @property
     def _codes(self) -> list[int]:
-        """Numbers of the subgroups among those of the strata: cells without training rows are absent."""
+        """Position of each subgroup among all cells; cells without training rows are absent."""
         cells = self._named.cells
         return list(range(len(self._named.names))) if cells is None else cells.tolist()
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        found = super()._errors(counts)
+        table = super()._errors(counts)
         if not self._own:
-            return found
-        names, lines = self._named.names.tolist(), [found.lines[code] for code in self._codes]
-        return replace(found, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
+            return table
+        names, lines = self._named.names.tolist(), [table.lines[code] for code in self._codes]
+        return replace(table, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
 
     @property
     def expected_subgroup_errors_(self) -> Floats:

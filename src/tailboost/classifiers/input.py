@@ -1,4 +1,4 @@
-"""Check the user's arguments and build a `Problem`, before anything is fitted."""
+"""Checks of the arguments of `fit`, and the training set that they define."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ from tailboost.core.torch_data import unpack
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
-# Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
+# Mean sample weight below which a warning is given: weights count rows, and normalised weights are a likely
+# mistake.
 LIGHT = 0.01
 
 
 @dataclass(frozen=True)
 class ValidationRows:
-    """An explicit validation set, as it was given to ``fit``."""
+    """Held-out rows as given to ``fit``."""
 
     X: Any = None
     y: Any = None
@@ -49,24 +50,24 @@ class ValidationRows:
 
     @property
     def given(self) -> bool:
-        """Whether any part of it was given."""
+        """Whether any argument was given."""
         return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
 
     def unpacked(self) -> ValidationRows:
-        """Return it with a torch Dataset taken apart."""
+        """Return the arguments with a torch Dataset split into X and y."""
         return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
 
 
 def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
-    """Whether X and y were given; without them no other argument about rows may be.
+    """Return whether X and y were given.
 
     Raises
     ------
     ValueError
-        If only one of X and y is given, or something that belongs to rows without them.
+        If only one of X and y is given, or another argument about rows without X.
     """
     if isinstance(X, Real) and y is None:
-        raise ValueError(f"{what}({X!r}): the first argument is X, rows; for a budget say error_budget={X!r}")
+        raise ValueError(f"{what}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
     if (X is None) != (y is None):
         raise ValueError(f"{what} needs both X and y, or neither")
     if X is None and any(part is not None for part in theirs.values()):
@@ -76,9 +77,9 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return the tags of the tables that a learner accepts: for a pipeline, those of its first step."""
+    """Return the input tags of a learner; for a pipeline, the tags of its first step."""
     tags = get_tags(learner).input_tags
-    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images but have no tag that says so
+    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
@@ -86,7 +87,7 @@ def input_tags(learner: Any) -> InputTags:
 
 
 def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
-    """Raise if the base learner is a class, frozen, or a regressor where none is taken."""
+    """Raise an error if the base learner is a class, frozen, or an unsuitable regressor."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
@@ -97,8 +98,8 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
         )
     if isinstance(final, FrozenEstimator):
         raise ValueError(
-            f"estimator={estimator!r} is frozen, but a learner is fitted anew in every round. To make the "
-            f"best of fitted models: {FOR_FITTED}"
+            f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted models: "
+            f"{FOR_FITTED}"
         )
     if is_regressor(learner) and not regressors:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
@@ -106,19 +107,19 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
     if sampler is not None and weight_parameter(learner) is not None:
         raise ValueError(
-            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, which leaves boosting's weights "
-            "without theirs; put the classifier at the end of such a pipeline instead, or use class_weight"
+            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, so boosting's weights do not fit "
+            "the rows; put the boosting classifier at the end of the pipeline, or use class_weight"
         )
 
 
 def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
-    """Check a table for a classifier's learner; the training table, with ``y``, and what its columns held."""
+    """Return a checked table; with ``y``, the training table, the labels and the schema of its columns."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
     X = as_pandas(X)  # learners know pandas' columns
     check_row_shape(classifier, X, reset)
-    if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
+    if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
         checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
         if reset:
@@ -141,14 +142,14 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
 
 
 def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
-    """Return a column of labels, none of which is missing."""
+    """Return a column of labels; raise an error for missing labels."""
     refuse_missing(y, name)
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     return labels
 
 
 def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
-    """Raise where the groups of the training or of the validation rows are missing."""
+    """Raise an error if groups are given for only one of training and held-out rows."""
     if groups is None and validation.groups is not None:
         raise ValueError("groups_val was given without groups")
     if groups is not None and validation.X is not None and validation.groups is None:
@@ -156,13 +157,13 @@ def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
-    """Factor of each class; "balanced" by weight, not by rows, so that weight 2 is the row twice."""
+    """Return the factor of each class. "balanced" uses weights, so that weight 2 counts the row twice."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
         total = np.bincount(y, weights=weight, minlength=len(classes))
         return weight.sum() / (len(classes) * total)
-    # Not by compute_class_weight: scikit-learn 1.9 turns labels such as "5" into numbers there.
+    # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     labels = classes.tolist()
     stray = [label for label in class_weight if label not in labels]
     if stray and any(label not in class_weight for label in labels):
@@ -180,10 +181,18 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 def judged_rows(
     classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
-    """Check the rows on which members are judged, and return them as the learner takes them and as numbers.
+    """Return checked selection data: the table for the learner, and the rows as numbers.
 
-    For messages: ``suffix`` is what the names of their arguments end in, ``words`` what the rows are, with a
-    place for their number.
+    Parameters
+    ----------
+    classifier, learner : estimator
+        The classifier, and its base learner.
+    given : ValidationRows
+        The arguments.
+    suffix : str
+        Suffix of the argument names, for messages.
+    words : str
+        Name of the rows, with a format field for their number.
     """
     X = checked_table(classifier, learner, given.X)
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
@@ -201,7 +210,7 @@ def judged_rows(
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
-    """Raise where a validation set is given in part, or together with another scheme."""
+    """Raise an error if held-out rows are incomplete, or given together with ``cv``."""
     if given.X is None or given.y is None:
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
         parts = (given.X, given.y, given.groups, given.sample_weight)
@@ -214,19 +223,19 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
 
 
 def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
-    """Return a classifier's attributes for groups of other rows than those of the fit.
+    """Return a classifier's attributes for groups of other rows than the training rows.
 
-    What tells them stays if known: a column is the same one by its name and values, and of an array without a
-    name nothing is known.
+    The features that reveal a group remain known if its column has the same name and values. Groups of an
+    array have no name, so nothing is known about them.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
-    known = dict(getattr(classifier, "group_features_", ())) if same else {}
-    telling = tuple((column, known.get(column)) for column in names.columns or (None,))
+    features = dict(getattr(classifier, "group_features_", ())) if same else {}
+    revealing = tuple((column, features.get(column)) for column in names.columns or (None,))
     return {
         "_group_names": names,
         "groups_": names.names,
         "group_combinations_": names.combinations,
-        "group_features_": telling,
+        "group_features_": revealing,
     }
 
 
@@ -239,9 +248,10 @@ def read_problem(
     groups: Any,
     class_weight: Any,
 ) -> tuple[Problem, dict[str, Any]]:
-    """Check the training rows; return them with the classifier's attributes that they give.
+    """Return the checked training set, and the attributes of the classifier that it defines.
 
-    These are ``classes_``, what columns held and, with groups, their names and the features that tell them.
+    The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
+    that reveal them.
     """
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
@@ -256,8 +266,8 @@ def read_problem(
     if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
         warn_user(
             f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
-            "Weights count rows here (2 is the row twice), so learners with absolute penalties, like "
-            "the default one, see hardly any data; scale the weights to mean 1"
+            "Weights count rows (2 counts the row twice), so learners with absolute penalties, like the "
+            "default learner, see hardly any data; scale the weights to mean 1"
         )
     classes, index = np.unique(y[used], return_inverse=True)
     if len(classes) < 2:
@@ -267,17 +277,17 @@ def read_problem(
         )
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
-    kept, numbers = X if used.all() else take(X, used), None
-    found: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
+    table, numbers = X if used.all() else take(X, used), None
+    attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)
-        telling = zip(names.columns or (None,), telling_features(kept, numbers), strict=True)
-        found |= {
+        revealing = zip(names.columns or (None,), telling_features(table, numbers), strict=True)
+        attributes |= {
             "_group_names": names,
             "groups_": names.names,
             "group_combinations_": names.combinations,
-            "group_features_": tuple(telling),
+            "group_features_": tuple(revealing),
         }
-    problem = Problem(kept, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
-    return problem, found
+    problem = Problem(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
+    return problem, attributes

@@ -1,17 +1,15 @@
-"""Hedge over samples against a weak learner, and the majority vote: OCO boosting."""
+"""OCO boosting: Hedge over rows against a weak learner, and the majority vote."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -22,7 +20,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import WorstRow
 
-# γ for "auto": an edge that one shallow tree reaches on most tables.
+# γ for gamma="auto".
 GAMMA = 0.1
 
 
@@ -31,6 +29,8 @@ class OCOBoostClassifier(MixtureClassifier):
 
     If every round has a weighted error of at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half
     of the hypotheses are right on every training row, and so is their majority vote.
+
+    Further attributes are those of `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -45,19 +45,15 @@ class OCOBoostClassifier(MixtureClassifier):
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that the weight player
-        ignores.
+        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -71,20 +67,6 @@ class OCOBoostClassifier(MixtureClassifier):
         The voters in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
         1/T for each voter. `predict_distribution` returns the fraction of votes for each label.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_
@@ -146,38 +128,19 @@ class OCOBoostClassifier(MixtureClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the voters.
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        if validation.given:
+            raise ValueError("X_val: OCO boosting selects nothing on other rows")
+        return super()._problem(X, y, sample_weight, groups, validation)
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. Nothing has been fitted then.
-        """
-        self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
+    def _conclude(self, problem: Problem) -> None:
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
                 f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
-        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)

@@ -1,4 +1,4 @@
-"""What defines a classifier's game: units, rule, combiner, demand, and how long it is played."""
+"""Definition of a classifier's game and its length, and the warnings of the classifiers."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ class FitInterruptedWarning(UserWarning):
 
 
 class BoundNotMetWarning(UserWarning):
-    """A target or condition was missed or could not be measured; the message names the class or round."""
+    """A limit or condition is missed or not measured; the message names the subgroup or round."""
 
 
 class SmallSubgroupsWarning(UserWarning):
-    """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
+    """Subgroups have too few rows; the message gives their names and numbers of rows."""
 
 
 class LimitBelowNoiseWarning(UserWarning):
-    """A limit on a rate is tighter than so few rows can show; the message names the unit and its rows."""
+    """A limit is tighter than the noise of so few rows; the message names the subgroup and its rows."""
 
 
 class UselessRuleWarning(UserWarning):
-    """A rule keeps its limits and is useless; the message names the limit and the nearest useful one."""
+    """A rule satisfies its limits and is useless; the message names the limit and the nearest useful rule."""
 
 
 class ConfidenceNotReachedWarning(UserWarning):
-    """No rule was found whose limits hold with the confidence; the message says what holds instead."""
+    """No rule has the probability ``confidence`` for its limits; the message gives the best probability."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that defines a classifier's game."""
+    """Definition of a classifier's game."""
 
-    units: Units  # what gets weight
-    rule: Player[Any]  # the weight player
+    units: Units  # rows or subgroups that get weight
+    player: Player[Any]
     combiner: Combiner  # combines the hypotheses into one classifier
-    demand: Demand | None = None  # how far a learner is grown; without a demand learners are fitted whole
+    demand: Demand | None = None  # weighted loss up to which learners grow; None fits them whole
 
 
 @dataclass(frozen=True)
 class Schedule:
     """How long a game is played."""
 
-    last: int  # T, the most rounds that are played, of which theorems and ``eta="theory"`` speak
-    stopping: Stopping  # when further rounds are needless
+    last: int  # largest number of rounds T
+    stopping: Stopping
     watched: bool  # whether the objective is needed after every round
 
     @classmethod
     def of(
         cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
     ) -> Schedule:
-        """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
+        """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
         return cls(n_rounds, stopping, watched=patience is not None or bool(verbose))

@@ -1,4 +1,4 @@
-"""Randomised classifiers: what is predicted from the shares of the labels."""
+"""Prediction with the label distribution of a randomised rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tailboost.solvers import mixture_path
 
 
 class RandomizedClassifier(ClassifierMixin):
-    """Draw a member with probability λ, answer as it does: labels have shares."""
+    """Randomised rule that draws a hypothesis with probability λ."""
 
     classes_: NDArray[Any]
     ensemble_: Any
@@ -29,7 +29,7 @@ class RandomizedClassifier(ClassifierMixin):
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
-        """Return each label's share for the rows of a table, (n, K), ties settled."""
+        """Return the label distribution of rows, shape (n, K), with ties broken."""
 
     @abstractmethod
     def _checked(self, X: Any) -> Any:
@@ -40,11 +40,11 @@ class RandomizedClassifier(ClassifierMixin):
         """Return P(y | x), shape (n, K)."""
 
     def predict_distribution(self, X: Any) -> Floats:
-        """Return the label distribution of the randomised classifier, the mixture's shares.
+        """Return the label distribution of the randomised rule.
 
-        This is **not** P(y | x), which `predict_proba` estimates: it says how often each label would be
-        drawn. Guarantees about the mixture are about this distribution; the expected zero-one loss of a row
-        is 1 − its share of the true label.
+        This is the probability with which the rule draws each label. It is **not** P(y | x), which
+        `predict_proba` estimates. Bounds of mixtures are about this distribution: the expected zero-one loss
+        of a row is 1 minus the probability of the true label.
 
         Parameters
         ----------
@@ -75,11 +75,11 @@ class RandomizedClassifier(ClassifierMixin):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest share: deterministic, row by row.
+        """Return the most probable label of `predict_distribution`.
 
-        It need not be the label of the largest probability: rules that spare a class or a group answer it
-        earlier. Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member
-        with the least mean loss.
+        The prediction is deterministic. It can differ from the label with the largest `predict_proba`,
+        because the rule minimises another objective than the overall error. Probabilities that are equal
+        after rounding to 1e-9 are a tie. The hypothesis with the least mean loss breaks a tie.
 
         Parameters
         ----------
@@ -91,8 +91,8 @@ class RandomizedClassifier(ClassifierMixin):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        shares = self._scores(X)
-        return self.classes_[shares.argmax(axis=1)]
+        distribution = self._scores(X)
+        return self.classes_[distribution.argmax(axis=1)]
 
     def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
         """Draw a label for every row from ``predict_distribution``, for simulation studies.
@@ -100,7 +100,7 @@ class RandomizedClassifier(ClassifierMixin):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows, as in `fit`.
+            Rows, as in `fit`.
         random_state : int, RandomState or None
             Seed of the draw.
 
@@ -109,20 +109,21 @@ class RandomizedClassifier(ClassifierMixin):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        shares = self._scores(X)
-        return self.classes_[draw(shares, check_random_state(random_state))]
+        distribution = self._scores(X)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
-        """Return the answer of one member to each row, each row's own.
+        """Return the prediction of a given hypothesis for each row.
 
-        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+        `tailboost.RandomizedDecision` draws the hypothesis of a person by a key, so that the draw never
+        changes.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows, as in `fit`.
+            Rows, as in `fit`.
         members : array-like of int, shape (n,)
-            Which member answers a row: an index into ``estimator_weights_``.
+            Index into ``estimator_weights_`` for each row.
 
         Returns
         -------
@@ -132,7 +133,7 @@ class RandomizedClassifier(ClassifierMixin):
         Raises
         ------
         ValueError
-            If ``members`` are not n numbers of members, or one of them answers by a further draw.
+            If ``members`` are not n such indices, or a hypothesis draws its label.
         """
         check_is_fitted(self)
         X = self._checked(X)
@@ -140,7 +141,7 @@ class RandomizedClassifier(ClassifierMixin):
         return self.classes_[answers_by(chosen, lambda m, rows: self.ensemble_.answer(m, take(X, rows)))]
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+        """Return the mixture weights λ for several α; nothing is trained.
 
         The classifier of one α is ``reweight(alpha=α)``.
 
@@ -152,8 +153,8 @@ class RandomizedClassifier(ClassifierMixin):
         Returns
         -------
         ndarray of shape (len(alphas), n_members)
-            A row per α, in the order given, a column per member, in the order of ``estimator_weights_``;
-            rows sum to 1.
+            One row per α and one column per hypothesis, in the order of ``estimator_weights_``. Rows sum to
+            1.
 
         Examples
         --------
@@ -175,7 +176,7 @@ class RandomizedClassifier(ClassifierMixin):
         return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
 
     def _drawn(self, members: Any, n: int) -> Ints:
-        """Check that there is a member for each of n rows, with one answer to it."""
+        """Return the checked index of a hypothesis for each of n rows."""
         chosen, most = np.asarray(members), len(self.ensemble_)
         if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
             raise ValueError(
@@ -185,7 +186,7 @@ class RandomizedClassifier(ClassifierMixin):
             raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
         if len(wrong := np.intersect1d(chosen, self.ensemble_.drawing)):
             raise ValueError(
-                f"members holds {wrong[0]}, which itself draws its answer from probabilities: it has no "
-                "single answer to a row; a classifier with shares=False has no such members"
+                f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
+                "classifier with shares=False has no such candidates"
             )
         return chosen

@@ -225,15 +225,16 @@ class ProbabilityRule:
         deferred: Mask = decide(self._costs(table)) == self.probabilities.n_classes
         return deferred
 
-    def as_part(self) -> RulePart:
-        """Return the rule as plain numbers."""
+    def as_part(self, *, plain: bool = True) -> RulePart:
+        """Return the rule as plain numbers; with ``plain`` on the model's own probabilities if possible."""
         K, p = self.probabilities.n_classes, self.probabilities
         by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(1, 0, 2)
         if self.candidate.is_constant:
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=p.infers)
         if p.factors is not None:
             by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
-        return RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.infers).plain
+        part = RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.infers)
+        return part.plain if plain else part
 
     @property
     def weighs_groups(self) -> bool:

@@ -40,6 +40,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
+from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.probability_tables import Models, averaging, check_named
 
@@ -201,7 +202,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     (89,)
     >>> P = {"forest": forest.fit(X[::2], y[::2]).predict_proba(X[1::2])}
     >>> after = RobustMixtureClassifier.from_probabilities(P, y[1::2], error_budget=0.01)
-    >>> after.predict_from(P).shape
+    >>> after.predict(P).shape
     (89,)
     """
 
@@ -372,6 +373,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_parameters(self, groups)
         estimators = self._chosen_estimators()
         self._check_names(estimators)
+        estimators = [(name, as_classifier(model, X, y)) for name, model in estimators]
         weighted = sample_weight is not None or self.class_weight is not None
         check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
@@ -427,7 +429,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=clock,
         )
         given = problem.X if problem.validation is None else problem.validation[0]
-        judged = averaging(replace(judged, rows=noting_frozen(estimators, given, judged.rows)))
+        rows = noting_frozen(estimators, given, judged.rows)
+        score_columns = only_scores([model for _, model in estimators])
+        if score_columns:  # rows with equal scores are different rows
+            rows = replace(rows, row_hashes=None)
+        judged = averaging(replace(judged, rows=rows))
         if problem.validation is not None:
             features, known = problem.validation[0], costs
         else:
@@ -443,7 +449,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         chosen_on = problem.fingerprints if frozen else None
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
-        self.chosen_rows_ = () if chosen_on is None else (chosen_on,)
+        self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:
@@ -452,11 +458,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         for pair in estimators:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
-            if not hasattr(pair[1], "__sklearn_tags__"):
+            if not (hasattr(pair[1], "__sklearn_tags__") or needs_adapter(pair[1])):
                 raise TypeError(
                     f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
-                    "classifier; let its class inherit from sklearn's ClassifierMixin and "
-                    "BaseEstimator, or give its probabilities to from_probabilities"
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator or, "
+                    "if it is fitted, give it to tailboost.tune"
                 )
         self._validate_names([name for name, _ in estimators])
 
@@ -500,7 +506,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Returns
         -------
         RobustMixtureClassifier
-            Which answers by `predict_from` and `predict_proba_from`, and is otherwise as after `fit`.
+            Its `predict` takes a dict of the probabilities of new rows. Otherwise as after `fit`.
 
         Raises
         ------
@@ -544,7 +550,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         estimators = [pair[1] for pair in self._chosen_estimators() if len(pair) == 2]
-        each = [input_tags(estimator) for estimator in estimators if hasattr(estimator, "fit")]
+        each = [input_tags(estimator) for estimator in estimators if hasattr(estimator, "__sklearn_tags__")]
         tags.input_tags.sparse = all(own.sparse for own in each)
         tags.input_tags.allow_nan = all(own.allow_nan for own in each)
         return tags
@@ -592,14 +598,16 @@ def tune(
     sample_weight: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
-    """Choose decision thresholds of fitted models for an objective within limits; nothing is trained anew.
+    """Select a decision rule for fitted models, for an objective within limits; no model is trained.
 
     Parameters
     ----------
-    models : classifier, list or dict
-        A fitted classifier with ``predict_proba``, a list of some, or a dict by name.
+    models : model, list or dict
+        A fitted classifier, an object with ``predict_proba``, a function of the table that returns class
+        probabilities, or `tailboost.Scores`, columns with the scores of a model that is not here. Several
+        models come as a list, or as a dict by name.
     X_val : array-like, sparse matrix or data frame of shape (n, d)
-        Rows that no model was fitted on.
+        Selection data: rows that no model was fitted on.
     y_val : array-like of shape (n,)
         Their labels.
     groups : array-like of shape (n,), dict or data frame, optional
@@ -608,13 +616,14 @@ def tune(
         Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
         labels.
     objective : str, rate or largest, optional
-        As in `RobustMixtureClassifier`: by default the worst class, and with limits the mean error.
+        As in `RobustMixtureClassifier`: by default the largest error of a class. With
+        limits the overall error.
     limits : list of Limit or str, optional
         From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
     error_budget : float in [0, 1], optional
-        How far the mean error may be above that of the best model alone.
+        Largest increase of the overall error relative to the most accurate candidate.
     confidence : float in [0, 1), optional
-        With which probability all limits have to hold on new rows.
+        Probability with which all limits have to hold on new rows.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows.
     **params
@@ -623,7 +632,7 @@ def tune(
     Returns
     -------
     RobustMixtureClassifier
-        Fitted; ``rates_`` says what it reaches, ``predict`` answers.
+        Fitted, with the rates in ``rates_`` and the rule in ``rule_``.
 
     Raises
     ------
@@ -644,7 +653,7 @@ def tune(
     >>> clf.limits_met_
     True
     """
-    frozen = [(name, FrozenEstimator(model)) for name, model in _named(models)]
+    frozen = [(name, as_fitted(model)) for name, model in _named(models)]
     classifier = RobustMixtureClassifier(
         frozen,
         objective=objective,
@@ -656,16 +665,24 @@ def tune(
     return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
 
 
+def _kind_of(model: Any) -> str:
+    """Return the name of a model: of a score its column, of others their class or function."""
+    if isinstance(model, Scores) and len(model.column_list) == 1:
+        return str(model.column_list[0])
+    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
+    return str(getattr(named, "__name__", type(model).__name__))
+
+
 def _named(models: Any) -> list[tuple[str, Any]]:
-    """Return models with their names: those given, or that of their kind."""
+    """Return models with their names, by default those of their kind."""
     if isinstance(models, Mapping):
         return list(models.items())
     each = list(models) if isinstance(models, (list, tuple)) else [models]
     if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
         return each
-    kinds = [(model if isinstance(model, type) else type(model)).__name__ for model in each]
-    found = []
-    for i, (kind, model) in enumerate(zip(kinds, each, strict=True)):
+    kinds = [_kind_of(model) for model in each]
+    names = []
+    for i, kind in enumerate(kinds):
         number = kinds[: i + 1].count(kind)
-        found.append((kind if kinds.count(kind) == 1 else f"{kind} {number}", model))
-    return found
+        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
+    return list(zip(names, each, strict=True))

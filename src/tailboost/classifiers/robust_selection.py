@@ -26,6 +26,7 @@ from tailboost.core.subgroups import group_uses
 from tailboost.core.torch_data import unpack
 from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
+from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
 from tailboost.selection.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
 from tailboost.selection.probability_tables import ModelOutputs, Models
@@ -257,7 +258,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             if outputs.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
-                new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(checked))
+                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._sketch(checked)]))
         elif groups is not None:
             outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
         check_parameters(new, outputs.rows.groups)
@@ -470,8 +471,10 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ]
 
     def _sketch(self, X: Any) -> Fingerprint | None:
-        """Return the fingerprints of rows; None for given probabilities, whose rows are not known."""
-        return None if isinstance(X, Mapping) else Fingerprint.of_rows(self._checked(X))
+        """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
+        if isinstance(X, Mapping) or only_scores(self._outputs.models.fitted):
+            return None
+        return Fingerprint.of_rows(self._checked(X))
 
     # -- the result ------------------------------------------------------------------------------------
 

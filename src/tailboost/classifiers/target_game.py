@@ -1,4 +1,4 @@
-"""Games towards targets: which is played, over which units, and what is said of targets that are missed."""
+"""Limits on the errors of subgroups as a game, and warnings about subgroups that miss them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,39 @@ from tailboost.guarantees.fit_summary import Bound
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
 
-# The most classes that a warning names.
+# Largest number of subgroups that a warning about missed limits names.
 NAMED = 5
-# The most small units that a warning lists.
+# Largest number of small subgroups that a warning names with their rows.
 MOST_COUNTED = 20
 
 
-def target_units(
+def target_subgroups(
     problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
-    """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
-    judged = scheme.selection_rows
+    """Return the subgroups of the game with their allowed errors.
+
+    Parameters
+    ----------
+    problem : Problem
+        Training set.
+    scheme : Scheme
+        Selection data of the game.
+    pools : Pools
+        Subgroups that share a weight.
+    max_error : ndarray of shape (m,)
+        Allowed error of each subgroup; NaN for none.
+    indicator : bool
+        Whether losses are indicators.
+    shrinkage : float
+        Pseudo-rows.
+    """
+    rows = scheme.selection_rows
     assert problem.groups is not None
-    assert judged.groups is not None
-    index = pools.index(judged.groups)
-    size = judged.sizes(index, pools.count)
+    assert rows.groups is not None
+    index = pools.index(rows.groups)
+    size = rows.sizes(index, pools.count)
     measured = size > 0
-    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
+    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, rows.weight)
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
@@ -51,15 +67,18 @@ def target_units(
 
 
 def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand: float) -> TargetSubgroups:
-    """Allow the smallest error for which a stage of the balanced model meets the weak-learning condition."""
-    curve = []
+    """Return the subgroups with the least allowed error at which the balanced model meets the demand.
+
+    Each stage of growth of the balanced model is tried.
+    """
+    errors_by_stage = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers))))
+        errors_by_stage.append(np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
-    R = np.array(curve)
+    R = np.array(errors_by_stage)
     feasible = [
         error for error in MAX_ERRORS if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
     ]
@@ -68,88 +87,102 @@ def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand
 
 
 def least_error_met(reached: float) -> float:
-    """Return the most demanding of the usual targets that an error meets."""
+    """Return the smallest of `MAX_ERRORS` that is not below an error."""
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
 def warn_of_unmeasured(errors: RateTable) -> None:
-    """Name the subgroups without a row."""
+    """Warn of subgroups without rows."""
     unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
     if unmeasured:
         warn_user(
-            f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
-            "learnt from, so nothing is said about it",
+            f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except rows "
+            "of the fit",
             BoundNotMetWarning,
         )
 
 
-def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least: int, rule: str) -> None:
-    """Name the units whose different rows, of number ``size``, are too few, and by what rule.
+def warn_of_small(kind: str, names: Sequence[Any], size: Floats, few: str, least: int, effect: str) -> None:
+    """Warn of subgroups with few distinct rows.
 
-    ``few`` is the limit ``least`` in words, ``rule`` what becomes of units below it.
+    Parameters
+    ----------
+    kind : str
+        Kind of the subgroups.
+    names : sequence
+        Names of the subgroups.
+    size : ndarray of shape (m,)
+        Distinct rows of each.
+    few : str
+        The limit as text.
+    least : int
+        The limit.
+    effect : str
+        Effect on small subgroups.
     """
     small = np.flatnonzero(size < least)
     if not len(small):
         return
-    words = ", ".join(f"{unit_name(units[u])} ({size[u]:.3g})" for u in small[:MOST_COUNTED])
+    listed = ", ".join(f"{unit_name(names[u])} ({size[u]:.3g})" for u in small[:MOST_COUNTED])
     more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
-    warn_user(f"{kind} {words}{more}: fewer than {few} different rows; {rule}", SmallSubgroupsWarning)
+    warn_user(f"{kind} {listed}{more}: fewer than {few} different rows; {effect}", SmallSubgroupsWarning)
 
 
 def warn_of_missed(
     missed: Sequence[RateLine], combiner: SubgroupMixture, words: str, reasons: Sequence[str] = ()
 ) -> None:
-    """Name the subgroups whose error is above their limit, and why.
+    """Warn of subgroups whose error is above their limit.
 
     Parameters
     ----------
     missed : sequence of RateLine
-        Their errors.
+        Errors of these subgroups.
     combiner : SubgroupMixture
-        The members.
+        The hypotheses.
     words : str
-        The selection data.
+        Name of the selection data.
     reasons : sequence of str
-        Other reasons.
+        Further reasons for the message.
     """
     below = "less than " if any(line.sense == "<" for line in missed) else ""
     named = [f"{unit_name(x.unit)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
     more = " and others" if len(named) > NAMED else ""
-    of_whom = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
     because = "; ".join(filter(None, (*reasons, unreachable(combiner))))
     because = f"; {because}" if because else ""
-    warn_user(f"the bound is not met on {words}{of_whom}{because}", BoundNotMetWarning)
+    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)
 
 
 def unreachable(combiner: SubgroupMixture) -> str:
-    """Say how far all mixtures of the members are from the limits, if no mixture keeps them."""
+    """Return the smallest violation of a mixture of the hypotheses as text; empty if one has no violation."""
     if combiner.even or combiner.limit is None:
         return ""
     beyond = combiner.beyond(combiner.candidates().all_counts)
     least = least_largest(beyond)[0] if combiner.randomized else float(beyond.max(axis=1).min())
     if least <= combiner.worst_limit + 10.0**-DECIMALS:
         return ""
-    who = "mixture" if combiner.randomized else "single member"
-    what = "largest error" if combiner.worst_limit else "largest excess"
-    return f"no {who} keeps all limits there: the least {what} is {least:.3g}, not {combiner.worst_limit:.3g}"
+    rule = "mixture" if combiner.randomized else "single member"
+    measure = "largest error" if combiner.worst_limit else "largest excess"
+    limit = f"{combiner.worst_limit:.3g}"
+    return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
 
 
 def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -> tuple[Bound, ...]:
-    """Say in the notes of bounds what the loss is that they speak of, where it is not the error itself."""
+    """Return bounds with a note on the loss of a voter, if this loss is not the error."""
     note = ""
     if targets.indicator:
-        note = "loss of a voter: 1 where the error is max_error or more"
+        note = "loss of a voter: 1 if the error is max_error or more"
     elif targets.penalty.any():
         note = (
-            f"loss of a voter: the error plus what the least strict {kind} is allowed beyond this one, "
-            f"divided by {1.0 + targets.penalty.max():.4g}"
+            f"loss of a voter: (error + largest max_error of a {kind} − max_error) / "
+            f"{1.0 + targets.penalty.max():.4g}"
         )
     return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
 
 
 def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
-    """Set the errors of `predict` against the limits: the largest, or the largest excess if limits differ."""
-    note, values = "a target, not a theorem", np.array([line.value for line in errors])
+    """Return the largest error of `predict` beside its limit; the largest excess if limits differ."""
+    note, values = "a limit, not a theorem", np.array([line.value for line in errors])
     words = f"on a {errors.kind}, as measured on {errors.words}"
     largest = float(np.nanmax(values))
     if np.ptp(allowed) == 0:

@@ -24,9 +24,8 @@ from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
 from tailboost.solvers.soft_margin import check_price
 
-# Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
-# α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
-# six rows of ten.
+# Values of C Σs for C=None. The right price depends on the noise: at α = 1/(C Σs) = 0.1 (RLP), no weights of
+# trees with 13 % errors on Adult beat a random guess, and an optimum may have 60 % errors.
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
@@ -182,7 +181,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     @property
     def _program(self) -> str | None:
-        """What chooses the weights anew when boosting is over."""
+        """Program that computes the weights after the last round."""
         return self.refit
 
     def _default_learner(self) -> Any:
@@ -226,7 +225,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if self.variance_weight is None:
             return self._exponential_cost()
         combiner, value = self.combiner_, float(np.exp(self.combiner_.log_cost))
-        # Its root is no less than the mean of e^(−m).
+        # The root of V is at least the mean of e^(−m).
         return Cost(
             "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
             value,
@@ -242,7 +241,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
         T, gamma = len(errors), 0.5 - float(errors.max(initial=0.0))
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
-        if self.learning_rate < 1:  # it is about whole steps
+        if self.learning_rate < 1:  # the bound is about full steps
             note = published.note or "for learning_rate=1 only"
             published = replace(published, bound=None, note=note)
         return Cost(
@@ -264,14 +263,14 @@ class VarianceBoostClassifier(AdditiveClassifier):
         symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
         if linear:
             name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
-            # V is the mean margin of the worst α of the rows: above 0 only if fewer than α have none
+            # V is the mean margin of the worst α of the rows. V > 0 only if fewer than α have margin ≤ 0.
             bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
             bound = replace(bound, strict=True)
             if value <= self.gap_:
                 bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
             symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
         else:
-            # Σ s ξ / Σs, of which every row with m ≤ 0 has ξ ≥ 1
+            # Σ s ξ / Σs; every row with m ≤ 0 has ξ ≥ 1.
             slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
             name = "V = ‖a‖² + C Σ s ξ"
             bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
@@ -281,6 +280,8 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
+
+    Further attributes are those of `VarianceBoostClassifier`.
 
     Parameters
     ----------
@@ -292,26 +293,19 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -327,16 +321,6 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Steps a; (K−1)/K times the steps of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -404,6 +388,8 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     ``((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``, over the rows I answered right and J answered wrong. For more
     than two classes the same bound holds for the margins of SAMME's coding.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -417,26 +403,19 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -452,16 +431,6 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost above after each round. It starts from 0 and falls in each round with a step.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -531,6 +500,8 @@ class EBBoostClassifier(VarianceBoostClassifier):
     The cost is that of `VadaBoostClassifier`. Each round minimises it exactly over every column, threshold,
     polarity and step (see `tailboost.learners.StumpClassifier`). Two classes and finite numbers only.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     n_estimators : int, default=50
@@ -540,26 +511,19 @@ class EBBoostClassifier(VarianceBoostClassifier):
     learning_rate : float in (0, 1], default=1.0
         Fraction of each step that is taken. Smaller fractions need more rounds.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -575,16 +539,6 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Step a of each hypothesis.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost after each round. It starts from 0 and falls in each round with a step.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
@@ -667,6 +621,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     rejected if their value is no better than that of the best constants, or if their vote errs on more
     training rows than the best constant.
 
+    Further attributes are those of `VarianceBoostClassifier`.
+
     Parameters
     ----------
     estimator : classifier or str, optional
@@ -681,26 +637,19 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
     cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the number of rounds is selected. A float: a held-out fraction, on which no
-        hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
-        all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
-        "train" without.
+        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
     n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
+        Threads: of the default learner, or over the folds for other learners.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the learners.
     verbose : int, default=0
@@ -718,16 +667,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         The price of slack that was used.
     log_costs_ : ndarray of shape (T,)
         Logarithm of AdaBoost's mean exponential loss after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
         Duality gap of the program.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.

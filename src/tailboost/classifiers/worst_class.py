@@ -1,10 +1,10 @@
-"""Worst-class boosting with targets: the games of Saito et al. 2024 over classes, groups or cells."""
+"""Worst-class boosting: the games of Saito et al. 2024 over classes, groups or cells, with limits."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -22,7 +22,7 @@ from tailboost.classifiers.target_game import (
     about_voters,
     least_error_met,
     target_bound,
-    target_units,
+    target_subgroups,
     warn_of_missed,
     warn_of_unmeasured,
     with_least_allowed,
@@ -33,11 +33,11 @@ from tailboost.rates import Limit, Objective, error, largest
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 
-# Rounds of the error game, where no γ says how many.
+# Default number of rounds of the error game.
 ERROR_ROUNDS = 30
-# Rounds without a lower value after which a game ends in which every round costs fits.
+# Rounds without a decrease of the objective after which the game ends, for n_iter_no_change="auto".
 PATIENCE = 10
-# Values this close are equal after rounding to DECIMALS.
+# Values with a smaller difference are equal after rounding to DECIMALS.
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
@@ -287,11 +287,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
                 "subgroups='class' has no use for groups; use subgroups='auto', 'group' or 'cell'"
             )
         if self.until_met and self.max_error == "auto":
-            raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
+            raise ValueError("until_met=True needs max_error")
         if not self.randomized and self.combine == "vote":
-            raise ValueError("randomized=False needs combine='mixture' (or 'auto'): many members vote")
+            raise ValueError(
+                "randomized=False needs combine='mixture' (or 'auto'): a vote has several members"
+            )
         if self.error_budget is not None and self.combine == "vote":
-            raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
+            raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote has equal weights")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "max_error": storable(self.max_error)}
@@ -301,19 +303,19 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     @property
     def _limited(self) -> bool:
-        """Whether the combination needs λ: for a limit on the mean error, or for a single member."""
+        """Whether mixture weights are needed: for an error budget, or for a single hypothesis."""
         return self.error_budget is not None or not self.randomized
 
     # -- which game ----------------------------------------------------------------------------------
 
     @property
     def _edge(self) -> float:
-        """γ, also where it takes no part."""
+        """γ, also in the error game."""
         return edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma)
 
     @property
     def _indicator(self) -> bool:
-        """Whether the loss of a unit is the indicator."""
+        """Whether the indicator game is played."""
         published = self.gamma != "auto" and self._edge > 0 and not self._limited
         return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
 
@@ -322,7 +324,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Whether the hypotheses vote."""
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
-    def _name_units(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: Problem) -> Problem:
         kind = (
             ("class" if problem.groups is None else "group") if self.subgroups == "auto" else self.subgroups
         )
@@ -333,8 +335,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             problem.validation = X_val, self._named.number(rows)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} for {self._pools.count} units, "
-                "which is not positive: use class_loss='error', or give gamma"
+                f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "
+                "subgroups: use class_loss='error', or give gamma"
             )
         self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
         return problem
@@ -343,10 +345,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         indicator, T = self._indicator, self._most_rounds()
-        units = target_units(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
+        units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
-        # The published vote is the one of least largest error, whatever the limits.
+        # The published vote minimises the largest error for any limits.
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
         combiner = SubgroupMixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
@@ -364,7 +366,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         return Plan(units, rule, combiner, self._demand(units, T))
 
     def _limits(self, rows: Rows) -> tuple[Limit, ...]:
-        """Return the targets as limits on the errors of the subgroups of the selection data."""
+        """Return ``max_error`` as limits on the errors of the subgroups."""
         if self.max_error == "auto":
             return ()
         rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
@@ -373,10 +375,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 
     def _demand(self, units: TargetSubgroups, rounds: int) -> Demand:
-        """Return the weighted loss a learner is grown to."""
+        """Return the weighted loss up to which a learner grows."""
         if units.indicator:
             return Demand(0.5 - self._edge, required=True)
-        if self.max_error == "auto":  # as good as it gets
+        if self.max_error == "auto":  # a loss of 0 ends the growth
             return Demand(0.0)
         # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
         allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
@@ -396,9 +398,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
-        who = "the vote" if self._votes else "the randomised classifier"
-        words = f"{who} meets all targets on the validation rows"
-        # Errors less what they are allowed are least where all of them are 0.
+        rule = "the vote" if self._votes else "the randomised rule"
+        words = f"{rule} meets all targets on the selection data"
+        # The smallest possible objective: without any error, minus the largest limit if limits differ.
         zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(self._most_rounds(), stopping, watched=True)
@@ -410,10 +412,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        rule: Any = self.game_.player
-        units = self.game_.units
-        assert isinstance(units, TargetSubgroups)
-        self.gamma_, self.eta_ = (self._edge if units.indicator else None), rule.eta
+        player, units = cast("Hedge", self.game_.player), self._targets
+        self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
             least = (
                 units.limit if units.indicator else least_error_met(float(np.nanmax(self._error_values())))
@@ -427,25 +427,27 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     @property
     def _strict(self) -> bool:
-        """Whether an error has to be below its target: the loss of a subgroup is 1 at the target."""
-        units = self.game_.units
-        assert isinstance(units, TargetSubgroups)
-        return units.indicator
+        """Whether an error equal to its limit is too large, as in the indicator game."""
+        return self._targets.indicator
+
+    @property
+    def _targets(self) -> TargetSubgroups:
+        return cast("TargetSubgroups", self.game_.units)
 
     @property
     def _useless(self) -> str:
-        """Why the answers say nothing, whatever target they meet; "" if they do."""
+        """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
         if not self._own:
             return ""
         predicted = self._counts().sum(axis=0)
         if np.count_nonzero(predicted) == 1:
-            return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all of them"
+            return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
             return ""
-        coin = self._counting.constants
-        if np.nanmax(self._error_values()) < coin - TOLERANCE:
+        constants = self._counting.constants
+        if np.nanmax(self._error_values()) < constants - TOLERANCE:
             return ""
-        return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
+        return f"predict is no better than the best mixture of constants ({constants:.3g})"
 
     def _met(self, errors: Floats) -> bool:
         allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
@@ -466,7 +468,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     @property
     def limits_met_randomized_(self) -> bool:
-        """Whether the randomised rule meets every target on the selection data."""
+        """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
         return self._met(self.expected_subgroup_errors_)
 
     def _warn(self) -> None:
@@ -480,25 +482,24 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     @property
     def _limited_errors(self) -> RateTable:
-        """The errors of `predict` on the subgroups beside their targets."""
-        found, sense = self._errors(self._counts()), "<" if self._strict else "≤"
+        """Errors of `predict` on the subgroups with their limits."""
+        table, sense = self._subgroup_table(), "<" if self._strict else "≤"
         lines = [
             replace(
                 x, bound=bound, sense=sense, met=None if np.isnan(x.value) else self._kept(x.value, bound)
             )
-            for x, bound in zip(found, self.max_error_.tolist(), strict=True)
+            for x, bound in zip(table, self.max_error_.tolist(), strict=True)
         ]
-        return replace(found, lines=tuple(lines))
+        return replace(table, lines=tuple(lines))
 
     def _kept(self, value: float, bound: float) -> bool:
         return bool(is_kept(value - bound, self._strict))
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
-        units, kind = self.game_.units, self._named.kind
-        assert isinstance(units, TargetSubgroups)
+        units, kind = self._targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.max_error == "auto" or not self._own:
             return promised, observed
-        bound = target_bound(self._errors(self._counts()), self.max_error_, self._strict)
+        bound = target_bound(self._subgroup_table(), self.max_error_, self._strict)
         return promised, (*observed, bound)

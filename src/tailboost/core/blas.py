@@ -26,7 +26,7 @@ class OneThread(ContextDecorator):
 
     The number of threads is a setting of the whole process, and newer versions of threadpoolctl let only one
     Python thread change it. Therefore one Python thread at a time changes the number and restores it at the
-    end of its block. Blocks of other threads leave it unchanged, so that no thread stores a changed number.
+    end of its block. Blocks of other threads leave it unchanged.
     """
 
     def __init__(self) -> None:

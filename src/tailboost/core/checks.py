@@ -128,13 +128,13 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
     order = np.argsort(known)
     try:
         place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
-        stray = known[place] != values
+        unknown = known[place] != values
     except TypeError:  # text and numbers have no order
         number = {value: i for i, value in enumerate(known.tolist())}
         place = np.array([number.get(value, -1) for value in values.tolist()])
-        stray = place < 0
-    if np.any(stray):
-        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()), key=str)[:5]}")
+        unknown = place < 0
+    if np.any(unknown):
+        raise ValueError(f"{name} holds {what}: {sorted(set(values[unknown].tolist()), key=str)[:5]}")
     return place.astype(np.intp, copy=False)
 
 
@@ -280,22 +280,12 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
 
 
 def in_class_order(table: Any, name: str, classes: Labels) -> Any:
-    """Return a table with one column for each class, in the order of the classes.
+    """Return a table (n, K) with one column for each class, in the order of the classes.
 
     Columns of a data frame are matched by name to the labels. If the labels are numbers, a name may also be
     the number as text. An array, and a data frame with the default names 0, 1, …, must be in the order of the
-    classes.
-
-    Parameters
-    ----------
-    table : array-like of shape (n, K), or (n,) for the probability of the second of two classes
-        The table.
-    name : str
-        Name for messages.
-    classes : ndarray of shape (K,)
-        The labels.
-
-    Raise ValueError if a name is unknown, missing, repeated or ambiguous.
+    classes. A single column has the probability of the second of two classes. Messages use ``name``. Raise
+    ValueError if a column's name is unknown, missing, repeated or ambiguous.
     """
     table, labels = as_pandas(table), classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
@@ -309,28 +299,31 @@ def in_class_order(table: Any, name: str, classes: Labels) -> Any:
             )
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
-    found = [_spelling(column, numeric) for column in columns]
+    spellings = [_spelling(column, numeric) for column in columns]
     default = _is_default(table.columns)
-    if default and found != wanted and sorted(found, key=str) == sorted(wanted, key=str):
+    if default and spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
             "columns by the labels as text, or give an array with columns in the order of the classes"
         )
     if default:
         return np.asarray(table)
-    for column, spelling in zip(columns, found, strict=True):
+    for column, spelling in zip(columns, spellings, strict=True):
         if spelling not in wanted:
             near = did_you_mean(str(column), map(str, labels))
             raise ValueError(
                 f"{name} has a column {column!r}, which is no class: {near}the classes are {labels[:20]}; "
                 "if the columns are in this order, give an array"
             )
-        if found.count(spelling) > 1:
-            same = [other for other, spelt in zip(columns, found, strict=True) if spelt == spelling]
+        if spellings.count(spelling) > 1:
+            pairs = zip(columns, spellings, strict=True)
+            same = [other for other, other_spelling in pairs if other_spelling == spelling]
             raise ValueError(f"{name} has more than one column for the class {column!r}: {same}")
-    if missing := [label for label, spelling in zip(labels, wanted, strict=True) if spelling not in found]:
+    if missing := [
+        label for label, spelling in zip(labels, wanted, strict=True) if spelling not in spellings
+    ]:
         raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
-    return np.asarray(table)[:, [found.index(spelling) for spelling in wanted]]
+    return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
 
 
 def _is_default(columns: Any) -> bool:
@@ -353,20 +346,8 @@ def check_costs(
 ) -> Floats | None:
     """Return the cost of each answer for each row, in the order of the classes; None for None.
 
-    Parameters
-    ----------
-    costs : array-like or data frame of shape (n, K), optional
-        Costs; the columns of a data frame are matched by name (`in_class_order`).
-    n : int
-        Number of rows.
-    classes : ndarray of shape (K,)
-        The labels.
-    used : ndarray of int, optional
-        Numbers of the rows to return; by default all.
-    name : str
-        Name for messages.
-
-    Raise ValueError if the costs are not K finite numbers for each row, or names are no classes.
+    Columns of a data frame are matched by name (`in_class_order`). ``used`` are the numbers of the rows to
+    return; by default all n rows. Raise ValueError if the costs are not K finite numbers for each row.
     """
     if costs is None:
         return None

@@ -1,4 +1,4 @@
-"""Files that are complete or absent: atomic writes, digests of contents, and locks on folders."""
+"""Atomic writes of files, digests of contents, and locks on folders."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=_SEAL).hexdigest()
 
 
-def write(path: Path, content: bytes, what: str) -> None:
-    """Write a file so that it is complete or absent whenever the process or the machine stops.
+def write(path: Path, content: bytes, label: str) -> None:
+    """Write a file completely or not at all, whenever the process or the machine stops.
 
     An existing file is replaced.
 
@@ -41,7 +41,7 @@ def write(path: Path, content: bytes, what: str) -> None:
         The file.
     content : bytes
         New content.
-    what : str
+    label : str
         Description of the file for messages.
 
     Raises
@@ -61,12 +61,12 @@ def write(path: Path, content: bytes, what: str) -> None:
         with suppress(OSError):
             part.unlink()
         reason = error.strerror or str(error)
-        message = f"{what} cannot be written ({reason}); the files written before it are good"
+        message = f"{label} cannot be written ({reason}); the files written before it are good"
         raise OSError(error.errno, message, str(path)) from error
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, on systems with folders that can be synchronised."""
+    """Make a rename durable, on systems with synchronised folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -76,7 +76,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path, *names: str) -> None:
-    """Remove unfinished files of dead processes whose names begin with one of ``names``."""
+    """Remove unfinished files of dead processes with names that begin with one of ``names``."""
     for path in folder.glob("*.part"):
         part = _PART.fullmatch(path.name)
         if part and part["name"].startswith(names) and not _is_alive(int(part["process"])):
@@ -99,13 +99,13 @@ def _sealed(name: str, content: bytes) -> bytes:
     return bytes.fromhex(digest(name.encode("utf-8", "surrogateescape") + b"\0" + content))
 
 
-def write_sealed(path: Path, content: bytes, what: str) -> None:
+def write_sealed(path: Path, content: bytes, label: str) -> None:
     """Write a content after a digest of content and name, by which `read_sealed` detects damage."""
-    write(path, _MARK + _sealed(path.name, content) + content, what)
+    write(path, _MARK + _sealed(path.name, content) + content, label)
 
 
 def read_sealed(path: Path) -> bytes:
-    """Return the content of a file that `write_sealed` wrote.
+    """Return the content of a file written by `write_sealed`.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_sealed(path: Path) -> bytes:
 
 
 def make_folder(folder: Any, name: str) -> Path:
-    """Return the folder given as parameter ``name``, which is created if it does not exist.
+    """Return the folder given as parameter ``name``; a missing folder is created.
 
     Raises
     ------

@@ -192,8 +192,8 @@ def _drop_zeros(values: NDArray[np.float32], largest: NDArray[np.float32]) -> No
 def _shifts(n_fractional: Ints) -> NDArray[np.uint32]:
     """Return how many of the mantissa's 23 bits are cut in rows with this many fractional numbers."""
     least, bits = np.array(MANTISSA_BITS).T
-    kept = bits[np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1]
-    return (23 - kept).astype(np.uint32)
+    n_bits = bits[np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1]
+    return (23 - n_bits).astype(np.uint32)
 
 
 def _cut(values: NDArray[np.float32], shift: NDArray[np.uint32]) -> Hashes:
@@ -219,9 +219,9 @@ def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32]
             numbers[:, j] = _single(column.to_numpy(dtype=np.float64, na_value=np.nan))
             continue
         values, place = _different(column)
-        found = [_number_or_word(value) for value in values]
-        numbers[:, j] = _single([number for number, _ in found])[place]
-        words = np.array([word for _, word in found], dtype=np.uint64)[place]
+        numbers_and_words = [_number_or_word(value) for value in values]
+        numbers[:, j] = _single([number for number, _ in numbers_and_words])[place]
+        words = np.array([word for _, word in numbers_and_words], dtype=np.uint64)[place]
         rest += _mix(words) * multipliers[j]
     return numbers, rest
 

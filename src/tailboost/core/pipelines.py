@@ -27,9 +27,9 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
 def label_shares(model: Any, X: Any, **given: Any) -> Floats:
     """Return the label distribution of each row, shape (n, K).
 
-    This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, which
-    lack the method. For other classifiers it is ``predict_proba``. The classifier receives the keyword
-    arguments ``given``, for example ``groups``, together with the rows.
+    This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, and
+    ``predict_proba`` of other classifiers. The keyword arguments ``given``, for example ``groups``, are
+    passed to the classifier.
     """
     if hasattr(last_step(model), "predict_distribution"):
         final, rows = final_step(model, X)

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 def summed(X: Any) -> Any:
     """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
 
-    Entries that a matrix stores more than once mean their sum. SciPy and scikit-learn sort and sum such
-    entries in place, and conversions to csr share the arrays of the original. A matrix that is not canonical
-    is therefore copied, so that the caller's matrix does not change, also for other threads.
+    An entry stored more than once means the sum. SciPy and scikit-learn sort and sum such entries in place,
+    and conversions to csr share the arrays of the original. Other matrices are therefore copied, so that the
+    caller's matrix never changes.
     """
     if not sp.issparse(X) or X.ndim != 2:
         return X

@@ -8,10 +8,9 @@ from typing import Any
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean …? " with the known names close to an unknown one, or an empty text.
+    """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
-    Close names are spelt alike, without regard to capitals. If there are none, known names that contain the
-    given one are suggested.
+    Capitals are ignored. Without a close name, known names are suggested if they contain the given one.
     """
     folded = {other.casefold(): other for other in known}
     given = name.casefold()

@@ -106,8 +106,8 @@ def certify(
         repeated=repeated,
         complete=repeated is not None and final.seen_rows_.complete,
     )
-    sketch = Fingerprint.merged([short for _, _, short in parts])
-    cert = certificate_of(scored, stated, max_error, asked, model, sketch)
+    fingerprints = Fingerprint.merged([short for _, _, short in parts])
+    cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 

@@ -14,7 +14,6 @@ from typing import Any, NoReturn, Self
 import dask
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
@@ -22,7 +21,6 @@ from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, stratum_probabilities
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import n_rows_of, refuse_missing
-from tailboost.core.docs import describing, sections_of
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
@@ -41,7 +39,6 @@ FAN = 8
 MOST_STRATA = 10_000
 
 
-@describing(sections_of(local.RobustMixtureClassifier))
 class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
 
@@ -55,9 +52,41 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     sample. If the rule is group-blind, a model of the sample estimates the group from the probabilities; on
     one machine these estimates are out of fold.
 
-    {{parameters}}
+    Parameters and attributes that are not explained here are those of `tailboost.RobustMixtureClassifier`.
 
-    {{attributes}}
+    Parameters
+    ----------
+    estimators : list, dict or None
+        Not used: the models are the user's.
+    objective : str, rate or largest, optional
+        Minimised rate. None is "worst_class", and with limits the overall error.
+    limits : list of Limit or str, default=()
+        Limits on rates.
+    alpha : float in (0, 1], optional
+        Tail mass of the CVaR.
+    max_error : float or dict, optional
+        Allowed error of each subgroup of the objective.
+    error_budget : float in [0, 1], optional
+        Largest increase of the overall error relative to the most accurate candidate.
+    confidence : float in [0, 1), optional
+        Probability with which all limits have to hold on new rows.
+    cv : optional
+        Not used: all rows are selection data.
+    randomized : bool or "auto", default="auto"
+        Whether the rule may draw one of several candidates for each row.
+    by_group : bool, default=False
+        Whether the rule may read the group.
+    class_weight, max_time, n_jobs : optional
+        Not used: no model is fitted.
+    random_state : int, RandomState or None
+        Seed of the sample.
+    verbose : int, default=0
+        Not used.
+
+    Attributes
+    ----------
+    rates_ : RateTable
+        Rates of the objective and of the limits by subgroup.
     n_threshold_rows_ : int
         Number of rows on which the candidates were made.
 
@@ -74,7 +103,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     >>> mix = DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
     >>> max(mix.subgroup_errors_.values()) < 0.05
     True
-    >>> mix.predict_from({"model": p}).shape
+    >>> mix.predict({"model": p}).shape
     (1000,)
     """
 
@@ -191,24 +220,22 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         new.__dict__.update(vars(self))
         return new
 
-    def predict_from(
-        self, probabilities: Mapping[str, Any], *, groups: Any = None, deferred: Any = None
-    ) -> Any:
-        """Predict labels from the models' probabilities; Dask collections give a lazy Dask array."""
-        return self._answers(partial(self.to_local().predict_from, deferred=deferred), probabilities, groups)
+    def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> Any:
+        """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
+        return self._answers(partial(self.to_local().predict, deferred=deferred), X, groups)
 
-    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Any:
-        """Predict P(y | x), the even mean of all models; Dask collections give a lazy Dask array."""
+    def predict_proba(self, X: Any) -> Any:
+        """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
         local = self.to_local()
 
         def ask(P: Mapping[str, Any], groups: Any = None) -> Any:
-            return local.predict_proba_from(P)
+            return local.predict_proba(P)
 
-        return self._answers(ask, probabilities, None)
+        return self._answers(ask, X, None)
 
-    def predict_distribution_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
-        """Predict the label distribution, shape (n, K); Dask collections give a lazy Dask array."""
-        return self._answers(self.to_local().predict_distribution_from, probabilities, groups)
+    def predict_distribution(self, X: Any, *, groups: Any = None) -> Any:
+        """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
+        return self._answers(self.to_local().predict_distribution, X, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Any) -> Any:
         if not (isinstance(probabilities, Mapping) and any(map(is_collection, probabilities.values()))):
@@ -335,11 +362,11 @@ class _RemoteReader:
         columns = [rows.y]
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
-        return _Block(np.stack(logs, axis=1), rows, combined(columns, self.radices))
+        return _Block(np.stack(logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""
-        y, *groups = taken_apart(keys, self.radices)
+        y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
         return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares))
@@ -366,32 +393,15 @@ class _Block:
 class KeyCounts:
     """Totals of the rows of each combination of class and groups."""
 
-    keys: NDArray[np.int64]  # shape (m,): numbers of the combinations, sorted
+    keys: Ints  # shape (m,): numbers of the combinations, sorted
     totals: Floats  # shape (3, m): number of rows, sum of their weights and of their squared weights
 
     @classmethod
-    def of(cls, keys: NDArray[Any], totals: Floats) -> KeyCounts:
+    def of(cls, keys: Ints, totals: Floats) -> KeyCounts:
         """Add up totals of shape (3, n) with equal keys."""
         distinct, place = np.unique(keys, return_inverse=True)
         sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
         return cls(distinct, sums.astype(np.float64))
-
-
-def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
-    """Return one number for several, such as class and groups, each below its radix."""
-    number = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, radix in zip(codes, radices, strict=True):
-        number = number * radix + code
-    return number
-
-
-def taken_apart(number: NDArray[np.int64], radices: list[int]) -> list[NDArray[np.int64]]:
-    """Return the numbers that were `combined` into one."""
-    codes = []
-    for radix in reversed(radices):
-        number, code = np.divmod(number, radix)
-        codes.append(code)
-    return codes[::-1]
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class AdditiveSummary:
             guess += f" (the 95 % interval for new rows extends to {self.upper:.4g}{shown})"
         rows = "These rows were not used in the fit"
         if self.fitted:
-            rows = "Models were trained on these rows, so their errors on new rows are larger"
+            rows = "Models were trained on these rows, so errors on new rows are usually larger"
         elif self.decided:
             rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
         return f"{text}{guess}. {rows}."

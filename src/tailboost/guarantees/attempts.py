@@ -23,7 +23,7 @@ def known_attempts(model: Any) -> dict[str, Fingerprint]:
     """
     fit = _fit_of(model)
     stored: Mapping[str, Fingerprint] = getattr(model, "calibration_attempts_", {})
-    return {key: sketch for key, sketch in stored.items() if key.startswith(fit)}
+    return {key: fingerprints for key, fingerprints in stored.items() if key.startswith(fit)}
 
 
 def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
@@ -50,7 +50,11 @@ def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
 
 def _fit_of(model: Any) -> str:
     """Return a digest of the training rows of a model, or of its selection data without training rows."""
-    fitted = [sketch.kept for sketch in (model.seen_rows_, *model.chosen_rows_) if len(sketch.kept)]
+    fitted = [
+        fingerprints.kept
+        for fingerprints in (model.seen_rows_, *model.chosen_rows_)
+        if len(fingerprints.kept)
+    ]
     return digest(*fitted[:1])
 
 
@@ -88,8 +92,8 @@ def read_attempts(path: Path, model: Any) -> dict[str, tuple[str, Fingerprint]]:
 def write_attempts(path: Path, attempts: Mapping[str, tuple[str, Fingerprint]]) -> None:
     """Write attempts with the command of each; an existing file is replaced."""
     listed = [
-        {"key": key, "command": command, "rows": sketch.to_dict()}
-        for key, (command, sketch) in attempts.items()
+        {"key": key, "command": command, "rows": fingerprints.to_dict()}
+        for key, (command, fingerprints) in attempts.items()
     ]
     state = {"format": FORMAT, "attempts": listed}
     _store.write(path, json.dumps(state, indent=1).encode(), "the file of attempts")

@@ -267,14 +267,14 @@ def calibrate(
     if absent := goals.without_rows(fresh, 1.0 - confidence):  # known before any answer was tested
         words = "; ".join(map(str, absent))
         raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
-    sketch = fresh.sketch
-    assert sketch is not None
+    fingerprints = fresh.fingerprints
+    assert fingerprints is not None
     targets = sorted(goals.targets.items(), key=repr)
     call = repr((targets, checked, confidence, rule, len(before), subgroups, equal_rows))
     key = _refuse_repetition(model, fresh, before, call)
     rules = _from_the_safest(model, checked) if checked else candidates(model, goals.targets)
-    model.calibration_attempts_ = {**known_attempts(model), key: sketch}
-    attempts = (*before, sketch)
+    model.calibration_attempts_ = {**known_attempts(model), key: fingerprints}
+    attempts = (*before, fingerprints)
     level = level_of(len(attempts), confidence)
     passed: tuple[Any, FreshRows, list[CertifiedBound]] | None = None
     for classifier in rules:
@@ -287,7 +287,7 @@ def calibrate(
     if passed is None:
         raise not_certified(families, confidence, attempts)
     classifier, answered, bounds = passed
-    classifier.chosen_rows_ = (*classifier.chosen_rows_, sketch)
+    classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     certified = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
     plural = "limits" if checked else "targets"
     notes = [
@@ -311,7 +311,7 @@ def calibrate(
         len(fresh),
         tuple(notes),
         copy.copy(classifier),
-        sketch,
+        fingerprints,
         attempts,
         rates=tuple(certified) if checked else (),
     )
@@ -335,9 +335,9 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
             return [
                 model.reweight(
                     objective=f"worst_{kind}",
-                    max_error={name: max(share * b, LEAST) for name, b in allowed.items()} | {None: 1.0},
+                    max_error={name: max(part * b, LEAST) for name, b in allowed.items()} | {None: 1.0},
                 )
-                for share in np.linspace(0.0, 1.0, POINTS)
+                for part in np.linspace(0.0, 1.0, POINTS)
             ]
         except ValueError:
             return [point.classifier for point in reversed(model.tradeoff().points)]
@@ -349,7 +349,7 @@ def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
     The order depends on the selection data alone. The tightest limits need not give the safest rule: a
     precision close to 1 rests on few rows.
     """
-    rules = list(_tightened(model, limits))
+    rules = list(tightened_rules(model, limits))
     margins = [_margin(rule.rates_, rules[-1].rates_) for rule in rules]
     return rules[int(np.argmax(margins)) :]
 
@@ -371,7 +371,7 @@ def _margin(lines: Any, limits: Any) -> float:
     return float(min(margins))
 
 
-def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
+def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
     """Yield rules within limits, from much tighter ones to the given ones; infeasible ones are left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
@@ -422,7 +422,7 @@ def _refuse_repetition(model: Any, fresh: FreshRows, before: tuple[Fingerprint, 
     give a warning.
     """
     key, recorded = call_key(model, fresh, call), known_attempts(model)
-    others = {each: sketch for each, sketch in recorded.items() if each != key}
+    others = {each: fingerprints for each, fingerprints in recorded.items() if each != key}
     again = any(same_rows(each, key) for each in others)
     if again or fresh.met([*before, *others.values()]):
         n = max(len(others), len(before))

@@ -25,7 +25,7 @@ from tailboost.guarantees.rate_bounds import (
     subgroup_words,
 )
 from tailboost.guarantees.recheck import Cells, Recheck, bounds_html, bounds_text, listed, rows_unnamed
-from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
+from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.solvers import cvar, worst_case_weights
@@ -173,7 +173,7 @@ class Certificate:
         keys = dict.fromkeys((b.counted, b.rule) for b in self.tested)
         of_key = {(rate, rule): fresh.samples(rate, rule) for rate, rule in keys}
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
-        rows = () if fresh.sketch is None else (fresh.sketch,)
+        rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
         return before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
 
     @property
@@ -346,7 +346,7 @@ def certify(
     >>> cert = tb.certify(answers, None, y, max_error=0.15)
     >>> for b in cert.bounds:
     ...     print(f"{b.name}: estimate {b.estimate:.3f}, at most {b.upper:.3f}")
-    mean: estimate 0.083, at most 0.121
+    all rows: estimate 0.083, at most 0.121
     class 0: estimate 0.090, at most 0.175
     class 1: estimate 0.080, at most 0.134
     worst class seen: estimate 0.090, at most 0.175
@@ -373,7 +373,7 @@ def certify(
         deferred=deferred,
     )
     judge = model if hasattr(model, "predict") else None
-    certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.sketch)
+    certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
     if judge is not None or deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
@@ -455,7 +455,7 @@ def requested_rates(model: Any, rates: Any, max_error: Any, request: Certificate
 def rates_of_fit(model: Any) -> list[Expression]:
     """Return the objective and the limits of a model fitted with limits; none without limits."""
     final = last_step(model)
-    limits = list(getattr(final, "limits", ()) or ())
+    limits = list(checked_limits(getattr(final, "limits", ()) or ()))
     objective = as_expression(getattr(final, "objective_", None))
     return [*([] if objective is None else [objective]), *limits] if limits else []
 
@@ -525,13 +525,13 @@ def certificate_of(
     max_error: Any,
     request: CertificateRequest,
     model: Any,
-    sketch: Fingerprint | None,
+    fingerprints: Fingerprint | None,
 ) -> Certificate:
     """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
     if expressions:
         rates = tuple(rate_bounds(expressions, fresh, 1.0 - request.confidence))
         notes = tuple(_notes_of_rates(rates, fresh))
-        return Certificate([], request.confidence, len(fresh), notes, model, sketch, rates=rates)
+        return Certificate([], request.confidence, len(fresh), notes, model, fingerprints, rates=rates)
     names = error_names(fresh)
     allowed = targets_of(max_error, names)
     parts: list[str] = list(names)
@@ -555,7 +555,7 @@ def certificate_of(
         bounds += [_worst(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)]
         empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
     notes = tuple(_notes_of_errors(fresh, empty, parts, model))
-    return Certificate(bounds, request.confidence, len(fresh), notes, model, sketch)
+    return Certificate(bounds, request.confidence, len(fresh), notes, model, fingerprints)
 
 
 def _tail_bounds(

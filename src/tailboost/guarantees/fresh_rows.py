@@ -85,7 +85,7 @@ class FreshRows:
         return numbers
 
     @property
-    def sketch(self) -> Fingerprint | None:
+    def fingerprints(self) -> Fingerprint | None:
         """Fingerprints of the rows."""
         return None if self.hashes is None else Fingerprint.of(self.hashes)
 
@@ -101,9 +101,9 @@ class FreshRows:
         """
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
-        sketches = list(before)
-        limits = sorted({sketch.limit for sketch in sketches} | {Fingerprint.COMPLETE})
-        unions = (Fingerprint.union([each for each in sketches if each.limit >= limit]) for limit in limits)
+        earlier = list(before)
+        limits = sorted({fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE})
+        unions = (Fingerprint.union([each for each in earlier if each.limit >= limit]) for limit in limits)
         masks = [union.knows(self.hashes) for union in unions]
         return [(int(mask.sum()), len(mask)) for mask in masks]
 
@@ -158,11 +158,11 @@ class FreshRows:
         """
         samples = self._apart(samples) if claim.others else samples
         by_name = {sample.name: sample for sample in samples}
-        other = [sample for sample in samples if sample.name not in claim.units] if claim.others else []
-        units = () if claim.others and claim.form == "mean" else claim.units
-        if not (other if claim.others else by_name.keys() & set(units)):
+        other = [sample for sample in samples if sample.name not in claim.subgroups] if claim.others else []
+        compared = () if claim.others and claim.form == "mean" else claim.subgroups
+        if not (other if claim.others else by_name.keys() & set(compared)):
             return None
-        named = [by_name[unit] if unit in by_name else samples[0].without_rows(unit) for unit in units]
+        named = [by_name[name] if name in by_name else samples[0].without_rows(name) for name in compared]
         if self.clusters is not None and len(apart := [*other, *named]) > 1:
             clusters = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(clusters)) < len(clusters):

@@ -186,7 +186,7 @@ class KnownRows:
         """
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
-        masks = [sketch.knows(hashes) for sketch, _ in self._own_records()]
+        masks = [fingerprints.knows(hashes) for fingerprints, _ in self._own_records()]
         counts = np.array([(mask.sum(), len(mask)) for mask in masks], dtype=np.intp)
         return np.concatenate([counts, *count_by_frozen(self, X)])
 
@@ -195,14 +195,17 @@ class KnownRows:
         selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
         return [
             (self.seen_rows_, "models were trained on"),
-            *((sketch, "the decision rule was selected on") for sketch in selected),
+            *((fingerprints, "the decision rule was selected on") for fingerprints in selected),
         ]
 
     def _records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of `count_known`, with the use of their rows."""
         finals = [last_step(model) for model in came_fitted(self)]
         inner = [record for final in finals if isinstance(final, KnownRows) for record in final._records()]
-        return [*self._own_records(), *((sketch, "a frozen model was made on") for sketch, _ in inner)]
+        return [
+            *self._own_records(),
+            *((fingerprints, "a frozen model was made on") for fingerprints, _ in inner),
+        ]
 
     def refuse_seen(
         self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
@@ -226,7 +229,7 @@ class KnownRows:
         LeakageError
             Gives the reason.
         """
-        for (sketch, use), (repeated, sampled) in zip(self._records(), counts.tolist(), strict=True):
+        for (fingerprints, use), (repeated, sampled) in zip(self._records(), counts.tolist(), strict=True):
             if equal_rows == "copies" and too_many(repeated, sampled):
                 raise LeakageError(
                     f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
@@ -234,17 +237,20 @@ class KnownRows:
                     "classifier. If features take so few values that fresh rows equal training rows, and "
                     "nobody copied a row, set equal_rows='natural'"
                 )
-            if equal_rows == "natural" and sketch.unnatural(repeated, sampled):
+            if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
                 raise LeakageError(
                     f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
-                    f"fit, and only {sketch.repeated:.0%} of the rows of the fit equal one another. Some of "
-                    "these rows must be copies"
+                    f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
+                    "Some of these rows must be copies"
                 )
-        kept = self._rows_kept()
-        if equal_rows == "copies" or y is None or kept is None or kept.row_hashes is None:
+        stored = self._rows_kept()
+        if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
             return
-        contents = short_hashes(hash_rows(self._checked(X))).astype(np.intp), kept.row_hashes.astype(np.intp)
-        if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
+        contents = (
+            short_hashes(hash_rows(self._checked(X))).astype(np.intp),
+            stored.row_hashes.astype(np.intp),
+        )
+        if labels_too_alike(contents, (y, stored.y), 1 + int(max(y.max(), stored.y.max()))):
             raise LeakageError(
                 "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
                 "the fit more often than in 999 of 1,000 random draws: they are copies"

@@ -125,7 +125,7 @@ class Monitor:
     []
     >>> monitor = monitor.add(clf, X[3000:], 1 - y[3000:], name="February")  # all labels swapped
     >>> monitor.alarms[0].bound.title
-    'error of mean'
+    'error of all rows'
     """
 
     certificate: Certificate

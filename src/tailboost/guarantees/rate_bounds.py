@@ -102,10 +102,10 @@ class CertifiedBound:
         if self.others:
             return OTHERS if self.subgroup is None else f"{self.subgroup} with {OTHERS}"
         if self.rate is not None:
-            seen = " seen" if self.subgroups and self.of_seen else ""
-            return "all" if self.subgroup is None else f"{unit_name(self.subgroup)}{seen}"
+            seen = " of those seen" if self.subgroups and self.of_seen else ""
+            return "all rows" if self.subgroup is None else f"{unit_name(self.subgroup)}{seen}"
         if self.kind == "mean":
-            return "mean"
+            return "all rows"
         if self.kind == "worst":
             return f"worst {self.subgroup}{' seen' if self.of_seen else ''}"
         if self.kind in ("cvar", "shift"):
@@ -117,7 +117,7 @@ class CertifiedBound:
         """Short name: the subgroup, and the rate or the rule."""
         if self.rate is not None:
             return f"{self.name}: {self.rate.words}"
-        return f"{self.name}{', drawn' if self.rule == 'randomised' else ''}"
+        return f"{self.name}{', randomised' if self.rule == 'randomised' else ''}"
 
     @property
     def title(self) -> str:
@@ -212,20 +212,20 @@ class RateFamily:
     of_seen: bool = False  # whether a limit on every subgroup covers only the subgroups among these rows
 
     @classmethod
-    def of(cls, expression: Expression, judged: FreshRows) -> RateFamily:
+    def of(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
         """Return the family of a rate, limit or objective, with the sides of its bound."""
         rate, limit = expression.rate, expression.limit
-        strata = judged.answered.strata
-        exact = not rate.needs_costs and not judged.answered.draws
+        strata = fresh.answered.strata
+        exact = not rate.needs_costs and not fresh.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
-        of_seen = limit is not None and limit.of_every and not judged.knows(rate.by)
-        return cls(rate, limit, expression.sides, judged.samples(rate), exact, of_seen=of_seen)
+        of_seen = limit is not None and limit.of_every and not fresh.knows(rate.by)
+        return cls(rate, limit, expression.sides, fresh.samples(rate), exact, of_seen=of_seen)
 
     @classmethod
     def of_errors(
         cls,
         kind: Kind,
-        judged: FreshRows,
+        fresh: FreshRows,
         rule: Rule,
         targets: dict[Any, float] | None = None,
         *,
@@ -233,8 +233,8 @@ class RateFamily:
     ) -> RateFamily:
         """Return the errors of all rows, of classes, groups or cells, with their targets."""
         limit = (ERRORS[kind] <= targets) if targets else None
-        samples = judged.samples(ERRORS[kind], rule)
-        of_seen = of_every and not judged.knows(ERRORS[kind].by)
+        samples = fresh.samples(ERRORS[kind], rule)
+        of_seen = of_every and not fresh.knows(ERRORS[kind].by)
         return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
 
     @property
@@ -311,7 +311,7 @@ class RateFamily:
         return sample.low + width * betting_upper(scaled, level)
 
 
-def rate_bounds(expressions: Sequence[Expression], judged: FreshRows, delta: float) -> list[CertifiedBound]:
+def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
     """Return bounds on rates on new rows, valid together with a probability of at least 1 − δ.
 
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
@@ -319,7 +319,7 @@ def rate_bounds(expressions: Sequence[Expression], judged: FreshRows, delta: flo
     bounds on both sides of each subgroup. All bounds on means share the level evenly. The rows are
     independent draws, and they took no part in the making of the rule.
     """
-    return shared_bounds([RateFamily.of(one, judged) for one in expressions], delta)
+    return shared_bounds([RateFamily.of(one, fresh) for one in expressions], delta)
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:

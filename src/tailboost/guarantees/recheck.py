@@ -69,12 +69,12 @@ class Claim:
 
     # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
-    units: tuple[Any, ...]  # the subgroup, or the compared subgroups
+    subgroups: tuple[Any, ...]  # the subgroup, or the compared subgroups
     # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the lower one.
     lower: float | None = None
     upper: float | None = None
-    # Whether the claim is about the rows of all groups without a name in ``units``, taken together: their
-    # rate, or their gap or ratio to each of the units. A limit on every group holds for any mixture of
+    # Whether the claim is about the rows of all groups without a name in ``subgroups``, taken together: their
+    # rate, or their gap or ratio to each subgroup. A limit on every group holds for any mixture of
     # groups.
     others: bool = False
 
@@ -222,11 +222,11 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     """
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
-        named = {unit for bound in tested if bound.counted == rate for unit in bound.claim.units}
+        named = {name for bound in tested if bound.counted == rate for name in bound.claim.subgroups}
         sizes = {sample.name: len(sample.rows) for sample in answered.samples(rate) if len(sample.rows)}
         counts: Counter[str] = Counter()
-        for unit in sizes.keys() - named:
-            counts[unit_name(unit[1] if rate.by == "cell" else unit)] += sizes[unit]
+        for subgroup in sizes.keys() - named:
+            counts[unit_name(subgroup[1] if rate.by == "cell" else subgroup)] += sizes[subgroup]
         unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
         if sizes and named.isdisjoint(sizes):
             few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
@@ -356,7 +356,7 @@ class Recheck:
         """Return the state after the batches as plain types, for JSON; `from_state` is the inverse."""
         return {
             "evidence": [bets.to_dict() for bets in self.evidence],
-            "rows": [sketch.to_dict() for sketch in self.rows],
+            "rows": [fingerprints.to_dict() for fingerprints in self.rows],
             "repeated": list(self.repeated),
             "unnamed": dict(self.unnamed),
         }

@@ -1,7 +1,8 @@
 """Optional methods of base learners, in addition to scikit-learn's.
 
-Any scikit-learn classifier is a base learner: it is cloned and fitted in every round. The protocols below
-make boosting faster or better. Each is optional and recognised by its methods; no inheritance is needed.
+Any scikit-learn classifier is a base learner: boosting clones and fits the classifier in every round. The
+protocols below make boosting faster or better. Each is optional and recognised by its methods; no inheritance
+is needed.
 
 ====================  ===============================================  =====================================
 protocol              implemented by                                   purpose
@@ -45,35 +46,35 @@ class Session(Protocol):
         """Return a `BaseModel` fitted on these rows (None: all) with weights of shape (n,)."""
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
-        """Return the class numbers that a base model of this session predicts for its rows."""
+        """Return the predictions of a base model for rows of the session, as class numbers."""
 
 
 @runtime_checkable
 class Growing(Protocol):
-    """A session whose learner grows in stages, so that a fit can end as soon as it is good enough."""
+    """A session with a growing learner: a fit can end as soon as the model is good enough."""
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
         """Yield base models of increasing strength; the last is the result of ``fit``.
 
-        ``next()`` may change the model that was yielded before. If it does not, set ``lasting_stages =
-        True``; the best stage is then not grown again. Other fits may run in between.
+        ``next()`` may change the previous model. Otherwise set ``lasting_stages = True``: the best stage is
+        then not grown again. Other fits may run in between.
         """
 
 
 @runtime_checkable
 class Partitioned(Protocol):
-    """A session that shares work among fits that leave out one fold each."""
+    """A session with shared work among the fits of a cross-fit."""
 
     def leave_out(self, part: Ints) -> None:
-        """Set the fold of each row before the first fit; −1 for rows that are never left out.
+        """Set the fold of each row before the first fit; −1 for rows in no fold.
 
-        Fits on rows that are not the complement of a fold remain possible.
+        Fits on other rows than the complement of a fold remain possible.
         """
 
 
 @runtime_checkable
 class AveragingLearner(Protocol):
-    """A session whose folds' models together have a smaller error than one model of all rows."""
+    """A session for learners with a smaller error of the folds' models together than of one model."""
 
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
         """Return a `BaseModel` with the mean of the models; None if one model of all rows is better.
@@ -84,7 +85,7 @@ class AveragingLearner(Protocol):
 
 @runtime_checkable
 class Accumulating(AveragingLearner, Protocol):
-    """A session whose models have class probabilities, so that several rounds predict together.
+    """A session for models with class probabilities, which several rounds can average.
 
     The base model of a round is one model of all rows, as a `Ranked` model, which ``mean`` returns.
     """
@@ -99,7 +100,7 @@ class Accumulating(AveragingLearner, Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A classifier that reads the table once per fit of an ensemble, not once per round."""
+    """A classifier with one read of the table per fit of an ensemble, instead of one per round."""
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on n rows with class numbers and sample weights, shape (n,) each."""
@@ -107,7 +108,7 @@ class Learner(Protocol):
 
 @runtime_checkable
 class TableLearner(Protocol):
-    """A learner for tables that are already open. Its base models are `PreparedProba`."""
+    """A learner for open tables. Its base models are `PreparedProba`."""
 
     def open_table(self, opened: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
@@ -122,7 +123,7 @@ class BaseModel(Protocol):
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A base model that predicts for a prepared table, which base models with equal ``table_`` share."""
+    """A base model for prepared tables. Base models with equal ``table_`` share a prepared table."""
 
     table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
 

@@ -22,32 +22,17 @@ def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
 class Kind:
     """Kind of a rate: a numerator and a denominator over confusion counts.
 
-    Parameters
-    ----------
-    words : str
-        Printed name.
-    table : callable
-        ``table(K, A, label)`` returns numerator and denominator for each class and action, two arrays of
-        shape (K, A) with values in [0, 1]. If `weighted`, it takes β as a fourth argument.
-    labelled : bool
-        Whether the rate is about one label.
-    ratio : bool
-        Whether the denominator depends on the answers.
-    lowered : bool
-        Whether the rate can be an objective. A precision cannot: one safe answer would maximise it.
-    gain : bool
-        Whether large values are better. As an objective, one minus the rate is minimised.
-    weighted : bool
-        Whether the rate has the parameter β, and denominators between 0 and 1.
+    ``table(K, A, label)`` returns both for each class and action, arrays of shape (K, A) with values in [0,
+    1]. If `weighted`, it takes β as a fourth argument.
     """
 
-    words: str
+    words: str  # printed name
     table: Callable[..., tuple[Floats, Floats]]
-    labelled: bool = False
-    ratio: bool = False
-    lowered: bool = True
-    gain: bool = False
-    weighted: bool = False
+    labelled: bool = False  # whether the rate is about one label
+    ratio: bool = False  # whether the denominator depends on the answers
+    lowered: bool = True  # whether it can be an objective; one safe answer would maximise a precision
+    gain: bool = False  # whether large values are better; as objective, one minus the rate is minimised
+    weighted: bool = False  # whether the rate has the parameter β, and denominators between 0 and 1
 
 
 def _all(K: int, A: int) -> Floats:

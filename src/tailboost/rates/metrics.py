@@ -405,7 +405,7 @@ def worst_group_error(
     return _worst(errors)
 
 
-def make_cvar_scorer(alpha: float) -> CVaRScorer:
+def make_cvar_scorer(alpha: float) -> ErrorScorer:
     """Scorer of the CVaR of the expected zero-one loss, for example for ``GridSearchCV``.
 
     Parameters
@@ -415,7 +415,7 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
 
     Returns
     -------
-    CVaRScorer
+    ErrorScorer
         ``scorer(clf, X, y, sample_weight=None)`` is −CVaR: greater is better.
 
     Raises
@@ -434,37 +434,10 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
     >>> float(cross_val_score(always_the_larger_class, X, y, scoring=make_cvar_scorer(0.1)).mean())
     -1.0
     """
-    return CVaRScorer(check_alpha(alpha))
+    return ErrorScorer(check_alpha(alpha))
 
 
-class CVaRScorer(BaseEstimator):
-    """−CVaR of the expected zero-one loss of ``predict_distribution``, made by `make_cvar_scorer`.
-
-    The columns are the classifier's ``classes_``, so a test fold may lack a class. As a metadata consumer,
-    the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of the test rows.
-
-    Parameters
-    ----------
-    alpha : float in (0, 1]
-        Fraction of the rows in the tail.
-    """
-
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
-
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
-
-    def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return −CVaR of a fitted classifier: greater is better."""
-        distribution = label_shares(estimator, X)
-        return -cvar_zero_one_loss(
-            y, distribution, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
-        )
-
-    __call__ = score
-
-
-def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
+def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     """Scorer of the largest error of a class, for example for ``GridSearchCV``.
 
     Parameters
@@ -474,7 +447,7 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
 
     Returns
     -------
-    WorstClassScorer
+    ErrorScorer
         ``scorer(clf, X, y, sample_weight=None)`` is −(largest error): greater is better. Classes without rows
         in y do not count.
 
@@ -499,35 +472,40 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
     >>> search.fit(X, y).best_params_["max_error"] in (0.05, 0.3, 0.6)
     True
     """
-    return WorstClassScorer(expected=expected)
+    return ErrorScorer(expected=expected)
 
 
-class WorstClassScorer(BaseEstimator):
-    """−(largest error of a class), made by `make_worst_class_scorer`.
+class ErrorScorer(BaseEstimator):
+    """Negative error of a fitted classifier, made by `make_cvar_scorer` and `make_worst_class_scorer`.
 
-    As a metadata consumer, the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of
-    the test rows.
+    The columns of a label distribution are the classifier's ``classes_``, so a test fold may lack a class. As
+    a metadata consumer, the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of the
+    rows.
 
     Parameters
     ----------
+    alpha : float in (0, 1], optional
+        Score the CVaR of the expected zero-one loss at this α; None scores the largest error of a class.
     expected : bool, default=False
-        Whether the error is 1 − ``predict_distribution`` of the true class, or the error of ``predict``.
+        Whether the largest error is that of ``predict_distribution`` instead of ``predict``.
     """
 
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
 
-    def __init__(self, *, expected: bool = False) -> None:
+    def __init__(self, alpha: float | None = None, *, expected: bool = False) -> None:
+        self.alpha = alpha
         self.expected = expected
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return −(largest error of a class) of a fitted classifier: greater is better."""
-        if not self.expected:
+        """Return the negative error: greater is better."""
+        if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
-        return -_worst(
-            expected_class_errors(
-                y, label_shares(estimator, X), sample_weight=sample_weight, labels=estimator.classes_
+        distribution, labels = label_shares(estimator, X), estimator.classes_
+        if self.alpha is not None:
+            return -cvar_zero_one_loss(
+                y, distribution, self.alpha, sample_weight=sample_weight, labels=labels
             )
-        )
+        return -_worst(expected_class_errors(y, distribution, sample_weight=sample_weight, labels=labels))
 
     __call__ = score
 

@@ -281,25 +281,13 @@ class Rate(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each subgroup.
+    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each subgroup."""
 
-    Parameters
-    ----------
-    names : list
-        Names of the subgroups.
-    top, bottom : ndarray of shape (m, W, A)
-        W is S, or 2 S if the counts also contain costs.
-    mass : ndarray of shape (m,)
-        Weight of the rows in the denominator; for a ratio, the weight of the subgroup.
-    is_ratio : bool
-        Whether ``bottom`` depends on the answers.
-    """
-
-    names: list[Any]
-    top: Floats
+    names: list[Any]  # of the subgroups
+    top: Floats  # shape (m, W, A), where W is S, or 2 S if the counts also contain costs
     bottom: Floats
-    mass: Floats
-    is_ratio: bool
+    mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
+    is_ratio: bool  # whether ``bottom`` depends on the answers
 
     def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
@@ -391,20 +379,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Inequality:
-    """One inequality of a linear program: ``⟨matrix, N⟩ + free z ≤ bound``.
+    """One inequality of a linear program over confusion counts N: ``⟨matrix, N⟩ + free z ≤ bound``."""
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (W, A)
-        Coefficients of the confusion counts.
-    free : float
-        Coefficient of the limit's free variable z; 0 if there is none.
-    bound : float
-        Right side.
-    """
-
-    matrix: Floats
-    free: float
+    matrix: Floats  # shape (W, A)
+    free: float  # coefficient of the limit's free variable z; 0 if there is none
     bound: float
 
 
@@ -511,13 +489,9 @@ class Limit(Expression):
         return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
 
     def with_margins(self, margins: Floats) -> Limit:
-        """Return the gap or ratio with a margin for each pair of subgroups.
+        """Return the gap or ratio with the margin (i, j) for each ordered pair of subgroups, shape (m, m).
 
-        Parameters
-        ----------
-        margins : ndarray of shape (m, m)
-            Margin of each ordered pair (i, j): of ``rᵢ − rⱼ ≤ bound`` for a gap, of ``bound rᵢ − rⱼ ≤ 0`` for
-            a ratio.
+        The margin tightens ``rᵢ − rⱼ ≤ bound`` for a gap, and ``bound rᵢ − rⱼ ≤ 0`` for a ratio.
         """
         return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
@@ -560,13 +534,7 @@ class Limit(Expression):
         return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
-        """Return the limit with tighter bounds.
-
-        Parameters
-        ----------
-        widths : dict
-            Amount by subgroup; for a gap or ratio, by its form.
-        """
+        """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio)."""
         sign = -1.0 if self.from_above else 1.0
         if self.compares:
             moved = self.bound + sign * np.nan_to_num(widths[self.form])
@@ -576,18 +544,9 @@ class Limit(Expression):
         return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
     def excess(self, names: list[Any], values: Floats) -> Floats:
-        """Return the violation of the limit by rates, 0 if they satisfy it or are undefined.
+        """Return the violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
 
-        Parameters
-        ----------
-        names : list
-            Names of the subgroups.
-        values : ndarray of shape (..., m)
-            Rates of the subgroups, for one rule or many.
-
-        Returns
-        -------
-        ndarray of shape (...)
+        The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.margins is not None:
             times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
@@ -603,19 +562,9 @@ class Limit(Expression):
         return np.where(np.isfinite(over), np.maximum(over, 0.0), 0.0)
 
     def distance(self, names: list[Any], values: Floats) -> Floats:
-        """Return the violation of the limit by rates, negative if there is slack.
+        """Return the signed violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
 
-        Parameters
-        ----------
-        names : list
-            Names of the subgroups.
-        values : ndarray of shape (..., m)
-            Rates of the subgroups; NaN is ignored.
-
-        Returns
-        -------
-        ndarray of shape (...)
-            −∞ if all rates are undefined.
+        The result is negative if there is slack, and −∞ if all rates are undefined.
         """
         if self.compares:
             smallest, largest = _ends(values)

@@ -153,9 +153,9 @@ class Strata:
 
         Raise ValueError if no class has this label.
         """
-        for number, known in enumerate(self.classes):
-            if known == label and isinstance(known, str) == isinstance(label, str):
-                if isinstance(label, bool) and not isinstance(known, bool):
+        for number, name in enumerate(self.classes):
+            if name == label and isinstance(name, str) == isinstance(label, str):
+                if isinstance(label, bool) and not isinstance(name, bool):
                     break
                 return number
         near = meant(label, self.classes)
@@ -200,8 +200,8 @@ class Strata:
         keys = np.column_stack(
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
-        known = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
-        combinations = np.unique(np.concatenate([keys[self.mass > 0], known]), axis=0)
+        existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
+        combinations = np.unique(np.concatenate([keys[self.mass > 0], existing]), axis=0)
         names = [
             tuple(
                 self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
@@ -239,18 +239,7 @@ class Strata:
         return y * self.n_combinations + combination
 
     def find(self, groups: Ints) -> Ints:
-        """Return the combinations of rows from their groups, numbers of values in each column.
-
-        Parameters
-        ----------
-        groups : ndarray of int, shape (n, c)
-            Number of each row's value in each column.
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-            −1 for an unknown combination.
-        """
+        """Return the combinations of rows from their groups (n, c), as numbers of values; −1 if unknown."""
         numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
         return np.array([numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp)[

@@ -1,4 +1,4 @@
-"""The rule of a mixture, taken out: what decides, as words, as plain types and as SQL."""
+"""The decision rule on models' probabilities: printed, as plain types and as SQL."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ from tailboost.selection.probability_tables import (
 )
 
 FORMAT = 1
-# Largest excess of a share over 1 that is taken for rounding.
-SHARE_TOLERANCE = 1e-9
-# Numbers that are shown, of weights and groups.
+# Largest excess of a mixture weight over 1 by rounding.
+WEIGHT_TOLERANCE = 1e-9
+# The most weights and groups that are printed.
 SHOWN = 12
 INFERRED = (
-    "this rule infers groups from the features by models of its own, beside the probabilities: it can be "
-    "read here, and answers by predict alone. A classifier with by_group=True is told the groups"
+    "this rule estimates groups from the features by models of its own, so only predict of the classifier "
+    "can apply it. The rule of a classifier with by_group=True reads the groups"
 )
 
 
 @dataclass(frozen=True)
 class RulePart:
-    """One member with a share: thresholds on an average of log-probabilities, or a draw from it.
+    """One selected candidate: action costs on an average of log-probabilities, or a draw from this average.
 
-    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` a member charges the action
-    a ``Σ_k exp(z_k) · prices[g][k][a]``, where g is the row's group if groups are told, and takes the
-    cheapest, of equal ones the first. The actions are the classes in their order, and where there is one
-    more, to pass the row on to a person. A draw has no prices: its shares are proportional to ``exp(power ·
-    z_k)``.
+    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` the expected cost of the
+    action a is ``Σ_k exp(z_k) · action_costs[g][k][a]``. Here g is the group of the row for a group-aware
+    rule, otherwise 0. The cheapest action is taken, the first of equal ones. Actions are the classes in their
+    order and, if rows may be deferred, deferral. A draw has no action costs: it draws labels in proportion to
+    ``exp(power · z_k)``.
 
     Attributes
     ----------
-    share : float
-        λ, in (0, 1].
+    weight : float
+        Mixture weight λ, in (0, 1].
     weights : dict
-        Weight of the logarithm of each model's probabilities; none of a constant answer.
+        Weight of the log-probabilities of each model; empty for a constant.
     offsets : list of float
         One for each class.
-    prices : list of lists, shape (groups or 1, K, actions), or None
-        What an action is charged in a class; None for a draw.
+    action_costs : list of lists, shape (groups or 1, K, actions), or None
+        Cost of an action in a class; None for a draw.
     power : float or None
-        Of a draw.
+        Power of the probabilities, for a draw.
     inferred : bool
-        Whether groups are inferred from the features: ``prices`` are then by group, and each group's is
-        weighted by its probability.
+        Whether groups are estimated from the features. Then ``action_costs`` are by group, weighted by the
+        probability of each group.
     """
 
-    share: float
+    weight: float
     weights: dict[str, float]
     offsets: list[float]
-    prices: list[list[list[float]]] | None = None
+    action_costs: list[list[list[float]]] | None = None
     power: float | None = None
     inferred: bool = False
 
@@ -76,26 +76,32 @@ class RulePart:
 
     @property
     def plain(self) -> RulePart:
-        """The same answers by the probabilities of the model itself, of one model of two classes.
+        """The same rule without learned weight and offsets, for one model of two classes.
 
-        Its learned weight w and offsets change the order of no rows: they go into the prices. The second
-        label is answered where ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0`` with what a right answer saves, s.
+        The learned weight w and the offsets b do not change the order of the rows, so the action costs can
+        contain them. With the savings s of a right label, the second label is predicted if
+        ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0``.
         """
-        if len(self.weights) != 1 or self.prices is None or self.inferred or len(self.prices[0][0]) != 2:
+        if (
+            len(self.weights) != 1
+            or self.action_costs is None
+            or self.inferred
+            or len(self.action_costs[0][0]) != 2
+        ):
             return self
         ((name, weight),) = self.weights.items()
-        costs = np.array(self.prices)
+        costs = np.array(self.action_costs)
         saved = np.stack([costs[:, 0, 1] - costs[:, 0, 0], costs[:, 1, 0] - costs[:, 1, 1]], axis=1)
         saved = saved * np.exp(self.offsets)
         if weight <= 0 or (saved <= 0).any():
             return self
         saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
-        prices = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
-        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], prices=prices)
+        action_costs = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
+        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], action_costs=action_costs)
 
 
 def log_weights(models: Models, model: int | None = None) -> tuple[dict[str, float], list[float]]:
-    """Return the weights of the models' logarithms in one of them, or in the average; and the offsets."""
+    """Return weights and offsets of log-probabilities: those of one model, or of the average."""
     average, names = models.average, models.names
     if model is not None:
         return {names[model]: 1.0}, [0.0] * models.n_classes
@@ -106,18 +112,18 @@ def log_weights(models: Models, model: int | None = None) -> tuple[dict[str, flo
 
 @dataclass(frozen=True)
 class Rule:
-    """What decides in a fitted mixture: models, the weights of their probabilities, and prices.
+    """The decision rule of a fitted classifier: models, weights of their probabilities, and action costs.
 
     Attributes
     ----------
     classes : list
         The labels, in the order of the probabilities.
     groups : list or None
-        The groups, where answers are told them.
+        The groups of a group-aware rule.
     parts : list of RulePart
-        The members with a share.
+        The selected candidates.
     least_probability : float
-        Smaller probabilities count as this one.
+        Smaller probabilities are raised to this one.
     """
 
     classes: list[Any]
@@ -127,35 +133,33 @@ class Rule:
 
     @classmethod
     def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
-        """Return the rule of members with a share, those first that settle ties first.
+        """Return the rule of an ensemble; candidates that settle ties come first.
 
         Parameters
         ----------
         ensemble : MixtureEnsemble
-            Of members that say what they do (``as_part``).
+            Its members have ``as_part``.
         classes : ndarray of shape (K,)
             The labels.
         groups : sequence, optional
-            What the groups are called that answers are told.
+            The groups of a group-aware rule.
         """
-        share = ensemble.weights.tolist()
-        rest = [m for m in range(len(share)) if m not in ensemble.tie_order]
-        order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if share[m] > 0]
-        parts = [replace(ensemble.members[m].as_part(), share=share[m]) for m in order]
+        weights = ensemble.weights.tolist()
+        rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
+        order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
+        parts = [replace(ensemble.members[m].as_part(), weight=weights[m]) for m in order]
         return cls(np.asarray(classes).tolist(), None if groups is None else list(groups), parts)
 
     @property
     def models(self) -> list[str]:
-        """Names of the models whose probabilities are read."""
+        """Names of the models that the rule reads."""
         return list(dict.fromkeys(name for part in self.parts for name in part.weights))
 
     @property
     def defers(self) -> bool:
-        """Whether rows may be passed on."""
-        return any(part.prices is not None and self._passing(part) for part in self.parts)
-
-    def _passing(self, part: RulePart) -> bool:
-        return part.prices is not None and len(part.prices[0][0]) > len(self.classes)
+        """Whether rows may be deferred."""
+        K = len(self.classes)
+        return any(part.action_costs is not None and len(part.action_costs[0][0]) > K for part in self.parts)
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -177,9 +181,8 @@ class Rule:
         Raises
         ------
         ValueError, TypeError
-            If ``predict_from`` of the mixture refuses the rows: probabilities are missing or no
-            probabilities, groups are missing, unknown or not wanted. Also if the rule infers groups from
-            features.
+            If probabilities are missing or invalid, if groups are missing, unknown or not used, or if the
+            rule estimates groups from features.
         """
         self._refuse_inferred()
         check_named(probabilities)
@@ -189,16 +192,16 @@ class Rule:
         logs = logs_by_name(probabilities, classes, least=self.least_probability)
         n = len(next(iter(logs.values())))
         number = self._numbers(groups, n)
-        shares = np.zeros((n, K))
+        distribution = np.zeros((n, K))
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
-            weight = part.share + tie_break(j)
-            if part.prices is None:
-                shares += weight * softmax((part.power or 1.0) * z, axis=1)
+            weight = part.weight + tie_break(j)
+            if part.action_costs is None:
+                distribution += weight * softmax((part.power or 1.0) * z, axis=1)
             else:
-                charged = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.prices)[number])
-                shares[np.arange(n), charged[:, :K].argmin(axis=1)] += weight
-        return classes[shares.argmax(axis=1)]
+                costs = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.action_costs)[number])
+                distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
+        return classes[distribution.argmax(axis=1)]
 
     def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
@@ -240,7 +243,7 @@ class Rule:
         Raises
         ------
         ValueError
-            If it is none: a field is missing or unknown, or a number is none.
+            If the document is no rule: a field is missing, unknown or invalid.
         """
         try:
             if document["format"] != FORMAT:
@@ -258,7 +261,7 @@ class Rule:
         return found
 
     def _check(self) -> None:
-        """Raise unless every field has its type and shape; a document may come from anywhere."""
+        """Raise ValueError unless every field has its type and shape, because documents can be forged."""
         labels = [*self.classes, *(self.groups or [])]
         K, G = len(self.classes), len(self.groups or [None])
         _need(
@@ -274,8 +277,8 @@ class Rule:
         _need(len(self.parts) > 0, "it has no parts")
         for part in self.parts:
             _need(
-                _are_numbers(part.share, ()) and 0 < part.share <= 1 + SHARE_TOLERANCE,
-                "a share must be in (0, 1]",
+                _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE,
+                "a weight must be in (0, 1]",
             )
             _need(
                 isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights),
@@ -284,14 +287,17 @@ class Rule:
             _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
             _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
             _need(isinstance(part.inferred, bool), "inferred must be true or false")
-            _need((part.prices is None) != (part.power is None), "a part has either prices or a power")
+            _need(
+                (part.action_costs is None) != (part.power is None),
+                "a part has action_costs or power",
+            )
             _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
-            if part.prices is not None:
-                first = len(part.prices) if part.inferred and isinstance(part.prices, list) else G
+            if part.action_costs is not None:
+                first = len(part.action_costs) if part.inferred and isinstance(part.action_costs, list) else G
                 shapes = [(first, K, K), (first, K, K + 1)]
                 _need(
-                    any(_are_numbers(part.prices, shape) for shape in shapes),
-                    f"prices must be numbers of shape {shapes[0]} or {shapes[1]}",
+                    any(_are_numbers(part.action_costs, shape) for shape in shapes),
+                    f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}",
                 )
 
     # -- SQL -----------------------------------------------------------------------------------------
@@ -331,12 +337,12 @@ class Rule:
         Raises
         ------
         ValueError
-            If a column is missing, one column is named for two probabilities, or the rule infers groups from
-            the features.
+            If a column is missing, one column is named for two probabilities, or the rule estimates groups
+            from the features.
         """
         self._refuse_inferred()
         if self.groups is not None and group is None:
-            raise ValueError("group is needed: what this rule answers to a row depends on the row's group")
+            raise ValueError("group is needed: the rule reads the group of each row")
         name = columns if callable(columns) else _named(columns, self.classes)
         names = {(model, label): name(model, label) for model in self.models for label in self.classes}
         _refuse_shared(names)
@@ -347,44 +353,44 @@ class Rule:
         }
         if what == "deferred":
             if not self.defers:
-                raise ValueError("no row is passed on: there is no limit on rates.deferred()")
+                raise ValueError("no row is deferred: there is no limit on rates.deferred()")
             if len(self.parts) > 1:
-                raise ValueError("several members share: which rows are passed on is in `defers` alone")
+                raise ValueError("the rule is randomised: only `defers` tells which rows are deferred")
         if self.groups is None:
-            found = self._of_group(0, probability, what)
+            expression = self._of_group(0, probability, what)
         else:
             cases = [
                 f"WHEN {_literal(value)} THEN {self._of_group(g, probability, what)}"
                 for g, value in enumerate(self.groups)
             ]
-            found = f"CASE {_identifier(table)}.{_identifier(str(group))} {' '.join(cases)} END"
-        known = [
+            expression = f"CASE {_identifier(table)}.{_identifier(str(group))} {' '.join(cases)} END"
+        valid = [
             _are_probabilities([probability[model, k] for k in range(len(self.classes))])
             for model in self.models
         ]
-        return f"CASE WHEN {' AND '.join(known)} THEN {found} END" if known else found
+        return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END" if valid else expression
 
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
         K, labels = len(self.classes), [_literal(label) for label in self.classes]
-        if len(self.parts) == 1 and self.parts[0].prices is not None:
-            charged = self._charged(self.parts[0], g, probability)
+        if len(self.parts) == 1 and self.parts[0].action_costs is not None:
+            costs = self._costs(self.parts[0], g, probability)
             if what == "deferred":
-                others = " AND ".join(f"{charged[K]} < {each}" for each in charged[:K])
+                others = " AND ".join(f"{costs[K]} < {each}" for each in costs[:K])
                 return f"CASE WHEN {others} THEN 1 ELSE 0 END"
-            return _least(charged[:K], labels)
-        shares: list[list[str]] = [[] for _ in range(K)]
+            return _least(costs[:K], labels)
+        terms: list[list[str]] = [[] for _ in range(K)]
         for j, part in enumerate(self.parts):
-            weight = repr(part.share + tie_break(j))
-            if part.prices is None:
+            weight = repr(part.weight + tie_break(j))
+            if part.action_costs is None:
                 powers = [f"exp({part.power!r} * ({self._log(part, k, probability)}))" for k in range(K)]
                 for k in range(K):
-                    shares[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
+                    terms[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
             else:
-                answer = _least(self._charged(part, g, probability)[:K], [str(k) for k in range(K)])
+                answer = _least(self._costs(part, g, probability)[:K], [str(k) for k in range(K)])
                 for k in range(K):
-                    shares[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
-        return _least([f"-({' + '.join(each)})" for each in shares], labels)
+                    terms[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
+        return _least([f"-({' + '.join(each)})" for each in terms], labels)
 
     def _clipped(self, column: str) -> str:
         least = repr(self.least_probability)
@@ -394,15 +400,15 @@ class Rule:
         terms = [f"{w!r} * ln({self._clipped(probability[model, k])})" for model, w in part.weights.items()]
         return " + ".join([*terms, repr(part.offsets[k])])
 
-    def _charged(self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
-        """Return the charge of each action as an expression; terms with price 0 are left out."""
-        assert part.prices is not None
-        prices = np.asarray(part.prices[g])
+    def _costs(self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
+        """Return the expected cost of each action as an expression without terms of cost 0."""
+        assert part.action_costs is not None
+        action_costs = np.asarray(part.action_costs[g])
         plain = list(part.weights.values()) == [1.0]
         if not part.weights:
-            return [repr(price) for price in prices[0].tolist()]
+            return [repr(price) for price in action_costs[0].tolist()]
         mass = []
-        for k in range(len(prices)):
+        for k in range(len(action_costs)):
             if plain:
                 scale = float(np.exp(part.offsets[k]))
                 column = f"({self._clipped(probability[next(iter(part.weights)), k])})"
@@ -410,62 +416,73 @@ class Rule:
             else:
                 mass.append(f"exp({self._log(part, k, probability)})")
         found = []
-        for a in range(prices.shape[1]):
-            used = [f"{price!r} * {mass[k]}" for k, price in enumerate(prices[:, a].tolist()) if price != 0.0]
+        for a in range(action_costs.shape[1]):
+            used = [
+                f"{price!r} * {mass[k]}"
+                for k, price in enumerate(action_costs[:, a].tolist())
+                if price != 0.0
+            ]
             found.append(f"({' + '.join(used)})" if used else "0.0")
         return found
 
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        said = [f"Models: {', '.join(self.models) or 'none'}"]
+        lines = [f"Models: {', '.join(self.models) or 'none'}"]
         for part in self.parts:
-            lead = "" if len(self.parts) == 1 else f"Share {part.share:.4g}: "
-            said += [f"{lead}{line}" if j == 0 else f"  {line}" for j, line in enumerate(self._words(part))]
-        return "\n".join(said)
+            lead = "" if len(self.parts) == 1 else f"Weight {part.weight:.4g}: "
+            lines += [f"{lead}{line}" if j == 0 else f"  {line}" for j, line in enumerate(self._words(part))]
+        return "\n".join(lines)
 
     def _words(self, part: RulePart) -> list[str]:
         K = len(self.classes)
-        if part.prices is None:
+        if part.action_costs is None:
             return [f"draws a label from P^{part.power:g}, {_average(part)}"]
         if not part.weights:
-            fixed = [self.classes[int(np.argmin(prices[0][:K]))] for prices in part.prices]
+            fixed = [self.classes[int(np.argmin(action_costs[0][:K]))] for action_costs in part.action_costs]
             if self.groups is None:
-                return [f"answers {fixed[0]!r} to every row"]
+                return [f"predicts {fixed[0]!r} for every row"]
             return [f"{unit_name(g)}: {label!r}" for g, label in zip(self.groups, fixed, strict=True)]
-        said = [_average(part)]
+        lines = [_average(part)]
         if part.inferred:
-            return [*said, f"prices in {len(part.prices) * K} strata of class and group, groups inferred"]
+            return [
+                *lines,
+                f"action costs in {len(part.action_costs) * K} strata of class and group, groups estimated",
+            ]
         groups = [None] if self.groups is None else self.groups[:SHOWN]
-        for prices, group in zip(part.prices, groups, strict=False):
+        for action_costs, group in zip(part.action_costs, groups, strict=False):
             lead = "" if group is None else f"{unit_name(group)}: "
-            said += [f"{lead}{line}" for line in self._decides(np.asarray(prices))]
+            lines += [f"{lead}{line}" for line in self._decides(np.asarray(action_costs))]
         if self.groups is not None and len(self.groups) > SHOWN:
-            said.append(f"… and {len(self.groups) - SHOWN} more groups")
-        return said
+            lines.append(f"… and {len(self.groups) - SHOWN} more groups")
+        return lines
 
-    def _decides(self, prices: Floats) -> list[str]:
-        """Say what the prices of one group come to."""
+    def _decides(self, action_costs: Floats) -> list[str]:
+        """Return the action costs of one group in words."""
         K = len(self.classes)
         labels = [str(label) for label in self.classes]
-        if prices.shape[1] == K == 2:
-            d = prices[:, 1] - prices[:, 0]
+        if action_costs.shape[1] == K == 2:
+            d = action_costs[:, 1] - action_costs[:, 0]
             if d[0] <= 0 or d[1] >= 0:
-                return [f"answers {self.classes[0 if d.sum() >= 0 else 1]!r} to every row"]
-            return [f"answers {self.classes[1]!r} where P({labels[1]}) > {d[0] / (d[0] - d[1]):.4g}"]
-        alike = prices[:, :K] + np.diag(prices[:, :K].max(axis=1) - np.diag(prices[:, :K]))
-        weight = prices[:, :K].max(axis=1) - np.diag(prices[:, :K])
-        if prices.shape[1] == K and np.allclose(alike, prices.max(axis=1)[:, None]) and (weight > 0).all():
+                return [f"predicts {self.classes[0 if d.sum() >= 0 else 1]!r} for every row"]
+            return [f"predicts {self.classes[1]!r} if P({labels[1]}) > {d[0] / (d[0] - d[1]):.4g}"]
+        alike = action_costs[:, :K] + np.diag(action_costs[:, :K].max(axis=1) - np.diag(action_costs[:, :K]))
+        weight = action_costs[:, :K].max(axis=1) - np.diag(action_costs[:, :K])
+        if (
+            action_costs.shape[1] == K
+            and np.allclose(alike, action_costs.max(axis=1)[:, None])
+            and (weight > 0).all()
+        ):
             ratio = ", ".join(
                 f"{label} {w:.4g}" for label, w in zip(labels[:SHOWN], weight / weight.min(), strict=False)
             )
-            return [f"answers the class with the largest weight · P; weights: {ratio}"]
-        names = [*labels, "pass on"][: prices.shape[1]]
+            return [f"predicts the class with the largest weight · P; weights: {ratio}"]
+        names = [*labels, "defer"][: action_costs.shape[1]]
         charged = [
             f"  in class {label}: " + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
-            for label, row in zip(labels[:SHOWN], prices.tolist(), strict=False)
+            for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False)
         ]
-        return ["takes the action that is charged least by P; charges", *charged]
+        return ["takes the action with the least expected cost under P; costs", *charged]
 
 
 def _average(part: RulePart) -> str:
@@ -477,7 +494,7 @@ def _average(part: RulePart) -> str:
 
 
 def tie_break(place: int) -> float:
-    """Return what settles ties of shares: the first members of the rule have the last word."""
+    """Return the small weight by which the first parts of a rule settle ties."""
     return 2.0**-34 / 2.0**place
 
 

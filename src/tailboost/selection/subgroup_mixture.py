@@ -157,7 +157,10 @@ class SubgroupMixture:
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
-        counts = np.bincount(cell + inside, None if even else share, size) * (share if even else 1.0)
+        counts: Floats = np.asarray(
+            np.bincount(cell + inside, None if even else share, size), dtype=np.float64
+        )
+        counts *= share if even else 1.0
         counts = counts.reshape(-1, self.n_classes)
         self._newest[len(self._counts)] = response
         self._counts.append(counts)

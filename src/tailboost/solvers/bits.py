@@ -30,7 +30,37 @@ KEY_UNITS = 65536
 SINGLE = 2048
 
 
-class BitLosses:
+class _Losses:
+    """Kernels that bits and floats share."""
+
+    shape: Any
+
+    def means(self, base: npt.ArrayLike | None = None) -> Floats:
+        """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
+        losses: Any = self
+        means: Floats = losses.expectations(base_measure(base, self.shape[1]))
+        return means
+
+    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
+        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
+
+        Parameters
+        ----------
+        d : ndarray of shape (n,)
+            Weights of the units, ≥ 0.
+        rough : int ≥ 0, optional
+            If given, the result only steers a step: many units are summed in single precision. A positive
+            number also estimates the sum from a sample of this many units.
+
+        Returns
+        -------
+        ndarray of shape (T, T)
+        """
+        losses: Any = self
+        return _covariance(losses, d, rough)
+
+
+class BitLosses(_Losses):
     """Zero-one losses of T candidates on n units, one bit each.
 
     Eight candidates share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
@@ -148,10 +178,6 @@ class BitLosses:
                 total += np.bincount(plane[block], weights[block], 256)
         return (sums @ BITS).ravel()[: self._rows]
 
-    def means(self, base: npt.ArrayLike | None = None) -> Floats:
-        """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
-        return self.expectations(base_measure(base, self._n))
-
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the losses of some units as bytes, shape (len(units), T)."""
         index = np.asarray(units)
@@ -161,23 +187,6 @@ class BitLosses:
     def columns(self, units: npt.ArrayLike) -> Floats:
         """Return the losses of some units as floats, shape (len(units), T)."""
         return self.raw_columns(units).astype(float)
-
-    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
-
-        Parameters
-        ----------
-        d : ndarray of shape (n,)
-            Weights of the units, ≥ 0.
-        rough : int ≥ 0, optional
-            If given, the result only steers a step: many units are summed in single precision. A positive
-            number also estimates the sum from a sample of this many units.
-
-        Returns
-        -------
-        ndarray of shape (T, T)
-        """
-        return _covariance(self, d, rough)
 
     def select(self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
@@ -212,7 +221,7 @@ def _words(units: Mask) -> npt.NDArray[np.uint64]:
     return words
 
 
-class DenseLosses:
+class DenseLosses(_Losses):
     """Real losses of T candidates on n units, with the kernels of `BitLosses`."""
 
     def __init__(self, array: Floats) -> None:
@@ -243,24 +252,11 @@ class DenseLosses:
         """Return ⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
 
-    def means(self, base: npt.ArrayLike | None = None) -> Floats:
-        """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
-        return self.expectations(base_measure(base, self.shape[1]))
-
     def raw_columns(self, units: npt.ArrayLike) -> Floats:
         """Return the losses of some units, shape (len(units), T)."""
         return np.ascontiguousarray(self.array[:, np.asarray(units)].T)
 
     columns = raw_columns
-
-    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, as `BitLosses.covariance`."""
-        if d.size > SINGLE:
-            return _covariance(self, d, rough)
-        total = d.sum()
-        centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array
-        centred = centred * np.sqrt(d)
-        return centred @ centred.T
 
     def select(
         self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None

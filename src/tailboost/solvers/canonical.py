@@ -23,7 +23,7 @@ CLEAR = 1e-9
 
 
 def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
-    """Return the canonical optimum, or the given one if the optimal face is not known exactly enough."""
+    """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
     if optimum.canonical:
         return optimum
     if not optimum.tried:
@@ -34,13 +34,13 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
             return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
-    found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
-    lam = least_mixture(problem, found, found.value)
+    canonical = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
+    lam = least_mixture(problem, canonical, canonical.value)
     if lam is None:
         lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
-        problem.mix(found, lam)
-    return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
+        problem.mix(canonical, lam)
+    return canonical if canonical.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
 def vertex(
@@ -82,12 +82,12 @@ def vertex(
     lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
-    found = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
-    found.closest = found.canonical = True
+    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
+    unique.closest = unique.canonical = True
     # The optimum is unique if no other unit lies at η and no other candidate attains the value.
-    distance, slack = np.abs(found.combined - eta), found.expected - found.bound
+    distance, slack = np.abs(unique.combined - eta), unique.expected - unique.bound
     alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
-    return found if alone and found.gap <= LOSS else None
+    return unique if alone and unique.gap <= LOSS else None
 
 
 def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
@@ -118,9 +118,9 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
 def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats | None:
     """Return the optimal mixture with the smallest mean loss; among those, a vertex of earlier candidates.
 
-    Let w be optimal. By complementary slackness, λ is optimal if it uses only candidates with ⟨w, ℓ^t⟩ =
-    value, and its loss is at least η where w is at its cap, at most η where w is 0, and η in between. Few of
-    these conditions are active; they enter the linear program as they are violated.
+    Let w be optimal. By complementary slackness, λ is optimal under these conditions: λ uses only candidates
+    with ⟨w, ℓ^t⟩ = value; its loss is at least η for units at their cap, at most η for units of weight 0, and
+    η for the others. Few conditions are active; they enter the linear program as they are violated.
 
     None means that w is not exact enough; ``value`` is the smallest value known to be possible.
     """

@@ -85,10 +85,7 @@ def _vertex(
 
 
 def highs_model(
-    cost: Floats,
-    matrix: Floats,
-    rows: tuple[Floats, Floats],
-    columns: tuple[Floats, Floats],
+    cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: tuple[Floats, Floats]
 ) -> Any:
     """Return HiGHS with the linear program min ⟨cost, x⟩ over bounded rows and columns."""
     sparse = csc_array(matrix)

@@ -194,10 +194,7 @@ def _by_interior_point(problem: TailGame, start: Floats | None) -> Optimum:
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
-    by_newton,
-    _by_interior_point,
-)
+METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_interior_point)
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:

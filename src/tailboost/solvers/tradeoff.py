@@ -54,18 +54,7 @@ class MixtureCurve:
 
 
 def undominated(worst: Floats, means: Floats) -> Ints:
-    """Return the points that no point of smaller or equal mean matches in ``worst``, by ascending mean.
-
-    Parameters
-    ----------
-    worst, means : ndarray of shape (n,)
-        Both coordinates of the points.
-
-    Returns
-    -------
-    ndarray of int
-        Positions of the undominated points.
-    """
+    """Return the points that no point of smaller or equal mean matches in ``worst``, by ascending mean."""
     order = np.lexsort((worst, means))
     before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
     return order[worst[order] < before]

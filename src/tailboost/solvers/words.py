@@ -19,21 +19,9 @@ BLOCK = 32768
 
 
 def distinct_words(planes: Sequence[Bytes], n_bits: int) -> tuple[Ints, Ints]:
-    """Find the distinct words of n units.
+    """Return the first unit with each distinct word, in lexicographic order, and the word of each unit.
 
-    Parameters
-    ----------
-    planes : sequence of ceil(n_bits / 8) arrays of n bytes
-        Bits 8k to 8k + 7 of each unit's word are in plane k. Unused bits of the last plane are 0.
-    n_bits : int
-        Length of a word.
-
-    Returns
-    -------
-    first : ndarray of int
-        The first unit with each distinct word, in the lexicographic order of the words' bytes.
-    position : ndarray of int, shape (n,)
-        Number of each unit's word: unit ``first[position[i]]`` has the same word as unit i.
+    Bits 8k to 8k + 7 of each unit's word are in ``planes[k]``, an array of n bytes. Unused bits are 0.
     """
     n, n_words = planes[0].size, 1
     index_bits = (n - 1).bit_length()

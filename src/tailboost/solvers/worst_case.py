@@ -149,11 +149,11 @@ class _ScaledLosses:
     def build(cls, losses: npt.ArrayLike, base: npt.ArrayLike | None) -> Self:
         values = loss_vector(losses)
         p = 1.0 / values.size if base is None else base_measure(base, values.size)
-        kept = values if base is None else values[np.asarray(p) > 0]
-        top = float(kept.max())
+        with_mass = values if base is None else values[np.asarray(p) > 0]
+        top = float(with_mass.max())
         at_top = values == top
         largest = float(np.count_nonzero(at_top) * p if isinstance(p, float) else p @ at_top)
-        return cls(values, p, top, top - float(kept.min()), largest)
+        return cls(values, p, top, top - float(with_mass.min()), largest)
 
     @property
     def factor(self) -> float:

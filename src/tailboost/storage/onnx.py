@@ -25,7 +25,7 @@ from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import FURTHEST, TableLinear
 from tailboost.learners.mean import ClassProbabilities
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
-from tailboost.selection.rule import RulePart, tie_break
+from tailboost.selection.rule import Rule, RulePart, tie_break
 
 __all__ = ["export_onnx"]
 
@@ -58,6 +58,8 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(clf, RobustMixtureClassifier):
         raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
     rule = clf.rule_
+    if not isinstance(rule, Rule):
+        raise ValueError("clf has thresholds on a score, which is no model to convert: see rule_.to_python()")
     if rule.groups is not None or any(part.inferred for part in rule.parts):
         raise ValueError("the rule of clf needs groups, given or inferred, which a graph of X does not have")
     if clf.n_features_in_ is None:
@@ -127,15 +129,15 @@ class _Graph:
             column = self.op("Slice", "X64", *(self.constant([v], np.int64) for v in (0, 1, 1)))
             missing = self.op("Cast", self.op("IsNaN", column), to=TensorProto.DOUBLE)
             z = self.op("Add", z, self.op("Mul", missing, self.constant(0.0)))
-        if part.prices is None:
+        if part.action_costs is None:
             drawn = self.op("Softmax", self.op("Mul", z, self.constant(part.power)), axis=1)
-            return self.op("Mul", drawn, self.constant(part.share + more))
-        prices = np.asarray(part.prices[0])[:, : self.K]
+            return self.op("Mul", drawn, self.constant(part.weight + more))
+        prices = np.asarray(part.action_costs[0])[:, : self.K]
         charged = self.op("MatMul", self.op("Exp", z), self.constant(prices))
         least = self.op("ArgMin", charged, axis=1, keepdims=1)
         chosen = self.op("Equal", least, self.constant(np.arange(self.K)[None], np.int64))
         return self.op(
-            "Mul", self.op("Cast", chosen, to=TensorProto.DOUBLE), self.constant(part.share + more)
+            "Mul", self.op("Cast", chosen, to=TensorProto.DOUBLE), self.constant(part.weight + more)
         )
 
     # -- the models ----------------------------------------------------------------------------------

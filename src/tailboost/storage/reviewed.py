@@ -26,15 +26,15 @@ class Reviewed:
 
     # Fields with a constant value in files. None: the value of the fit is not stored.
     held_at: Mapping[str, str | None] = field(default_factory=dict)
-    # Fields that are not stored: caches, and values for the fit only.
+    # Fields without storage: caches, and values for the fit only.
     left_out: frozenset[str] = frozenset()
-    # Fields that may contain a function, with the allowed functions.
+    # Fields for functions, with the allowed functions.
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Called with an object after its fields are set, for checks and fields that are not stored.
+    # Called with an object after its fields are set: checks, and fields without storage.
     finish: Callable[[Any], None] | None = None
 
 
-# Functions that a FunctionTransformer may contain; also listed in `save_model` and SECURITY.md.
+# Allowed functions of a FunctionTransformer; also listed in `save_model` and SECURITY.md.
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
@@ -53,7 +53,7 @@ _SCORES = {
     )
 }
 
-# Fields that may contain a type, and the allowed types.
+# Fields for types, and the allowed types.
 DTYPE_FIELDS = frozenset({"dtype", "dtype_", "dtype_include", "dtype_exclude"})
 TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -97,7 +97,7 @@ def _names(module: str, *names: str, **spec: Any) -> dict[str, Reviewed]:
     return {f"{module}.{name}": Reviewed(**spec) for name in names}
 
 
-# Text comes from the rows, not from files that rows name.
+# Text comes from the rows, not from files named in rows.
 _FROM_ROWS = {"input": "content"}
 _FIT_ONLY = {"checkpoint_dir": None}
 
@@ -214,6 +214,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
+    **_names("tailboost.learners.scores", "Scores"),
     **_names("tailboost.learners.linear", "TableLinear"),
     **_names("tailboost.learners.hist",
         "HistBoostClassifier",

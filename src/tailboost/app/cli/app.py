@@ -20,13 +20,13 @@ from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
 COMMANDS = {
     "demo": ("compare.demo", "Compare methods on two bundled tables."),
-    "example": ("example.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
+    "example": ("experiments.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
     "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
     "fit": ("fit.fit", "Train one method on a table and store the model."),
     "predict": ("predict.predict", "Predict the labels of new rows."),
     "evaluate": ("inspect.evaluate", "Measure a model's errors on new rows, by class and group."),
     "inspect": ("inspect.inspect_model", "Print the content of a model file."),
-    "rule": ("rule.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
+    "rule": ("inspect.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
     "tradeoff": (
         "tradeoff.tradeoff",
         "Print the trade-off curve of two rates, such as largest and overall error.",

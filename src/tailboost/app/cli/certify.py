@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,10 +13,9 @@ from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options as given
-from tailboost.app.cli.attempts import AttemptLog, digest_of
-from tailboost.app.cli.costs import CostTable
 from tailboost.app.cli.models import StoredModel, check_model_output
 from tailboost.app.cli.rates import (
+    CostTable,
     fitted_limits,
     fitted_targets,
     read_limits,
@@ -25,6 +26,7 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.cli.shared import (
     BadInput,
+    bad_input,
     check_output,
     command_line,
     fail,
@@ -35,6 +37,7 @@ from tailboost.app.cli.shared import (
     tell_json,
     write_out,
 )
+from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
 
 
 def certify(
@@ -233,3 +236,66 @@ def card(
         say(f"Model card: {path}")
     if not out:
         tell(model_card.to_markdown())
+
+
+# -- the record of attempts, a file next to the model file ---------------------------------------------------
+
+
+def digest_of(path: Path) -> str:
+    """Return a digest of a file's content."""
+    with bad_input(), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class AttemptLog:
+    """Recorded attempts in their order, each with its command."""
+
+    path: Path
+    attempts: dict[str, tuple[str, Any]]
+    command: str = ""  # the present call
+    later: tuple[str, ...] = ()  # attempts since an earlier call of the same command
+
+    @classmethod
+    def read(cls, path: Path, classifier: Any) -> AttemptLog:
+        """Read the record, if the file exists. Attempts noted in the model come first."""
+        with bad_input("--attempts: "):
+            recorded = read_attempts(path, classifier)
+        noted = {key: ("", rows) for key, rows in known_attempts(classifier).items() if key not in recorded}
+        return cls(path, noted | recorded)
+
+    def before(self, command: str) -> AttemptLog:
+        """Return the record before a command. The same command again repeats its attempt."""
+        order = list(self.attempts)
+        same = [k for k, key in enumerate(order) if self.attempts[key][0] == command]
+        return replace(self, command=command, later=tuple(order[same[0] :] if same else ()))
+
+    @property
+    def earlier(self) -> dict[str, Any]:
+        """The fingerprints of the rows of earlier attempts."""
+        return {key: rows for key, (_, rows) in self.attempts.items() if key not in self.later}
+
+    def previous(self, other: Any) -> Any:
+        """Return all earlier attempts, also of another model file, for `calibrate`."""
+        if not self.earlier:
+            return other
+        certificate = getattr(other, "certificate_", None)
+        others: tuple[Any, ...] = () if certificate is None else certificate.attempts
+        known = {rows.kept.tobytes() for rows in others}
+        new = [rows for rows in self.earlier.values() if rows.kept.tobytes() not in known]
+        return NotCertifiedError("attempts on file", (), (*others, *new))
+
+    def add(self, classifier: Any) -> None:
+        """Write the new attempt of the classifier."""
+        new = {
+            key: (self.command, rows)
+            for key, rows in known_attempts(classifier).items()
+            if key not in self.attempts
+        }
+        if new:
+            with bad_input("--attempts: "):
+                write_attempts(self.path, self.attempts | new)
+
+    def count(self, classifier: Any) -> int:
+        """Return the number of attempts, new ones included."""
+        return len(self.attempts.keys() | known_attempts(classifier).keys())

@@ -1,4 +1,4 @@
-"""``reproduce`` and ``list``: the experiments of a checkout; methods, data sets and experiments."""
+"""``reproduce``, ``list`` and ``example``: experiments of a checkout, lists, and a bundled table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,29 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 import tailboost
 from tailboost import datasets
 from tailboost.app.cli import options as given
-from tailboost.app.cli.shared import BadInput, bad_input, make_folder, plain_table, say_aside, tell, tell_json
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    make_folder,
+    plain_table,
+    say,
+    say_aside,
+    tell,
+    tell_json,
+    write_out,
+)
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.core.interrupts import ending_at_interrupts
 from tailboost.core.output import is_same_file
+
+# Files of `example` with fractions of the rows: for a fit, for selection or calibration, for certificates.
+FILES = {"train.csv": 0.5, "tune.csv": 0.25, "test.csv": 0.25}
 
 
 def reproduce(
@@ -145,3 +159,25 @@ def _list_parameters(method: Method, as_json: bool) -> None:
         plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
     else:
         tell("The method has no parameters.")
+
+
+def example(
+    out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("."),
+) -> None:
+    """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv.
+
+    The files have different clients, drawn at random. The target is the column default (yes or no). The
+    column SEX has the values male and female. Existing files are not overwritten.
+    """
+    for name in FILES:
+        if (out / name).exists():
+            raise BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
+    make_folder(out)
+    data = datasets.load_credit_default()
+    table = data.data.assign(SEX=data.groups["sex"].astype(str))
+    table["default"] = np.where(data.target == 1, "yes", "no")
+    order = np.random.default_rng(0).permutation(len(table))
+    ends = np.round(np.cumsum(list(FILES.values())) * len(table)).astype(int)
+    for name, rows in zip(FILES, np.split(order, ends[:-1]), strict=True):
+        write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
+        say(f"{out / name}: {len(rows):,} clients")

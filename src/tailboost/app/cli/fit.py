@@ -22,10 +22,10 @@ from tailboost import datasets, rates
 from tailboost.app.cli import options as given
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
-from tailboost.app.cli.costs import CostTable
-from tailboost.app.cli.inspect import evaluate
+from tailboost.app.cli.inspect import evaluate, group_sentences
 from tailboost.app.cli.models import check_model_output
 from tailboost.app.cli.rates import (
+    CostTable,
     print_rates,
     rate_of,
     read_limits,
@@ -44,7 +44,6 @@ from tailboost.app.cli.shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.app.cli.tables import group_sentences
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation

@@ -1,20 +1,32 @@
-"""``evaluate`` and ``inspect``: errors of a stored model on new rows, and the content of a model file."""
+"""``evaluate``, ``inspect`` and ``rule``: errors, content and decision rule of a stored model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options as given
 from tailboost.app.cli.models import StoredModel
-from tailboost.app.cli.rates import fitted_rates, measured_rates, print_rates, read_rates
-from tailboost.app.cli.shared import plain_table, say, tell, tell_json, warn, warnings_as_lines
-from tailboost.app.cli.tables import errors_by_subgroup, group_sentences, print_errors, targets_by_name
-from tailboost.core.subgroups import can_defer, deferral_words
+from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    plain_table,
+    say,
+    tell,
+    tell_json,
+    warn,
+    warnings_as_lines,
+)
+from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
+from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
+CONFIDENCE = 0.95  # of the intervals
 LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns
 
 
@@ -58,7 +70,7 @@ def evaluate(
                 "rule": "predict",
                 "deferred": None if deferred is None else int(deferred.sum()),
                 "training_rows": None if np.isnan(leakage) else leakage,
-                "confidence": 0.95,
+                "confidence": CONFIDENCE,
                 "errors": errors,
                 "rates": None if measured is None else measured.to_dict()["lines"],
             }
@@ -165,3 +177,164 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
     if not details:
         tell("All columns, and the bounds with their symbols: --details.")
+
+
+def rule(
+    model: given.Model,
+    as_json: given.Json = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
+    ] = False,
+    columns: Annotated[
+        str, given.option("PATTERN", "With --sql: names of these columns.")
+    ] = "{model}_{label}",
+    table: Annotated[
+        str, given.option("NAME", "With --sql: name or alias of the table in your query.")
+    ] = "t",
+    group: Annotated[
+        str | None, given.option("COL", "With --sql: column of groups of a group-aware rule.")
+    ] = None,
+    deferred: Annotated[
+        bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its label.")
+    ] = False,
+) -> None:
+    """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
+
+    The rule of a robustmixture is a function of its models' class probabilities. A database or service with
+    these probabilities needs nothing more. The SQL expression is NULL for rows with missing or invalid
+    probabilities.
+    """
+    if as_json and sql:
+        raise BadInput("--json and --sql: give one of them")
+    classifier = StoredModel.read(model).classifier
+    if not hasattr(classifier, "rule_"):
+        raise BadInput(
+            f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
+            "robustmixture"
+        )
+    decision_rule = classifier.rule_
+    if as_json:
+        tell_json(decision_rule.to_dict())
+    elif sql:
+        with bad_input("--columns: "):
+            try:
+                columns.format(model="m", label="l")
+            except (KeyError, IndexError):
+                raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
+        with bad_input("--sql: "):
+            if isinstance(decision_rule, ThresholdRule):
+                expression = decision_rule.to_sql(
+                    group=group, what="deferred" if deferred else "action", table=table
+                )
+            else:
+                expression = decision_rule.to_sql(
+                    lambda name, label: columns.format(model=name, label=label),
+                    group=group,
+                    what="deferred" if deferred else "label",
+                    table=table,
+                )
+        print(expression)
+    else:
+        tell(str(decision_rule))
+
+
+# -- errors by class and group -----------------------------------------------------------------------------
+
+
+def errors_by_subgroup(
+    y: Any,
+    predicted: Any,
+    classes: Any,
+    groups: Mapping[str, Any],
+    targets: Mapping[str, float],
+    clusters: Any = None,
+    deferred: Any = None,
+) -> list[dict[str, Any]]:
+    """Return the errors of `predict` on all rows, in each class and in each group, with 95 % intervals.
+
+    Groups are arrays by column. Targets are allowed errors by the name of the class, or by "column=value".
+    Clusters (persons, sites) widen the intervals. A deferred row is no error and counts among the rows.
+    """
+    wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
+    if deferred is not None:
+        wrong = wrong & ~deferred
+    masks = [("all", "all rows", np.ones(len(wrong), dtype=bool))]
+    masks += [("class", str(label), np.asarray(y == label)) for label in classes]
+    for column, values in groups.items():
+        masks += [
+            ("group", f"{column}={value}", np.asarray(values == value)) for value in sorted(set(values))
+        ]
+    errors = []
+    for kind, name, inside in masks:
+        wrong_inside, error, low, high = wrong[inside], None, None, None
+        ids = None if clusters is None else clusters[inside]
+        if n := len(wrong_inside):
+            error = int(np.sum(wrong_inside)) / n
+            size = n if ids is None else clustered_size(wrong_inside, ids)
+            low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
+        line = {"kind": kind, "name": name, "rows": n, "error": error, "target": targets.get(name)}
+        line |= {"low": low, "high": high, "clusters": None if ids is None else len(np.unique(ids))}
+        errors.append(line | {"verdict": _verdict(line)})
+    return errors
+
+
+def _verdict(line: Mapping[str, Any]) -> str:
+    """Return whether the target is met on these rows, and whether the whole interval is on that side."""
+    if line["target"] is None or line["error"] is None:
+        return ""
+    if line["error"] <= line["target"]:
+        return "met, interval too" if line["high"] <= line["target"] else "met"
+    return "missed, interval too" if line["low"] > line["target"] else "missed"
+
+
+def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print a table of errors; columns without any value are left out."""
+
+    def text(value: Any) -> str:
+        return "–" if value is None else f"{value:.3f}"
+
+    columns = {
+        "": [line["kind"] for line in errors],
+        "name": [line["name"] for line in errors],
+        "rows": [f"{line['rows']:,}" for line in errors],
+        "clusters": ["" if line["clusters"] is None else f"{line['clusters']:,}" for line in errors],
+        "error": [text(line["error"]) for line in errors],
+        "95 % interval": [
+            "" if line["low"] is None else f"{text(line['low'])} – {text(line['high'])}" for line in errors
+        ],
+        "target": ["" if line["target"] is None else text(line["target"]) for line in errors],
+        "verdict": [line["verdict"] for line in errors],
+    }
+    columns = {heading: cells for heading, cells in columns.items() if any(cells)}
+    plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
+
+
+def targets_by_name(classifier: Any) -> dict[str, float]:
+    """Return the targets of the fit by the name of the class, group or cell."""
+    if fitted_targets(classifier) is None:
+        return {}
+    lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
+    return {_subgroup_name(line.unit): line.bound for line in lines}
+
+
+def _subgroup_name(subgroup: Any) -> str:
+    """Return the name of a class, a group ("city=Rome") or a cell ("yes / city=Rome")."""
+    if not isinstance(subgroup, tuple):
+        return str(subgroup)
+    first, last = subgroup
+    return f"{first} / {_subgroup_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
+
+
+def group_sentences(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
+    """Return, for each column of groups, whether predictions may depend on it, and how to drop it.
+
+    The values of the columns decide if they were compared at the fit, otherwise their names.
+    """
+    uses = {use.column: use for use in group_uses(classifier)}
+    sentences = []
+    for name in columns:
+        names = () if name in not_features else (name,)
+        use = uses.get(name) or GroupUse(name, answers_by_group(classifier), names)
+        drop = " ".join(f"--drop {feature}" for feature in use.features or ())
+        sentences.append(f"{use}{f' ({drop})' if drop else ''}")
+    return sentences

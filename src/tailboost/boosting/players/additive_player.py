@@ -155,16 +155,9 @@ class LogCost:
 
 
 def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogCost:
-    """Return the variance-penalised cost of margins in the log domain, in which large margins are safe.
+    """Return the variance-penalised cost of margins, computed by logarithms, which allows large margins.
 
-    Parameters
-    ----------
-    margins : ndarray of shape (n,)
-        ``m_i``.
-    base : ndarray of shape (n,)
-        Base measure p ≥ 0, with sum 1.
-    variance_weight : float
-        λ ≥ 0.
+    The base measure p ≥ 0 has the sum 1, and λ = ``variance_weight`` ≥ 0.
     """
     with np.errstate(divide="ignore"):
         first, second = (normalised_exp(np.log(base) - power * margins)[1] for power in (1, 2))

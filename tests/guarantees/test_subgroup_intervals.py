@@ -24,7 +24,7 @@ from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TREE = HistTreeClassifier(max_depth=3)
-# Two rows of several hundred may draw the same of 65,536 lots and count as one.
+# Two of several hundred rows may have one of 65,536 hashes in common and count once.
 LOTS = 5e-3
 NAMES = ("subgroup_intervals_", "expected_subgroup_intervals_")
 
@@ -40,7 +40,7 @@ def worst_class(**settings):
 
 
 def tree_game(**settings):
-    """Play with a learner that is fitted fast."""
+    """Fit with a fast learner."""
     return tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0, **settings)
 
 
@@ -110,7 +110,7 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
         assert (known == (counts >= 10)).all()
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
     for error, n, (low, high) in zip(errors_of(fitted), counts, fitted.subgroup_intervals_, strict=True):
-        if n >= 10:  # no row is said twice, and none has another weight
+        if n >= 10:  # distinct rows of equal weight
             more = fitted.combiner_.refit_spread
             assert more >= 0.015
             assert (low, high) == pytest.approx(widened(error, int(n), more), abs=LOTS)
@@ -162,7 +162,7 @@ def test_groups_that_overlap(data):
         clf.fit(X, y, groups=table)
         errors, ends = clf.summary_.errors.column("value", "randomised"), clf.expected_subgroup_intervals_
         assert errors.shape == (4,)
-        # Both columns tell the same rows apart: their errors, weighed by rows, are the same mean.
+        # Both columns partition the same rows: the weighted means agree.
         columns = [table[name] for name in sorted(table)]  # the order of subgroups_
         n = np.array([(column == value).sum() for column in columns for value in np.unique(column)])
         assert errors[:2] @ n[:2] == pytest.approx(errors[2:] @ n[2:], abs=1e-6)
@@ -209,7 +209,7 @@ def test_a_mixture_of_any_models(data):
 
 
 def table_of(rows, wrong, m):
-    """Errors by group of one member that is wrong on some rows."""
+    """Errors by group of one candidate with some errors."""
     pool = LossPool.open(rows, 2)
     pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
@@ -234,7 +234,7 @@ def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
 
 
 def test_intervals_cover_the_error_of_a_refit():
-    """Errors by the models of folds differ from those of their refit by a standard deviation of .015."""
+    """Errors of fold models and of the refit differ by a standard deviation of .015."""
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300
     unit, covered = np.repeat(np.arange(m), n // m), {True: 0, False: 0}
     for refit in covered:
@@ -247,7 +247,7 @@ def test_intervals_cover_the_error_of_a_refit():
             covered[refit] += ((low <= answers) & (answers <= high)).sum()
     for refit, count in covered.items():
         assert count / (m * n_draws) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / (m * n_draws)), refit
-    # One held-out part does not show how refits differ.
+    # One held-out part gives no variance of refits.
     held_out = Rows(np.zeros(n, int), np.ones(n), unit, "rows", refit=True)
     table = table_of(held_out, rng.random(n) < 0.2, m)
     assert table.intervals() is None

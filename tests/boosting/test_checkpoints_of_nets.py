@@ -60,8 +60,8 @@ def same(a, b):
 
 KILLED = """
     import sys
-    sys.path.insert(0, {tests!r})
-    import test_torch_checkpoints as here
+    sys.path[:0] = {tests!r}
+    import test_checkpoints_of_nets as here
     from tailboost.learners.torch import training
 
     advance, done = training.Training.advance, 0
@@ -83,7 +83,7 @@ KILLED = """
 
 def kill_in_training(scheme, folder, at):
     """Run the fit in another process and kill it in the middle of a training."""
-    here = str(Path(__file__).parent)
+    here = [str(Path(__file__).parents[i]) for i in (0, 1)]
     code = textwrap.dedent(KILLED.format(tests=here, scheme=scheme, folder=str(folder), at=at))
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

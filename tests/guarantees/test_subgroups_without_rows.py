@@ -1,4 +1,4 @@
-"""Limits on every group: a group or a combination without rows is bounded by 0 and 1."""
+"""Limits on every group: a group or combination without rows has the bounds 0 and 1."""
 
 import copy
 
@@ -15,21 +15,21 @@ CROSSED = rates.error(by=("g", "s"))
 
 
 def rare_group(seed, n=60):
-    """Answers that are always wrong for a group of 3 %."""
+    """Answers with errors on all rows of a group of 3 %."""
     r = np.random.default_rng(seed)
     g, y = r.choice(["a", "b", "c"], n, p=[0.49, 0.48, 0.03]), r.integers(0, 2, n)
     return np.where(r.random(n) < np.where(g == "c", 1.0, 0.05), 1 - y, y), y, g, r
 
 
 def rare_combination(seed):
-    """Answers that are always wrong for the combination (b, m), of 3 %."""
+    """Answers with errors on all rows of the combination (b, m), 3 % of the population."""
     a, y, g, r = rare_group(seed)
     s = np.where(g == "c", "m", np.where(g == "b", "f", r.choice(["m", "f"], len(g))))
     return a, y, pd.DataFrame({"g": np.where(g == "c", "b", g), "s": s})
 
 
 def without(make):
-    """Return the first draw that has no row of the rare units."""
+    """Return the first draw without rows of the rare subgroups."""
     for seed in range(100):
         a, y, g, *_ = make(seed)
         if (a == y).mean() > 0.9 and not (np.unique(g, axis=0) == "c").any():
@@ -54,10 +54,10 @@ def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
         listed["group"] += ["c"]
         assert tb.certify(a, None, y, groups=g, subgroups=listed, **asked).certified is False
     for asked in ({"rates": [rates.error(by="group") <= {"a": 0.6}]}, {"max_error": {"a": 0.6}}):
-        assert tb.certify(a, None, y, groups=g, **asked).certified is True  # nothing is said of the others
+        assert tb.certify(a, None, y, groups=g, **asked).certified is True  # no limit on the others
 
 
-def test_combinations_of_listed_groups_without_rows_are_units():
+def test_combinations_of_listed_groups_without_rows_are_subgroups():
     a, y, groups = rare_combination(0)
     keep = ~((groups.g == "b") & (groups.s == "m")).to_numpy()
     given = a[keep], None, y[keep]
@@ -90,7 +90,7 @@ def tuned(n=3000, by=None):
     return mix, X[1200:], y[1200:], groups[1200:]
 
 
-def test_combinations_of_the_fit_are_units(tmp_path):
+def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
     assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}
     tb.save_model(mix, tmp_path / "m.model")
@@ -103,7 +103,7 @@ def test_combinations_of_the_fit_are_units(tmp_path):
         assert tb.certify(model, X, y, groups=groups).certified is True
         with pytest.raises(tb.NotCertifiedError, match=r"c / m \(target 0.6\) has no rows") as error:
             tb.calibrate(model, X[keep], y[keep], groups=groups[keep])
-        assert error.value.attempts == ()  # nothing was looked at
+        assert error.value.attempts == ()  # no answers were tested
     assert tb.calibrate(mix, X, y, groups=groups).certificate_.certified is True
 
 
@@ -113,7 +113,7 @@ def test_groups_of_the_fit_are_known_in_an_array_too():
     limit = [rates.error(by="group") <= 0.6]
     assert tb.certify(mix, X[keep], y[keep], groups=groups[keep], rates=limit).certified is False
     assert tb.certify(mix, X[keep], y[keep], groups=groups.g[keep].to_numpy(), rates=limit).certified is False
-    other = groups.g[keep].to_numpy() + "x"  # nobody knows whether these are all
+    other = groups.g[keep].to_numpy() + "x"  # these may not be all
     assert tb.certify(mix, X[keep], y[keep], groups=other, rates=limit).certified is None
 
 

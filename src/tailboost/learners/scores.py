@@ -1,0 +1,316 @@
+"""Fitted models in other forms: columns of scores, functions, and objects with ``predict_proba``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, softmax
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import as_pandas, n_rows_of
+from tailboost.core.warn import warn_user
+
+KINDS = ("probability", "logit", "number")
+# The most different scores that are stored to map a number to its rank; values between them are interpolated.
+MOST_KNOTS = 1001
+# Probabilities may be outside [0, 1] by rounding of this size.
+ROUNDED = 1e-2
+# Standard errors by which the area under the ROC curve is below ½ if a warning says that label is wrong.
+WRONG_DIRECTION = 5.0
+# Rows that an error names.
+SHOWN = 5
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """Scores of a model that is not here, as columns of the table.
+
+    `tailboost.tune`, `tailboost.RobustMixtureClassifier`, `certify`, `calibrate` and `Monitor` take a table
+    with these columns in the place of features. Two rows with equal scores are different rows.
+
+    Parameters
+    ----------
+    columns : str, int or list
+        Name of the column (its number, if the table is an array), or one column for each label.
+    label : label, or list of labels
+        The label that a higher score speaks for. With several columns the label of each.
+    kind : {"probability", "logit", "number"}, default="probability"
+        "number" is any number that grows with the probability of ``label``: a grade from 1 to 5, a distance.
+        Only the order of its values matters. "number" needs a single column.
+    missing : float, optional
+        The score of rows without one. By default such rows are refused.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import tailboost as tb
+    >>> table = pd.DataFrame({"grade": [1, 2, 2, 3, 4, 4, 5, 5] * 10})
+    >>> y = ["ok", "ok", "toxic", "ok", "toxic", "ok", "toxic", "toxic"] * 10
+    >>> clf = tb.tune(tb.Scores("grade", "toxic", kind="number"), table, y, objective="error")
+    >>> print(clf.rule_)
+    grade >= 3.334: toxic; else ok
+    """
+
+    def __init__(
+        self, columns: Any, label: Any = None, *, kind: str = "probability", missing: float | None = None
+    ) -> None:
+        self.columns = columns
+        self.label = label
+        self.kind = kind
+        self.missing = missing
+
+    @property
+    def column_list(self) -> list[Any]:
+        """The columns, also of a single score."""
+        return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
+
+    def __repr__(self, *args: Any) -> str:
+        return f"Scores({self.columns!r}, {self.label!r}, kind={self.kind!r})"
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing is not None
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the labels and, for kind="number", the ranks of the values. No model is trained.
+
+        Parameters
+        ----------
+        X : table of n rows
+            Has the columns of scores.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the labels of the scores are not stated, or scores are missing or not of the stated kind.
+        """
+        columns, y = self.column_list, column_or_1d(y)
+        labels = np.unique(y)
+        if self.kind not in KINDS:
+            raise ValueError(f"{self!r}: kind must be one of {list(KINDS)}")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"{self!r}: a column is named twice")
+        if self.label is None:
+            named = " or ".join(f"label={label!r}" for label in labels.tolist()[:2])
+            raise ValueError(
+                f"Scores({self.columns!r}): which label does a higher score speak for? State {named}"
+                if len(columns) == 1
+                else f"Scores({self.columns!r}): state label=[...], the label of each column"
+            )
+        if len(columns) == 1:
+            label = self.label[0] if isinstance(self.label, (list, tuple)) else self.label
+            if len(labels) > 2 or label not in labels.tolist():
+                raise ValueError(
+                    f"{self!r}: one column scores a label against one other, but y has the labels "
+                    f"{labels.tolist()[:10]}"
+                )
+            if len(labels) < 2:
+                raise ValueError(f"{self!r}: y has the label {labels[0]!r} only")
+            self.classes_ = labels
+            self.positive_ = int(np.flatnonzero(labels == label)[0])
+        else:
+            if self.kind == "number":
+                raise ValueError(f"{self!r}: kind='number' needs a single column")
+            if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
+                raise ValueError(f"{self!r}: label must be a list with the label of each column")
+            self.classes_ = np.asarray(self.label)
+        values = self._values(X)
+        if len(columns) == 1:
+            self._learn_ranks(values[:, 0], np.asarray(y == labels[self.positive_]))
+        return self
+
+    def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+        n, n_positive = len(scores), int(positive.sum())
+        if scores.min() == scores.max():
+            warn_user(f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered alike")
+        label, other = (self.classes_.tolist()[k] for k in (self.positive_, 1 - self.positive_))
+        area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (n - n_positive)
+        if area < 0.5 - WRONG_DIRECTION * np.sqrt((n + 1) / (12 * n_positive * (n - n_positive))):
+            warn_user(
+                f"{self!r}: higher scores go with {other!r} (area under the ROC curve of {label!r}: "
+                f"{area:.2f}); is label= right?"
+            )
+        if self.kind == "number":
+            knots, counts = np.unique(scores, return_counts=True)
+            levels = (np.cumsum(counts) - counts / 2) / n
+            if len(knots) > MOST_KNOTS:
+                places = np.unique(np.searchsorted(levels, np.linspace(levels[0], levels[-1], MOST_KNOTS)))
+                knots, levels = knots[places], levels[places]
+            self.knots_, self.levels_ = knots, levels
+
+    def _values(self, X: Any) -> Floats:
+        """Return the scores of rows, checked, shape (n, columns)."""
+        X, columns = as_pandas(X), self.column_list
+        if hasattr(X, "columns"):
+            if absent := [name for name in columns if name not in X.columns]:
+                raise ValueError(
+                    f"{self!r}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
+                )
+            table = X[columns].to_numpy()
+        else:
+            table = np.asarray(X)
+            if any(not isinstance(c, (int, np.integer)) or not 0 <= c < table.shape[1] for c in columns):
+                raise ValueError(
+                    f"{self!r}: the table is an array, so columns are numbers below {table.shape[1]}"
+                )
+            table = table[:, columns]
+        try:
+            values = table.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{self!r}: scores must be numbers") from None
+        lacking = np.flatnonzero(np.isnan(values).any(axis=1))
+        if len(lacking) and self.missing is None:
+            shown = ", ".join(map(str, lacking[:SHOWN].tolist())) + (", …" if len(lacking) > SHOWN else "")
+            raise ValueError(
+                f"{self!r}: {len(lacking):,} row{'s have' if len(lacking) > 1 else ' has'} no score (row "
+                f"{shown}); state missing=, the score of such rows"
+            )
+        if len(lacking):
+            values[np.isnan(values)] = self.missing
+        if self.kind == "probability" and len(values):
+            least, most = float(values.min()), float(values.max())
+            if least < -ROUNDED or most > 1 + ROUNDED:
+                raise ValueError(
+                    f"{self!r}: values from {least:.4g} to {most:.4g} are no probabilities; state "
+                    "kind='logit' or, for any number that grows with the probability, kind='number'"
+                )
+            np.clip(values, 0.0, 1.0, out=values)
+        return values
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
+        check_is_fitted(self, "classes_")
+        values = self._values(X)
+        if values.shape[1] > 1:
+            if self.kind == "logit":
+                return np.asarray(softmax(values, axis=1))
+            return values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300)
+        score = values[:, 0]
+        if self.kind == "logit":
+            score = expit(score)
+        elif self.kind == "number":
+            score = np.interp(score, self.knots_, self.levels_)
+        pair = [1.0 - score, score]
+        return np.column_stack(pair if self.positive_ == 1 else pair[::-1])
+
+    def score_at(self, probability: float) -> float:
+        """Return the score at which `predict_proba` of the label is a number, for a single column."""
+        if self.kind == "logit":
+            return float(logit(probability))
+        if self.kind == "number":
+            return float(np.interp(probability, self.levels_, self.knots_))
+        return probability
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of the largest probability, shape (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class GivenModel(ClassifierMixin, BaseEstimator):
+    """A function of the table, or an object with ``predict_proba``, as a fitted classifier.
+
+    Parameters
+    ----------
+    model : callable or object
+        ``model(X)`` or ``model.predict_proba(X)`` returns class probabilities of shape (n, K), a data frame
+        with a column for each label or, for two classes, the probabilities of the second label.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels in the order of the columns: ``classes_`` or ``class_labels`` of the model, otherwise the
+        sorted labels of the selection data.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inputs = tags.input_tags
+        inputs.allow_nan = inputs.categorical = inputs.string = inputs.three_d_array = inputs.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the labels; no model is trained."""
+        labels = getattr(self.model, "classes_", None)
+        labels = getattr(self.model, "class_labels", None) if labels is None else labels
+        self.classes_ = np.unique(column_or_1d(y)) if labels is None else np.asarray(labels)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        asked = self.model.predict_proba if hasattr(self.model, "predict_proba") else self.model
+        P, n, labels = asked(X), n_rows_of(X), self.classes_.tolist()
+        if hasattr(P, "columns"):
+            if absent := [label for label in labels if label not in P.columns]:
+                raise ValueError(
+                    f"predict_proba of {self.model!r}: no column {absent[0]!r} in {list(P.columns)}"
+                )
+            P = P[labels]
+        P = np.asarray(P, dtype=np.float64)
+        if P.ndim == 1 and len(labels) == 2:
+            P = np.column_stack([1.0 - P, P])
+        if P.shape != (n, len(labels)):
+            raise ValueError(
+                f"predict_proba of {self.model!r} has the shape {P.shape}; {(n, len(labels))} is needed, a "
+                f"column for each of {labels[:10]}"
+            )
+        return P
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of the largest probability, shape (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def needs_adapter(model: Any) -> bool:
+    """Whether a model is `Scores`, a function, or an object with ``predict_proba`` but no ``fit``."""
+    if isinstance(model, (Scores, GivenModel)):
+        return True
+    if isinstance(model, type) or hasattr(model, "fit"):
+        return False
+    return hasattr(model, "predict_proba") or callable(model)
+
+
+def as_fitted(model: Any) -> Any:
+    """Return a fitted model in any form as a frozen classifier, or as one that learns its labels."""
+    if needs_adapter(model):
+        return model
+    foreign = not hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
+    return GivenModel(model) if foreign and hasattr(model, "predict_proba") else FrozenEstimator(model)
+
+
+def as_classifier(model: Any, X: Any, y: Any) -> Any:
+    """Return a model in another form as a frozen classifier; estimators of scikit-learn are unchanged."""
+    if not needs_adapter(model):
+        return model
+    adapter = clone(model) if isinstance(model, Scores) else model
+    if not isinstance(adapter, (Scores, GivenModel)):
+        adapter = GivenModel(model)
+    return FrozenEstimator(adapter.fit(X, y))
+
+
+def only_scores(models: Sequence[Any]) -> bool:
+    """Whether all models are columns of scores, whose equal rows are different rows."""
+    return all(isinstance(getattr(model, "estimator", None), Scores) for model in models)

@@ -1,0 +1,144 @@
+"""Rules on one score: equal decisions by the classifier, as thresholds, in SQL and in Python."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost.selection.threshold_rule import ThresholdRule
+
+RNG = np.random.default_rng(0)
+N = 2000
+Y = np.array(["ok", "toxic"])[(RNG.random(N) < 0.3).astype(int)]
+LANG = RNG.choice(["de", "en"], N)
+Z = 2.0 * (Y == "toxic") - 1 + RNG.normal(size=N) + 0.4 * (LANG == "de")
+TABLE = pd.DataFrame(
+    {"p": 1 / (1 + np.exp(-Z)), "logit": Z, "grade": np.clip(np.round(3 + Z), 1, 5), "lang": LANG}
+)
+A, B = slice(0, 1000), slice(1000, None)
+SCORES = {
+    "probability": tb.Scores("p", "toxic"),
+    "logit": tb.Scores("logit", "toxic", kind="logit"),
+    "number": tb.Scores("logit", "toxic", kind="number"),
+    "grade": tb.Scores("grade", "toxic", kind="number"),
+}
+PROBLEMS = {
+    "worst class": {},
+    "limit": {"limits": "miss(toxic) <= .1"},
+    "deferral": {"limits": ["miss(toxic) <= .1", "deferred() <= .1"]},
+    "by group": {"limits": ["miss(toxic, by=lang) <= .15", "deferred() <= .05"], "by_group": True},
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("kind", SCORES)
+def test_all_forms_of_a_rule_decide_alike(kind, problem):
+    params, score = PROBLEMS[problem], SCORES[kind]
+    by_group = "by_group" in params
+    given = {"groups": TABLE[["lang"]][A]} if by_group else {}
+    clf = tb.tune(score, TABLE[A], Y[A], **params, **given)
+    rule, fresh = clf.rule_, TABLE[B]
+    assert isinstance(rule, ThresholdRule)
+    mark = {"deferred": "human review"} if clf.can_defer else {}
+    expected = clf.predict(fresh, **({"groups": fresh[["lang"]]} if by_group else {}), **mark).tolist()
+    groups = (fresh["lang"],) if by_group else ()
+    assert rule.predict(fresh[score.columns], *groups).tolist() == expected
+    names = {}
+    exec(rule.to_python(), names)
+    assert [names["decide"](*row) for row in zip(fresh[score.columns], *groups, strict=True)] == expected
+    database = sqlite3.connect(":memory:")
+    fresh.to_sql("t", database, index=False)
+    sql = rule.to_sql(group="lang" if by_group else None)
+    assert [row[0] for row in database.execute(f"SELECT {sql} FROM t")] == expected
+    assert ThresholdRule.from_dict(json.loads(rule.to_json())) == rule
+    if len(rule.bands[0]) > 1 and not by_group:
+        first = rule.bands[0][1][0]
+        assert rule.margin([first - 0.25])[0] == pytest.approx(0.25)
+
+
+def test_a_rule_prints_thresholds():
+    clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], **PROBLEMS["deferral"])
+    (_, first), (low, review), (high, last) = clf.rule_.bands[0]
+    assert (first, review, last) == ("ok", "human review", "toxic")
+    words = f"p >= {high:.4g}: toxic; {low:.4g} <= p < {high:.4g}: human review; else ok"
+    assert str(clf.rule_) == words
+
+
+@pytest.mark.parametrize("power", [0.2, 3.0])
+def test_only_the_order_of_a_number_matters(power):
+    stretched = TABLE.assign(logit=np.sign(Z) * np.abs(Z) ** power)
+    one, other = (tb.tune(SCORES["number"], each[A], Y[A]) for each in (TABLE, stretched))
+    assert np.mean(one.predict(TABLE[A]) != other.predict(stretched[A])) <= 2e-3
+
+
+class Other:
+    """A model with labels and a data frame as result, in another order."""
+
+    class_labels = ("ok", "toxic")
+
+    def predict_proba(self, X):
+        return pd.DataFrame({"toxic": X["p"], "ok": 1 - X["p"]})
+
+
+def test_models_in_all_forms_decide_alike():
+    def function(X):
+        return X["p"]
+
+    columns = tb.Scores(["q", "p"], ["ok", "toxic"])
+    table = TABLE.assign(q=1 - TABLE["p"])
+    each = [
+        tb.tune(model, table[A], Y[A]).predict(table[B]).tolist()
+        for model in (tb.Scores("p", "toxic"), function, Other(), columns)
+    ]
+    assert each[0] == each[1] == each[2] == each[3]
+    several = tb.tune([function, Other(), SCORES["logit"]], table[A], Y[A])
+    assert several.predict(table[B]).tolist() == pytest.approx(several.predict(table[B]).tolist())
+    mixed = tb.RobustMixtureClassifier([("p", tb.Scores("p", "toxic"))]).fit(table[A], Y[A])
+    assert mixed.predict(table[B]).tolist() == each[0]
+
+
+def test_rows_with_equal_scores_are_different_rows():
+    clf = tb.tune(tb.Scores("grade", "toxic", kind="number"), TABLE[["grade"]][A], Y[A])
+    assert clf.chosen_rows_ == ()
+    assert tb.certify(clf, TABLE[["grade"]][B], Y[B]).bounds
+    rows = clf.rates_.lines[0].rows
+    assert rows == pytest.approx(np.sum(Y[A] == "ok"))
+
+
+def test_missing_scores_are_refused_or_get_a_stated_level():
+    table = TABLE.assign(p=TABLE["p"].mask(np.arange(N) % 100 == 7))
+    with pytest.raises(ValueError, match=r"10 rows have no score \(row 7, 107, 207, 307, 407, …\)"):
+        tb.tune(tb.Scores("p", "toxic"), table[A], Y[A])
+    clf = tb.tune(tb.Scores("p", "toxic", missing=1.0), table[A], Y[A])
+    assert (clf.predict(table[B])[7::100] == "toxic").all()
+    assert (clf.rule_.predict([np.nan]) == "toxic").all()
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (tb.Scores("p"), r"which label does a higher score speak for\? State label='ok' or label='toxic'"),
+        (tb.Scores("logit", "toxic"), "are no probabilities; state kind='logit'"),
+        (tb.Scores("p", "toxi"), "one column scores a label against one other"),
+        (tb.Scores("q", "toxic"), "the table has no column 'q'"),
+        (tb.Scores("lang", "toxic"), "scores must be numbers"),
+        (tb.Scores(["p", "p"], ["ok", "toxic"]), "a column is named twice"),
+        (tb.Scores(["p", "logit"], "toxic"), "label must be a list"),
+        (tb.Scores("p", "toxic", kind="rank"), "kind must be one of"),
+    ],
+    ids=str,
+)
+def test_unclear_scores_are_refused(score, words):
+    with pytest.raises(ValueError, match=words):
+        tb.tune(score, TABLE[A], Y[A])
+
+
+def test_scores_of_the_wrong_direction_and_constant_scores_are_noticed():
+    with pytest.warns(UserWarning, match="higher scores go with 'toxic'"):
+        tb.tune(tb.Scores("p", "ok"), TABLE[A], Y[A])
+    with pytest.warns(UserWarning, match="every row is answered alike"):
+        tb.tune(tb.Scores("p", "toxic"), TABLE.assign(p=0.5)[A], Y[A])
