@@ -149,7 +149,7 @@ class TestCommand:
         result, out = run
         page = Page((out / "index.html").read_text())
         [headline] = [line for line in result.stdout.splitlines() if line.startswith("Of 100 defaulters")]
-        order = [headline, "at most 0.5", "limit: 50", "Selected rule", "answers 'paid' where", "Certificate",
+        order = [headline, "at most 0.5", "limit: 50", "Selected rule", "'paid' if P(paid) >", "Certificate",
                  "what you use today", "wine grades", "CVaR"]  # fmt: skip
         places = [page.text.index(words) for words in order]
         assert places == sorted(places)

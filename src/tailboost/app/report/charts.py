@@ -270,7 +270,6 @@ def bar_chart(title: str, bars: Sequence[tuple[str, Figure]], limit: float | Non
     x, bottom = Axis(0.0, 100.0, 4, BARS - 24), canvas.height - 46
     canvas.horizontal(x, bottom, 14, ticks(0.0, 100.0, 5), title)
     if limit is not None:
-        canvas.line(x(100 * limit), bottom, x(100 * limit), 12, "limit")
         canvas.text(x(100 * limit), 10, f"limit: {100 * limit:g}", "middle", "tick")
     for k, (name, figure) in enumerate(bars):
         mean, low, high = (100 * figure[key] for key in ("mean", "low", "high"))
@@ -281,8 +280,8 @@ def bar_chart(title: str, bars: Sequence[tuple[str, Figure]], limit: float | Non
             canvas.line(x(low), base + 31, x(high), base + 31, "range")
             for end in (x(low), x(high)):
                 canvas.line(end, base + 25, end, base + 37, "range")
-        if limit is not None:  # again, over the bar
-            canvas.line(x(100 * limit), base + 20, x(100 * limit), base + 42, "limit")
+        if limit is not None:
+            canvas.line(x(100 * limit), base + 46, x(100 * limit), base + 17, "limit")
     return canvas.svg(f"Bar chart: {title}, with 95 % intervals.")
 
 
