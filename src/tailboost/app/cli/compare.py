@@ -57,7 +57,7 @@ WITH_GROUPS = (
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
-DEMO_REPEATS = 5
+DEMO_REPEATS = 7
 # Methods of the demo and the processor seconds of a fit on 4,000 rows, from which the time left is estimated.
 DEMO_SECONDS = {
     "credit": {

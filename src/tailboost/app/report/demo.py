@@ -130,22 +130,26 @@ class Demo:
 
     @property
     def headline(self) -> str:
-        """The largest significant reduction of an error, in one sentence of at most 20 words."""
+        """The strongest significant reduction of an error, in one sentence of at most 20 words.
+
+        Strongest is the difference farthest from 0, in half-widths of its interval.
+        """
         use, sentences = self.use, {}
-        if use.differences["missed"]["high"] < 0:
+        change = use.differences["missed"]
+        if change["high"] < 0:
             before, after = (
                 {name: 100 * figure["mean"] for name, figure in rates.items()}
                 for rates in (use.before, use.after)
             )
             rule = "selected" if use.not_certified else "certified"
-            sentences[use.differences["missed"]["mean"]] = (
+            sentences[change["mean"] / (change["high"] - change["mean"])] = (
                 f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the {rule} rule "
                 f"{after['missed']:.0f}; overall error changes from {before['error']:.1f} to "
                 f"{after['error']:.1f} %."
             )
         for name, d in self._differences():
-            if d.cell.mark == "lower":
-                sentences[d.interval["mean"]] = (
+            if d.cell.mark == "lower" and d.cell.half:
+                sentences[d.interval["mean"] / d.cell.half] = (
                     f"On {name}, at {100 * d.ours_at[0]:.0f} % overall error, {d.ours['title']} has "
                     f"{100 * d.ours_at[1]:.0f} % {self._measure(name)}, {d.baseline['title']} "
                     f"{100 * d.baseline_at[1]:.0f} %."
@@ -157,21 +161,24 @@ class Demo:
 
     @property
     def second(self) -> str:
-        """The differences that are not significant, and those to our disadvantage."""
-        kinds: dict[str, list[str]] = {"": [], "higher": []}
+        """The differences to baselines that are not significant, and then those that are."""
+        kinds: dict[str, list[str]] = {"": [], "lower": [], "higher": []}
         for name, d in self._differences():
-            if d.cell.mark in kinds:
-                mean, half = d.interval["mean"], d.cell.half
-                ends = "a single split"
-                if half is not None:
-                    low, high = (100 * max(-1.0, min(mean + s * half, 1.0)) for s in (-1, 1))
-                    ends = f"{low:+.1f} to {high:+.1f} points"
-                kinds[d.cell.mark].append(f"{d.baseline['title']} on {name} ({ends.replace('-', '−')})")
+            mean, half = d.interval["mean"], d.cell.half
+            ends = "a single split"
+            if half is not None:
+                low, high = (100 * max(-1.0, min(mean + s * half, 1.0)) for s in (-1, 1))
+                ends = f"{low:+.1f} to {high:+.1f} points"
+            kinds[d.cell.mark].append(f"{d.baseline['title']} on {name} ({ends.replace('-', '−')})")
         if self.use.differences["missed"]["high"] >= 0:
             kinds[""].append("the plain model before and after the limits")
-        words = {"": "Not significant at the same overall error", "higher": "Significantly worse than"}
+        words = {
+            "": "Not significant at the same overall error",
+            "lower": "Significantly better than",
+            "higher": "Significantly worse than",
+        }
         parts = [f"{words[kind]}: {'; '.join(names)}." for kind, names in kinds.items() if names]
-        return " ".join(parts) or "All compared differences are significant."
+        return " ".join(parts) or "No baseline is compared at the same overall error."
 
     @property
     def tails(self) -> tuple[list[str], list[list[str]]]:
