@@ -642,7 +642,7 @@ class TestGroupsAtPrediction:
 
     def test_answers_and_errors(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
-        assert len({line.split(": ")[0] for line in clf.members_}) > 1
+        assert len({line.split(": ")[0] for line in clf.candidates_}) > 1
         done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()

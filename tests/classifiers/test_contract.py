@@ -150,7 +150,7 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     plain = KINDS[kind](X[::2], y[::2], **own)
     limits = [*params.get("limits", ()), rates.error() <= 1.0, rates.miss(0) <= 1.0]
     more = KINDS[kind](X[::2], y[::2], **{**own, "limits": limits})
-    assert plain.members_ == more.members_
+    assert plain.candidates_ == more.candidates_
     if kind == "from_probabilities":
         P = model().fit(X[::2], y[::2]).predict_proba(X[1::2])
         assert plain.predict({"m": P}).tolist() == more.predict({"m": P}).tolist()
@@ -167,7 +167,7 @@ def test_max_error_is_the_limit_that_it_says():
         one = kind(X, y, max_error=targets)
         other = kind(X, y, limits=[rates.error(by="class") <= {1: 0.15}])
         alike = kind(X, y, limits=[rates.miss(1) <= 0.15])
-        assert one.members_ == other.members_ == alike.members_
+        assert one.candidates_ == other.candidates_ == alike.candidates_
         assert one.limits_met_ is True
         assert one.subgroup_errors_[1] <= 0.15
 

@@ -386,7 +386,7 @@ class TestRobustMixture:
             [("bayes", GaussianNB())], objective="cvar", alpha=0.1, random_state=0
         ).fit(X[:, :2], y)
         weights = [
-            ("drawn" in name) * w for name, w in zip(mix.members_, mix.estimator_weights_, strict=True)
+            ("drawn" in name) * w for name, w in zip(mix.candidates_, mix.estimator_weights_, strict=True)
         ]
         drawing = int(np.argmax(weights))
         assert mix.estimator_weights_[drawing] > 0

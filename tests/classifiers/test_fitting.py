@@ -147,7 +147,7 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys):
     assert len(printed) == 6  # five folds, and the fit that stays
     assert all(line.startswith("first: fitted on ") for line in printed)
     alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
-    assert hasty.members_ == alone.members_
+    assert hasty.candidates_ == alone.candidates_
     assert list(hasty.named_estimators_) == ["first"]
     np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
     defaults = RobustMixtureClassifier(max_time=1e-9, random_state=0)

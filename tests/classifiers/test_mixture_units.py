@@ -53,7 +53,7 @@ def test_a_rate_is_chosen_as_its_name(unit):
     stated = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.largest(rates.error(by=unit)), **given
     )
-    assert stated.members_ == named.members_
+    assert stated.candidates_ == named.candidates_
     assert str(stated.rates_) == str(named.rates_)
     assert stated.summary_.details == named.summary_.details
     assert stated.subgroup_errors_ == named.subgroup_errors_

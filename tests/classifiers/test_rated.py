@@ -116,8 +116,8 @@ def test_a_draw_keeps_what_one_rule_cannot():
         one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit])
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], randomized=True)
     assert one.limits_met_
-    assert len(one.members_) == 1
-    assert len(drawn.members_) == 2
+    assert len(one.candidates_) == 1
+    assert len(drawn.candidates_) == 2
     assert drawn.rates_.lines[0].value < one.rates_.lines[0].value
     assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
     [said] = [str(w.message) for w in caught if "a mixture of rules, reaches" in str(w.message)]
@@ -162,7 +162,7 @@ def test_the_keyed_draw_keeps_the_rates_of_the_table():
         by_group=True,
     )
     assert mix.limits_met_
-    assert len(mix.members_) > 1
+    assert len(mix.candidates_) > 1
     policy = tb.RandomizedDecision(mix, b"for the tests alone", "loans")
     ids = [f"p{i}" for i in range(3000)]
     drawn = policy.decide(rows[1000:], ids, groups=sex[1000:])
@@ -312,7 +312,7 @@ def test_another_choice_leaves_the_classifier_as_it_was():
 
 def test_units_without_rows_and_single_units_are_named():
     with pytest.warns(
-        tb.LimitBelowNoiseWarning, match="there is one unit with rows, so that nothing is compared"
+        tb.LimitBelowNoiseWarning, match="only one subgroup has rows, so there is nothing to compare"
     ):
         RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": np.full(N, "f")}, limits=[PARITY])
     weight = (SEX == "m").astype(float)

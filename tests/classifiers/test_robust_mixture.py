@@ -73,7 +73,7 @@ def test_fit_equals_from_probabilities(objective, K):
     alpha = 0.4 if objective == "cvar" else None
     fitted = RobustMixtureClassifier(estimators, objective=objective, alpha=alpha).fit(table, y)
     given = RobustMixtureClassifier.from_probabilities(P, y, objective=objective, alpha=alpha)
-    assert fitted.members_ == given.members_
+    assert fitted.candidates_ == given.candidates_
     assert np.array_equal(fitted.estimator_weights_, given.estimator_weights_)
     assert np.array_equal(fitted.predict_distribution(table), given.predict_distribution(P))
     assert np.array_equal(fitted.predict(table), given.predict(P))
@@ -87,7 +87,7 @@ def test_fit_uses_out_of_fold_probabilities():
     P = cross_val_predict(KNeighborsClassifier(2), X, y, cv=KFold(5), method="predict_proba")
     given = RobustMixtureClassifier.from_probabilities({"bayes": P}, y)
     assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
-    assert mix.members_ == given.members_
+    assert mix.candidates_ == given.candidates_
 
 
 @pytest.mark.parametrize("budget", [None, 0.0, 0.02])
@@ -284,7 +284,7 @@ def test_class_weight_acts_in_the_fits_of_models_alone():
     plain, weighted = (
         tb.tune(model, Z[1000:], z[1000:], limits=limits, class_weight=of) for of in (None, "balanced")
     )
-    assert plain.members_ == weighted.members_
+    assert plain.candidates_ == weighted.candidates_
     answers = weighted.predict(Z[1000:])
     [line] = [line for line in weighted.rates_ if line.limit]
     assert line.value == pytest.approx(np.mean(z[1000:][answers == 1]))
@@ -385,7 +385,7 @@ def test_labels_frames_and_names():
     plain = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     assert np.array_equal(mix.predict(frame[TEST]) == "malignant", plain.predict(X[TEST]) == 1)
     assert set(mix.named_estimators_) == {"tree", "bayes"}
-    assert "tree" in mix.members_[0]
+    assert "tree" in mix.candidates_[0]
 
 
 def test_parameters_of_the_models():
@@ -504,7 +504,7 @@ def test_columns_of_a_frame_without_names_count_by_position():
     np.testing.assert_array_equal(mix.predict(frames), mix.predict(P))
     frames = {name: pandas.DataFrame(p, columns=["p1", "p2", "p3"]) for name, p in P.items()}
     with pytest.raises(
-        ValueError, match=r"has a column 'p1', which is no class: .*; if its .* give an array"
+        ValueError, match=r"has a column 'p1', which is no class: .*; if the columns .* give an array"
     ):
         RobustMixtureClassifier.from_probabilities(frames, y)
 
@@ -759,7 +759,7 @@ def test_by_group_refuses():
     fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
     )
-    last = np.full(len(X[TEST]), len(fitted.members_) - 1)
+    last = np.full(len(X[TEST]), len(fitted.candidates_) - 1)
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests", "tests")
     for ask in (
         lambda: tb.certify(fitted, X[TEST], Y[TEST]),
@@ -806,7 +806,7 @@ def test_a_class_without_rows_where_thresholds_are_chosen(told):
             P, y, classes=[0, 1, 2], groups=group if told else None, by_group=told,
             objective="worst_cell" if told else "worst_class",
         )  # fmt: skip
-    assert not any("nan" in name for name in mix.members_)
+    assert not any("nan" in name for name in mix.candidates_)
     if told:
         return
     both = {"net": softmax(logs[:, [0, 2]], axis=1)}
@@ -939,7 +939,7 @@ class TestFrozenAlone:
         mix = self.mix()
         P = {"bayes": mix.estimators_[0].predict_proba(X[1::2])}
         same = RobustMixtureClassifier.from_probabilities(P, Y[1::2])
-        assert mix.members_ == same.members_
+        assert mix.candidates_ == same.candidates_
         np.testing.assert_array_equal(mix.estimator_weights_, same.estimator_weights_)
 
     def test_words(self):

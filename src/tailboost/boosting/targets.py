@@ -1,4 +1,4 @@
-"""The errors that classes, groups or cells are allowed, and the losses and the edge γ that follow."""
+"""Targets: the largest errors of classes, groups or cells, pools of small subgroups, and the edge γ."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import check_number
 from tailboost.core.subgroups import memberships, unit_name
 
-# max_error="auto" chooses among these; the paper's θ is 1 − max_error.
+# Values of max_error="auto"; θ in the paper is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Pseudo-rows by which the errors that steer a game are drawn towards their mean over the units.
+# Pseudo-rows that shrink the errors in a game towards their mean over the subgroups.
 SHRINKAGE = 5.0
 # ε of γ = ⌊qK⌋/K − ½ − ε.
 EPSILON = 5e-4
 
 
 def edge_from_share(q: float, n_units: int) -> float:
-    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet the targets of a fraction q of the classes.
 
     It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
     """
@@ -34,26 +34,26 @@ def edge_from_share(q: float, n_units: int) -> float:
 
 
 def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
-    """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
+    """Whether excesses over the targets are at most 0, or below 0 if ``strict``, shape of ``beyond``."""
     rounded = np.asarray(beyond).round(DECIMALS)
     return np.asarray(rounded < 0 if strict else rounded <= 0)
 
 
 @dataclass(frozen=True)
 class NamedSubgroups:
-    """The classes, groups or class × group cells that have targets, with their names."""
+    """The subgroups with targets: classes, groups or class × group cells, with their names."""
 
-    kind: str  # {"class", "group", "cell"}: what they are
+    kind: str  # {"class", "group", "cell"}
     names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
     n_classes: int  # K
-    # Shape (m,): equal for units that may be pooled where they are small: cells of one class, groups of one
-    # column of a table. Different for all classes, which are never pooled.
+    # Shape (m,): equal for small subgroups that may be pooled: cells of one class, groups of one column.
+    # Classes are never pooled, so their numbers differ.
     kin: Ints
     cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
     def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedSubgroups:
-        """Return the units of the training rows."""
+        """Return the subgroups of the training rows."""
         K = len(classes)
         if kind == "class":
             return cls(kind, classes, K, np.arange(K))
@@ -68,7 +68,7 @@ class NamedSubgroups:
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
 
     def number(self, rows: Rows) -> Rows:
-        """Return rows with their units as groups; −1 for a cell that no training row is in."""
+        """Return rows with their subgroups as groups; −1 for a cell without training rows."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
         if self.cells is None:
@@ -86,17 +86,16 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Which units steer the game together, because some have too few rows to steer it by themselves."""
+    """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
 
-    of: Ints  # shape (m,): number of the pool of each unit, from 0
-    # Shape (m,): rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are
-    # fewer.
+    of: Ints  # shape (m,): number of the pool of each subgroup, from 0
+    # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.
     size: Floats
-    least: int  # units with fewer are small
+    least: int  # subgroups with fewer rows are small
 
     @classmethod
     def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
-        """Pool small units of the same class or column, by their rows in each table.
+        """Pool small subgroups of the same class or column, by their rows in each table.
 
         The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
         of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
@@ -115,7 +114,7 @@ class Pools:
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The pool of each unit as plain numbers; None where every unit steers by itself."""
+        """The pool of each subgroup as plain numbers; None if no subgroups are pooled."""
         return None if self.trivial else tuple(self.of.tolist())
 
     @property
@@ -125,27 +124,27 @@ class Pools:
 
     @property
     def trivial(self) -> bool:
-        """Whether every unit steers by itself."""
+        """Whether no subgroups are pooled."""
         return self.count == len(self.of)
 
     def index(self, groups: Ints) -> Ints:
-        """Return the pools of rows from their units, −1 for none."""
+        """Return the pools of rows from their subgroups, −1 for none."""
         return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
-        """Return the smallest allowed error of each pool's units."""
+        """Return the smallest target in each pool."""
         least = np.full(self.count, np.inf)
         np.fmin.at(least, self.of, allowed)
         return np.where(np.isinf(least), np.nan, least)
 
     def names(self, units: Sequence[Any]) -> list[Any]:
-        """Names of the pools: of their one unit, or of all their units."""
+        """Names of the pools, joined from the names of their subgroups."""
         words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
+    """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
 
     ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
 
@@ -175,7 +174,7 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
 
 
 def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the error allowed to each unit, shape (m,), by targets that are stated.
+    """Return the target of each subgroup, shape (m,), from stated targets.
 
     Raises
     ------
@@ -188,7 +187,7 @@ def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
 
 
 def storable(max_error: Any) -> Any:
-    """Return targets in a form that model files hold: a dict with the key None as a list of pairs."""
+    """Return targets in the form of model files: a dict becomes a list of pairs, because of the key None."""
     return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
 
 

@@ -45,11 +45,11 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     @property
     def estimator_weights_(self) -> Floats:
-        """The mixture weights λ, in the order of `members_`."""
+        """The mixture weights λ, in the order of `candidates_`."""
         return self.ensemble_.weights
 
     @property
-    def members_(self) -> list[str]:
+    def candidates_(self) -> list[str]:
         """Names of the selected candidates."""
         return [member.words(self.classes_) for member in self.ensemble_.members]
 

@@ -1,4 +1,4 @@
-"""Probabilities of classifiers on rows that they were not fitted on, and the classifiers that stay."""
+"""Cross-fitting of estimators: out-of-fold probabilities, and the final models."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
 
 Estimators = Sequence[tuple[str, Any]]
-# A fitted classifier with the class number of each column of its probabilities.
+# A fitted classifier, and the class number of each column of its probabilities.
 Fit = tuple[Any, Ints]
-# Distinct rows up to which "auto" takes five folds; with more it takes three.
+# The most distinct rows for which "auto" makes five folds instead of three.
 FIVE_FOLDS_UP_TO = 5_000
-# The part that judged a row is kept as one byte.
+# The fold of a row is stored as one byte.
 MOST_PARTS = 255
 
 
@@ -48,38 +48,38 @@ def fit_models(
     clock: Clock | None = None,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
-    """Fit every estimator for the rows that judge it, and what stays of it.
+    """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
 
-    An estimator that reads opened tables shares one with the others of its kind, and where it is an
-    `AveragingLearner` one its models of the folds stay. Of the others a fit to all rows stays.
+    Estimators that read opened tables share one table. The final model of an `AveragingLearner` is the mean
+    of the models of its folds. The final model of other estimators is fitted on all rows.
 
     Parameters
     ----------
     estimators : list of (str, classifier)
-        A frozen one is asked as it is: it must not have been fitted on the judged rows.
+        A frozen estimator is not fitted. It must not have been fitted on the selection data before.
     problem : Problem
-        The training rows, and a validation set if there is one.
+        The training rows, with a validation set if one was given.
     classes : ndarray of shape (K,)
         The labels.
     cv : "auto", int, float, splitter or iterable of splits
         As in `RobustMixtureClassifier`.
     weighted : bool
-        Whether ``fit`` takes the rows' weights.
+        Whether ``fit`` of the estimators gets the weights of the rows.
     seed : int
-        Seeds the folds and the estimators without a seed of their own.
+        Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
-        Fits at the same time.
+        Number of parallel fits.
     clock : Clock, optional
-        Until when estimators after the first are fitted.
+        Time limit; the first estimator is always fitted.
     factors : ndarray of shape (n,), optional
-        Factors of the rows' weights in the fits alone: those of ``class_weight``.
+        Factors of the weights in the fits alone, from ``class_weight``.
 
     Returns
     -------
     judged : ModelOutputs
-        The fitted models, and their log-probabilities on rows they were not fitted on.
+        The final models, and the out-of-fold log-probabilities.
     chosen : str, int or float
-        What "auto" chose.
+        The kind of selection data that "auto" selected.
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
@@ -116,7 +116,7 @@ def fit_models(
                 out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
             logs.append(out_of_fold[judged_rows])
     judged = ModelOutputs.of(models, logs, parts.rows)
-    if problem.clusters is not None and problem.validation is None:  # rows that stay together draw together
+    if problem.clusters is not None and problem.validation is None:  # rows of a cluster count as one
         judged = replace(judged, rows=replace(judged.rows, row_hashes=parts.rows.row_hashes))
     return judged, parts.chosen
 
@@ -131,9 +131,9 @@ def _fits(
     n_jobs: int | None,
     clock: Clock,
 ) -> dict[int, list[Fit | None]]:
-    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays.
+    """Return the fits of each estimator that is not frozen: one for each part, and the final model.
 
-    Where the time was over before a fit began, None stands for it.
+    A fit is None if the time limit was reached before it began.
     """
     seeded = {
         i: (name, _seeded(estimator, seed))
@@ -143,7 +143,7 @@ def _fits(
     sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
     others = [i for i in seeded if i not in sharing]
     fits = dict[int, list[Fit | None]]()
-    # One is fitted however long it takes: the first, or where there is one a frozen one instead.
+    # The first estimator has no time limit, unless a frozen one can answer instead.
     clocks = {i: clock if j or len(seeded) < len(estimators) else clock.endless for j, i in enumerate(seeded)}
     if sharing:
         share = _OneTable(problem, parts, seed)
@@ -161,23 +161,23 @@ def _fits(
 
 @dataclass(frozen=True)
 class Clock:
-    """Until when fits may begin, and whether they are told of."""
+    """Time limit of the fits, and whether they are printed."""
 
-    until: float  # seconds since the epoch, which other processes count alike
+    until: float  # seconds since the epoch, valid in all processes
     verbose: bool  # whether each fit is printed with its seconds
 
     @classmethod
     def of(cls, seconds: float | None, verbose: bool) -> Clock:
-        """Return the clock that starts now."""
+        """Return a clock that starts now."""
         return cls(np.inf if seconds is None else time.time() + seconds, verbose)
 
     @property
     def endless(self) -> Clock:
-        """The clock that never stops."""
+        """The same clock without a limit."""
         return replace(self, until=np.inf)
 
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
-        """Return what ``fit`` returns; None where the time is over."""
+        """Return the result of ``fit``; None after the time limit."""
         if time.time() >= self.until:
             return None
         began = time.perf_counter()
@@ -189,26 +189,26 @@ class Clock:
 
 @dataclass(frozen=True)
 class Parts:
-    """Rows that are held out together, one part after the other, and those that are fitted meanwhile."""
+    """Parts of the rows that are held out in turn, and the rows fitted meanwhile."""
 
-    # held, fitted: shape (n,): the rows of each part, and those that its models are fitted on.
+    # Masks of shape (n,): the rows of each part, and the rows on which its models are fitted.
     held: list[Mask]
     fitted: list[Mask]
-    rows: Rows  # all that are held out at some time, or that judge instead
-    chosen: Any  # the scheme, for people
+    rows: Rows  # the selection data: all rows that are held out, or the validation set
+    chosen: Any  # name of the scheme
 
     @classmethod
     def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
-        """Choose them as ``cv`` says.
+        """Return the parts that ``cv`` states.
 
         Raises
         ------
         ValueError
-            If they cannot be chosen so, or rows that must stay together would be separated.
+            If the rows cannot be split this way, or a cluster would be separated.
         """
         if problem.validation is not None:
             return cls([], [], problem.validation[1], "X_val")
-        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
+        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
             stated = "which you state that the models were not fitted on"
             words = f"the {len(problem.y):,} rows given to fit, {stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
@@ -227,7 +227,7 @@ class Parts:
     def _given(cls, problem: Problem, cv: Any) -> Parts:
         n, place = len(problem.y), np.full(problem.n_given, -1)
         place[problem.used] = np.arange(n)
-        if hasattr(cv, "split"):  # it is asked about the rows that weigh something
+        if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             splits, place = list(cv.split(problem.X, problem.y, problem.clusters)), np.arange(n)
         else:
             splits = list(cv)
@@ -259,7 +259,7 @@ class Parts:
 
     @property
     def fold(self) -> Ints:
-        """The part of each row, −1 for one that is never held out, shape (n,)."""
+        """The part of each row, shape (n,); −1 for a row that is never held out."""
         fold = np.full(len(self.held[0]), -1)
         for j, part in enumerate(self.held):
             fold[part] = j
@@ -267,17 +267,17 @@ class Parts:
 
     @property
     def whole(self) -> bool:
-        """Whether each row is held out once, and fitted by all other parts."""
+        """Whether each row is held out once, and is fitted in all other parts."""
         return len(self.held) > 1 and bool((self.fold >= 0).all()) and self.complementary
 
     @property
     def complementary(self) -> bool:
-        """Whether all rows are fitted that are not held out."""
+        """Whether all other rows are fitted while a part is held out."""
         return all(np.array_equal(rest, ~part) for part, rest in zip(self.held, self.fitted, strict=True))
 
 
 def _marked(rows: Any, place: Ints, split: int) -> Mask:
-    """Return a mask of the rows of positive weight that are named by their numbers, or by a mask, of all."""
+    """Return a mask of the rows of positive weight, from row numbers or a mask of all rows."""
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and rows.shape == place.shape:
         rows = np.flatnonzero(rows)
@@ -293,7 +293,7 @@ def _marked(rows: Any, place: Ints, split: int) -> Mask:
 
 @dataclass(frozen=True)
 class _Fitter:
-    """Fits an estimator on some rows of a problem; returns it with the class number of each column."""
+    """Fit an estimator on some rows of a problem; return it with the class number of each column."""
 
     problem: Problem
     weighted: bool
@@ -305,7 +305,7 @@ class _Fitter:
     def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
-        if len(present) == 1:  # many classifiers refuse it
+        if len(present) == 1:  # many classifiers refuse a single class
             return constant(int(present[0]), problem.n_classes), np.arange(problem.n_classes)
         model = clone(estimator)
         params = {str(weight_parameter(model)): problem.weight[rows]} if self.weighted else {}
@@ -321,16 +321,16 @@ def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
 
 
 class _OneTable:
-    """Fits learners that read opened tables to the rows of a problem, which it opens once for all.
+    """Fit learners that read opened tables; the table of a problem is opened once.
 
     Parameters
     ----------
     problem : Problem
         The rows.
     parts : Parts
-        The rows to hold out together.
+        The parts that are held out.
     seed : int
-        For a session that draws.
+        Seed of the session.
     """
 
     def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
@@ -353,7 +353,7 @@ class _OneTable:
                 return [None]
         if parts.whole and isinstance(session, AveragingLearner):
             kept = session.mean(models, weight, parts.fitted)
-            kept = None if kept is None else kept.table_  # the probabilities that its answers are made of
+            kept = None if kept is None else kept.table_  # its probabilities
         if kept is None:
             kept = clock.fitted(name, len(weight), lambda: session.fit(weight, self.seed))
         if kept is None:
@@ -366,7 +366,7 @@ def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """Return a clone whose seeds, where it has none, are drawn from one."""
+    """Return a clone with seeds drawn from ``seed`` for parameters without one."""
     estimator = clone(estimator)
     own = {k: v for k, v in estimator.get_params().items() if k.endswith("random_state") and v is not None}
     set_seeds(estimator, seed)
@@ -374,12 +374,12 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 
 def check_estimators(estimators: Estimators, weighted: bool) -> None:
-    """Raise where something in the list of estimators cannot take part.
+    """Raise if an estimator cannot be used.
 
     Raises
     ------
     ValueError, TypeError
-        That name the estimator.
+        The message names the estimator.
     """
     for name, estimator in estimators:
         model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator

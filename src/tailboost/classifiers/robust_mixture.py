@@ -30,7 +30,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.parameters import naming_near
 from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.classifiers.useless import warn_of_noise
+from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
@@ -56,7 +56,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
        probabilities, ``argmin_a Σ_s p(s|x) Q[s, a]`` [1]_ [2]_. For a largest rate the costs come from a game
        in which the subgroup with the largest rate gains weight; with limits, from the shadow prices of a
        linear program over confusion counts.
-    3. The candidate of least objective that keeps all limits on the selection data is selected.
+    3. The candidate with the least objective is selected among those within all limits on the selection data.
 
     `predict` applies the selected rule. It is deterministic. `predict_proba` returns the averaged
     probabilities.
@@ -70,20 +70,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     estimators : list of (str, classifier or str) or dict, optional
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
-        ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
+        ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must be new to this model.
+        `Scores` and functions ``X -> probabilities`` are taken as fitted too.
+        None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
         numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
-        What is made small: the largest error of a class, a group or a (class, group) cell, the mean loss of
+        The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
         largest of a family. None is "worst_class", and with limits the overall error.
         "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
     limits : list of Limit or str, default=()
         Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
-        text. A limit that the best rule without limits keeps changes nothing.
+        text. A limit has no effect if the best rule without limits satisfies it.
     alpha : float in (0, 1], optional
-        Tail mass of the CVaR; needed for "cvar", without meaning else.
+        Tail mass of the CVaR, for "cvar" alone.
     max_error : float or dict, optional
         Error allowed to each subgroup of the objective: limits, within which the overall error is made small.
         ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
@@ -92,41 +93,41 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     error_budget : float in [0, 1], optional
         Largest increase of the overall error that the rule may accept, relative to the most accurate
         candidate. Both errors are measured on the selection data: 0 means no more error there than the most
-        accurate candidate. Where rows may be deferred, the most accurate candidate is of those that defer as
-        many. None sets no limit.
+        accurate candidate. If rows may be deferred, candidates within the limits on deferral are compared.
+        None sets no limit.
     confidence : float in [0, 1), optional
         Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
-        tightened by as many standard errors as that takes; of rules with this probability the one with the
-        least objective is selected. If no rule is found, the most probable one answers, with a
-        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is known in any case.
+        tightened by a number of standard errors. Among the rules with this probability the one with the least
+        objective is selected. If no rule is found, the most probable one answers, with a
+        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is always available.
         None is the default, because confidence has a price and is often out of reach. On 98 problems of 7
         tables limits held on new rows in 53 % without it. With .9 they held in 72 %, at .0088 more overall
         error; .9 was reached in 57 %, where limits held in 93 %.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
-        row held out once at most. "auto" is ``X_val`` where `fit` is given one, else five folds, three of
+        row held out at most once. "auto" is ``X_val`` if given, otherwise five folds, three of
         more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20 rows of each class
         in a group. The final model of an estimator is fitted on all rows; for boosted trees
-        (`HistBoostClassifier`) it is the mean of the models of the folds, where these are complements of
-        each other. Where all estimators are frozen, "auto" selects on all rows given.
+        (`HistBoostClassifier`) it is the mean of the models of the folds, if each row is
+        held out once. If all estimators are frozen, "auto" selects on all rows given.
     randomized : bool or "auto", default="auto"
         Whether the rule may draw one of several candidates for each row. Their weights come from a linear
         program, which may keep limits that no single rule keeps. "auto" draws for a CVaR alone.
     by_group : bool, default=False
         Whether the rule may read the group, of one column of groups: each group then has thresholds of its
-        own, and `predict` takes ``groups``. Where the group may not count in a decision, by law or
-        otherwise, leave it False.
+        own, and `predict` takes ``groups``. If a decision must not depend on the group, for example by law,
+        leave it False.
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
     max_time : float, optional
-        Seconds after which no further estimator is begun, and one that is not fitted for all folds is left
-        out, with a warning; the first is always fitted. Selection comes after.
+        Time limit in seconds, after which no further estimator is fitted. Estimators that are not fitted in
+        all folds are left out, with a warning. The first is always fitted. Selection is not limited.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
-        Seeds the folds and the estimators that have no seed of their own.
+        Seeds the folds, and the estimators without a seed.
     verbose : int, default=0
         Above 0 each fit and its seconds are printed.
 
@@ -134,7 +135,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    members_ : list of str
+    candidates_ : list of str
         The selected candidates: usually one.
     estimator_weights_ : ndarray of shape (n_members,)
         λ: the mixture weight of each.
@@ -160,20 +161,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         By how much a mixture of the candidates could lower the objective on the selection data within the
         limits; 0 if the rule is the best mixture.
     objective_ : Objective
-        What is made small.
+        The minimised rate or CVaR.
     summary_ : Summary
-        What was achieved, in words.
+        The errors by subgroup and the objective, compared with constants and the most accurate rule.
     validation_ : str, int or float
-        What "auto" chose: "cv", a fraction, "X_val", or "frozen" where all rows judge frozen estimators.
+        The selection data: "cv", a fraction, "X_val", or "frozen" if all rows given to `fit` are used.
     n_features_in_ : int
         Columns of X in `fit`.
 
     Warns
     -----
     FitInterruptedWarning
-        Names the estimators that ``max_time`` left out.
+        Names the estimators left out by ``max_time``.
     BoundNotMetWarning
-        Names the limits that are broken on the selection data, and by how much.
+        Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
         Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
     SmallSubgroupsWarning
@@ -342,22 +343,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, d)
-            The rows, in a form that all estimators take.
+            The rows, in a form accepted by all estimators.
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
+            Weights; a row of weight 2 counts twice. Every fitted estimator must accept weights.
         groups : array-like of shape (n,), optional
-            Group of each row, for the objectives over groups; needed to predict with
-            ``by_group=True`` alone.
+            Group of each row, for rates by group. `predict` needs groups with ``by_group=True`` alone.
         costs : array-like of shape (n, K) or data frame, optional
             Cost of each answer in each row, for ``rates.cost()``. The columns of an array are in the order of
             ``classes_``, those of a data frame are named by the labels.
         clusters : array-like of shape (n,), optional
-            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds
-            and in held-out rows. Intervals count values, not rows.
+            Cluster of each row: a patient, a site, a week. Rows of one cluster stay together in folds and in
+            held-out rows. Intervals count clusters, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
-            Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
+            Selection data that no estimator was fitted on; needs ``cv="auto"``.
 
         Returns
         -------
@@ -366,7 +366,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Raises
         ------
         ValueError, TypeError
-            If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
+            If an argument is not as described, or an estimator cannot be used. Then nothing is fitted.
         """
         clock = Clock.of(self.max_time, bool(self.verbose))
         X, y = unpack(X, y)
@@ -408,7 +408,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
-        # What is not there is found before anything is fitted.
+        # Missing groups, labels or costs are found before anything is fitted.
         if problem_of_rates is not None:
             names = None if groups is None else names
             strata = problem_of_rates.strata(
@@ -442,8 +442,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features = take(problem.X, places)
         self._settle(judged, features, costs=known)
         self._selected.warn(forewarned=True)
-        self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
-        # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
+        self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
+        # Fingerprints of training rows and selection data. Frozen models are not fitted here.
         fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.fingerprints
         self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
         chosen_on = problem.fingerprints if frozen else None
@@ -479,23 +479,23 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         classes: Any = None,
         **params: Any,
     ) -> Self:
-        """Return a mixture of models of which only the probabilities are known: a service, a net, a file.
+        """Return a classifier for models whose probabilities alone are available.
 
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities of each model, on rows that it was not fitted on: columns in the order of
+            Class probabilities of each model on rows not used in its training: columns in the order of
             ``classes``, or a data frame whose columns are named by the labels, in any order. With two
-            classes, those of the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed
-            numbers are, and are scaled.
+            classes, those of the second suffice, shape (n,). Row sums may differ from 1 by .01, as those of
+            printed numbers do; rows are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
         objective : optional
             As in the class.
         groups : array-like of shape (n,), optional
-            Group of each row. Where groups are not told they are inferred from the probabilities alone.
+            Group of each row. A group-blind rule estimates groups from the probabilities alone.
         costs : array-like of shape (n, K), optional
-            What each answer costs in each row.
+            Cost of each answer in each row.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         classes : array-like of shape (K,), optional
@@ -527,7 +527,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     @classmethod
     def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
-        """Return a classifier of these parameters, which are checked as far as they can be without rows."""
+        """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()
         check_parameters(mix, groups)
@@ -536,7 +536,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
-        """Set the classes, and return the models of which the probabilities are given by name."""
+        """Set the classes; return the models whose probabilities are given by name."""
         self.classes_ = np.asarray(classes)
         if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
             raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
@@ -561,14 +561,14 @@ def _pairs(estimators: Any) -> Any:
 
 
 def _places(problem: Problem, judged: Rows) -> Any:
-    """Return where judged rows are among the training rows."""
+    """Return the places of the selection data among the training rows."""
     if judged.given is None or judged.given.index is None:
         return np.arange(len(problem.y))
     return np.searchsorted(problem.used, judged.given.index)
 
 
 def default_estimators() -> list[tuple[str, Any]]:
-    """Return the estimators that ``estimators=None`` stands for.
+    """Return the estimators of ``estimators=None``.
 
     Returns
     -------

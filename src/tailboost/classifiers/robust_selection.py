@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.classifiers.answers import MixtureAnswers
+from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, judged_rows, labels_of, named_groups, rows_given
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
+from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.classifiers.tail import SelectedMixture
-from tailboost.classifiers.useless import SelectedRule
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint
@@ -36,7 +36,7 @@ from tailboost.selection.selecting import within_budget
 
 
 class ProbabilityMixture(SubgroupViews, MixtureAnswers):
-    """Selection of a rule on models' probabilities of rows that the models were not fitted on."""
+    """Selection of a rule on out-of-fold probabilities of models."""
 
     objective: Any
     limits: Any
@@ -195,14 +195,14 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Parameters
         ----------
         X, y : optional
-            Selection data that no model was fitted on. For a classifier `from_probabilities`, X is a dict of
-            the models' probabilities. By default the probabilities kept with the model are used.
+            Selection data, new to all models, or a dict of the models' probabilities for a classifier
+            `from_probabilities`. By default the stored probabilities are used.
         alpha : float in (0, 1], optional
             Tail mass of the CVaR, which becomes the objective.
         objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default that of the classifier.
+            By default unchanged.
         limits : list of Limit, optional
-            By default those of the classifier.
+            By default unchanged.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of the rows whose probabilities are kept.
         costs : array-like of shape (n, K), optional
@@ -210,7 +210,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
-            By default that of the classifier.
+            By default unchanged.
         max_error : float in (0, 1] or dict, optional
             Limits for the subgroups, as in the class; by default those of the classifier, if the subgroups
             stay the same.
@@ -289,7 +289,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit, and without limits the overall error.
+            The limited rate. By default the rate of the first limit, and without limits the overall error.
         b : rate or largest, optional
             The minimised rate. By default the objective; if that is the overall error, the largest error of a
             class. If ``b`` is a gap or a ratio, it is limited and ``a`` is minimised.
@@ -480,7 +480,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     @property
     def gap_(self) -> float:
-        """Decrease of the objective that a mixture of the candidates would bring on the selection data."""
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
         check_is_fitted(self)
         return self._selected.gap
 
@@ -500,7 +500,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            found = self._selected.guarantee(self.classes_.tolist(), self.members_[0])
+            found = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
             self._guarantee = replace(found, groups=group_uses(self))
         return self._guarantee
 

@@ -1,6 +1,6 @@
 """Intervals of counted rates, and the probability that limits hold on new rows.
 
-Both are about the counted rule, on new rows of the same distribution. They need its confusion counts alone.
+Both hold for the counted rule on new rows of the same distribution, and need its confusion counts alone.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tailboost.selection.selecting import Selection
 SPREAD = 1.959963984540054
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
-# inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of them were above.
+# inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of the errors were above.
 REFIT = 0.015
-# Rates of fewer effective rows have no interval: at 10 rows it is .6 of the range wide.
+# Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
 LEAST_ROWS = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
-# .25 the selection on them. On 98 problems limits said to hold with .48 in the mean held in .53; tightened
-# for .9, said .71, in .72, and where .9 was reached, said .94, in .93.
+# .25 the selection on the same rows. On 98 problems the mean probability of the limits was .48, and .53 held.
+# With confidence .9 it was .71, and .72 held; among problems that reached .9 it was .94, and .93 held.
 OVERDISPERSION = 1.25
 # Draws of the confusion counts: the standard error of a probability is at most .011.
 DRAWS = 2_000
 # Normal numbers drawn at once.
 BLOCK = 2_000_000
-# Subgroups that a sentence names.
+# The most subgroups named in a sentence.
 FEW = 4
 
 
 def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
-    """Return the effective number of rows that each rate counts among, ``(Σ w)² / Σ w²``, shape (m,)."""
+    """Return the effective number of rows behind each rate, ``(Σ w)² / Σ w²``, shape (m,)."""
     n_strata = len(strata.mass)
     among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
     squares = (among * _row_weight(strata)).sum(axis=1)
@@ -68,9 +68,9 @@ def refit_spread(rate: Rate, strata: Strata, spread: float = REFIT) -> float:
 def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     """Return the standard deviation of rates under a refit, from the confusion counts of each fold.
 
-    Between models of F folds the rates of a subgroup have a variance σ² beyond the binomial one. It is
-    estimated by moments over all subgroups and rules; the rate of one more model differs from their mean with
-    the variance σ² (1 + 1/F). At least `REFIT`.
+    Between models of F folds the rates of a subgroup have a variance σ² in excess of the binomial one. It is
+    estimated by moments over all subgroups and rules. The rate of one more model differs from their mean with
+    variance σ² (1 + 1/F). The result is at least `REFIT`.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     strata : Strata
         The strata of the rows.
     folds : sequence of ndarray of shape (F, S, A)
-        For each rule the confusion counts by the models of each fold, on the rows that they did not learn.
+        For each rule the out-of-fold confusion counts by fold.
     """
     terms, n_strata, weight = rate.terms(strata), len(strata.mass), _row_weight(strata)
     top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
@@ -129,12 +129,12 @@ def binomial_arms(
 
 @dataclass(frozen=True, eq=False)
 class CountedRate:
-    """A family of rates as counted for one rule, with 95 % intervals for new rows."""
+    """Rates of one rule by subgroup, with 95 % intervals for new rows."""
 
     terms: RateTerms
     values: Floats  # shape (m,): the rates; NaN without rows
-    rows: Floats  # shape (m,): effective rows that each counts among
-    # Shape (m,): rows of a binomial rate with the variance of this one; other than `rows` for costs alone.
+    rows: Floats  # shape (m,): effective rows behind each rate
+    # Shape (m,): rows of a binomial rate with the same variance; differs from `rows` for costs alone.
     binomial_rows: Floats
     range: tuple[float, float]  # of the values
     spread: float  # standard deviation under a refit, as a share of the range
@@ -165,7 +165,7 @@ class CountedRate:
         if rate.matrix is not None:
             p = (np.nan_to_num(values, nan=least) - least) / width
             squares, largest = _second_moments(rate, strata, terms, counts, least) / width**2, p * (1.0 - p)
-            # One further row has the largest variance there is: costs that vary little here may elsewhere.
+            # One more row has the largest possible variance, because costs may vary more on new rows.
             variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
             there = variance > 0
             binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
@@ -173,7 +173,7 @@ class CountedRate:
             binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
-            "refits answer, and one held-out part does not show how they differ": np.full(
+            "refitted models answer, and one held-out part does not show how they differ": np.full(
                 len(values), refit and np.isnan(spread)
             ),
             f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
@@ -208,11 +208,11 @@ class CountedRate:
         return ends[0], ends[1]
 
     def compared(self, limit: Limit) -> tuple[float, float]:
-        """Return the interval of a gap or ratio over all pairs of subgroups; NaN where one has no interval.
+        """Return the interval of a gap or ratio over all pairs of subgroups; NaN if a subgroup has none.
 
-        The arms of two rates are joined in quadrature, of a ratio on logarithms [1]_. The upper end of a gap
-        is the highest of all pairs: the pair of the true gap is among them. The lower end is the highest of
-        all pairs at the level of Bonferroni, because all of them have to hold.
+        The arms of two rates are added in quadrature, for a ratio on the log scale [1]_. The upper end of a
+        gap is the highest of all pairs, which include the pair of the true gap. The lower end is the highest
+        of all pairs at the level of Bonferroni, because all intervals have to hold.
 
         References
         ----------
@@ -240,7 +240,7 @@ class CountedRate:
         return float(np.exp(-most)), float(np.exp(-least))
 
     def lacking(self, rate: Rate) -> list[str]:
-        """Say why subgroups have no interval, a sentence for each reason."""
+        """Return why subgroups have no interval, a sentence for each reason."""
         found = []
         for reason, of in self.reasons.items():
             if not (of & ~np.isnan(self.values)).any():
@@ -253,7 +253,7 @@ class CountedRate:
 
 
 def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats, least: float) -> Floats:
-    """Return the mean square of what is counted beyond ``least``, for a matrix of costs, shape (m,)."""
+    """Return the mean square of costs less ``least``, for a matrix of costs, shape (m,)."""
     n_strata = len(strata.mass)
     squares = (rate.tables(strata)[0][strata.y] - least) ** 2
     among = terms.bottom[:, :n_strata] * counts[:n_strata]
@@ -278,7 +278,7 @@ def _ratio_efficiency(terms: RateTerms, n_strata: int, counted: Floats, values: 
 
 
 def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
-    """Return which rates are the same whatever rows come, because no row gets some of the actions."""
+    """Return the rates that no new row can change, because some actions are never taken, shape (m,)."""
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     inside = (terms.bottom[:, :n_strata] > 0) & used
@@ -293,19 +293,19 @@ def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
 
 @dataclass(frozen=True)
 class LimitsOutlook:
-    """How likely all limits hold on new rows, and which limits hold with a stated confidence.
+    """Probability that all limits hold on new rows, and limits that hold with a stated confidence.
 
     Parameters
     ----------
     probability : float
-        Share of the draws of confusion counts in which all limits hold.
+        Fraction of simulated confusion counts within all limits.
     confidence : float
-        The confidence that ``wider`` is for.
+        The confidence of ``wider``.
     wider : tuple of (Limit, float)
-        By how much each limit has to be wider to hold with this confidence, together with the others; limits
-        that need not be wider are left out.
+        Increase of each bound with which all limits hold together with this confidence; limits without
+        increase are left out.
     fewest : tuple of (str, float) or None
-        The subgroup with the fewest effective rows that a limit is about, and these rows.
+        The limited subgroup with the fewest effective rows, and their number.
     """
 
     probability: float
@@ -315,17 +315,17 @@ class LimitsOutlook:
 
     @property
     def sentence(self) -> str:
-        """Say how likely the limits hold, without a full stop."""
+        """The probability as a sentence without a full stop."""
         p = self.probability
-        said = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
+        printed = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
         return (
-            f"on new rows all limits hold together with probability {said}, by simulation about the "
+            f"on new rows all limits hold together with probability {printed}, by simulation about the "
             "confusion counts of this rule"
         )
 
     @property
     def shortfall(self) -> str:
-        """Say by how much limits have to be wider to hold with the confidence; empty if they do hold."""
+        """Limits that hold with the confidence, as text; empty if the stated limits do."""
         if not self.wider:
             return ""
         each = "; ".join(_widened(limit, by) for limit, by in self.wider)
@@ -333,7 +333,7 @@ class LimitsOutlook:
         return f"limits that hold together with {self.confidence:g}: {each}{few}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
+        """Return the outlook as plain types, for JSON."""
         return {
             "probability": self.probability,
             "confidence": self.confidence,
@@ -343,7 +343,7 @@ class LimitsOutlook:
 
 
 def _widened(limit: Limit, by: float) -> str:
-    """Return a limit that is wider by a number, in words."""
+    """Return a widened limit as text."""
     moved = by if limit.from_above else -by
     if isinstance(limit.bound, tuple):
         return f"{limit}, each moved by {moved:+.2g}"
@@ -360,11 +360,11 @@ def outlook(
     confidence: float = 0.9,
     spread: float = REFIT,
 ) -> LimitsOutlook | None:
-    """Return how likely all limits hold on new rows of the same distribution, by simulation.
+    """Return the probability that all limits hold on new rows of the same distribution, by simulation.
 
-    Each draw has the rule's confusion counts with normal noise of 1.25 Poisson variances in each stratum and
-    action, so that limits on the same rows hold or break together. If refits answer, each single rate of a
-    subgroup has the noise of a refit; a shift common to the subgroups leaves gaps and ratios as they are.
+    Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
+    So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
+    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
 
     Parameters
     ----------
@@ -384,8 +384,7 @@ def outlook(
     Returns
     -------
     LimitsOutlook or None
-        None without limits, and if the counts do not tell how rates vary: of costs of rows, and under a
-        refit of unknown spread.
+        None without limits, for costs of rows, and under a refit of unknown spread.
     """
     if not limits or any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread)):
         return None
@@ -414,12 +413,12 @@ def outlook(
 
 
 def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float) -> list[Floats]:
-    """Return by how much each limit is broken in each draw, negative where it has room, shape (DRAWS,)."""
+    """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,)."""
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     cells = np.flatnonzero(used)
     flat = counts[:n_strata].ravel()[cells]
-    # A cell without a count is as uncertain as one with a pseudo-count; those of a stratum sum to one.
+    # A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
     pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
     weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
     deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
@@ -446,17 +445,16 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
 # -- limits that hold with a stated confidence -----------------------------------------------------------
 
 
-# Standard errors by which limits are tightened at most, and selections with tightened limits.
+# The most standard errors by which limits are tightened, and the number of selections with such limits.
 MOST_ERRORS, SELECTIONS = 3.0, 5
-# A rule that gives one action to a larger share of the rows is not selected for the sake of confidence.
+# A rule that gives one action to a larger fraction of the rows is not selected to reach a confidence.
 MOST_ALIKE = 0.95
 
 
 def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
-    """Return a limit that is tighter by a number of standard errors of its rates, pair by pair.
+    """Return a limit that is tightened by a number of standard errors of its rates.
 
-    The standard errors are those that `outlook` simulates: of 1.25 binomial variances and, for single rates,
-    of a refit.
+    The standard errors are those of `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
     found = CountedRate.of(limit.rate, strata, counts, refit)
     least, most = found.range
@@ -481,9 +479,9 @@ def confident(
 ) -> Selection:
     """Return the selection of least objective whose limits hold on new rows with a stated probability.
 
-    All limits are tightened by the same number of standard errors, which is bisected. If no selection has the
-    probability, the one with the highest is returned. A rule that gives nearly all rows one action is left
-    out unless the limits as they are lead to one.
+    All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
+    the probability, the most probable one is returned. A rule with one action for nearly all rows is left out
+    unless the stated limits lead to such a rule.
 
     Parameters
     ----------
@@ -492,7 +490,7 @@ def confident(
     found : Selection
         The selection within them.
     limits : sequence of Limit
-        The limits that have to hold on new rows; the first ones of the program.
+        The limits for new rows, which are the first limits of the program.
     confidence : float in (0, 1)
         The probability.
     refit : bool

@@ -29,9 +29,9 @@ class Points(NamedTuple):
     Attributes
     ----------
     limited : ndarray of shape (B,)
-        The rate that is limited, at each point of the curve.
+        The limited rate at each point of the curve.
     value : ndarray of shape (B,)
-        The rate that is made small.
+        The minimised rate at each point.
     """
 
     limited: Floats
@@ -42,7 +42,7 @@ class Measured(Protocol):
     """A number of a rule: a rate, the largest of a family, a gap, a ratio, or a CVaR."""
 
     def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the number of answers to rows, as `tailboost.rates.measure` takes them."""
+        """Return the number for answers, in the form of `tailboost.rates.measure`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RateOf:
     stated: Objective | Spread
 
     def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return it of answers to rows, as `tailboost.rates.measure` takes them."""
+        """Return the value for answers, in the form of `tailboost.rates.measure`."""
         values = measure(self.stated.rate, y, answers, labels=labels, **more).values()
         return self.stated.value(np.array([*values], dtype=np.float64))
 
@@ -64,11 +64,11 @@ class CurvePoint:
     Parameters
     ----------
     limited : float
-        The rate that is limited.
+        The limited rate.
     value : float
-        The rate that is made small.
+        The minimised rate.
     classifier : classifier
-        The one that reaches both.
+        The classifier with these rates.
     """
 
     limited: float
@@ -78,12 +78,12 @@ class CurvePoint:
 
 @dataclass(frozen=True, eq=False)
 class LookedAt:
-    """Rows on which the points of a curve were measured: a point picked afterwards may depend on them.
+    """Rows on which the points of a curve were measured. A point that is picked later may depend on them.
 
     Attributes
     ----------
     points : list of classifiers
-        Points that a curve already holds; they record further rows at once.
+        Points of the curves, which record further rows at once.
     sketches : list of Fingerprint
         Fingerprints of the rows.
     """
@@ -109,23 +109,23 @@ class LookedAt:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The trade-off of two rates: no point has both rates larger than another one. Made by ``tradeoff()``.
+    """The trade-off of two rates, made by ``tradeoff()``: no point is worse than another one in both rates.
 
-    It is exact on the selection data. `predicted` gives both rates on other rows.
+    The curve is exact on the selection data. `predicted` gives both rates on other rows.
 
     Attributes
     ----------
     points : tuple of CurvePoint
-        Each with the classifier that reaches it, from the tightest limit to the loosest.
+        From the tightest limit to the loosest, each with its classifier.
     limited : Objective or Spread
-        What is limited.
+        The limited rate.
     objective : Objective or CVaR
-        What is made small.
+        The minimised rate.
     judged_on : str
-        The selection data, in words.
+        Description of the selection data.
     gap : float
-        No mixture of the candidates lies below the lines between the points by more than this; infinite if
-        that is not known.
+        Largest distance by which a mixture of the candidates lies below the lines between the points;
+        infinite if it is not known.
 
     Examples
     --------
@@ -144,8 +144,8 @@ class Curve:
     objective: Any
     judged_on: str
     _measures: tuple[Measured, Measured] = field(repr=False)  # of both on answers
-    # ``at(level, point)`` returns the classifier within a limit: that of a point, or where none keeps it
-    # another one, or raises.
+    # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
+    # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
     # ``along(classifiers, X, groups)`` returns the answers of several classifiers, and which rows they defer.
     _along: Callable[[Sequence[Any], Any, Any], list[tuple[Any, Any]]] = field(repr=False)
@@ -173,31 +173,31 @@ class Curve:
         return Points(np.array([p.limited for p in self]), np.array([p.value for p in self]))
 
     def at(self, level: float) -> Any:
-        """Return the classifier that makes the objective smallest where the other rate is within ``level``.
+        """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
         ----------
         level : float
-            The limit, as a number of the rate that is limited.
+            Bound of the limited rate.
 
         Returns
         -------
         classifier
-            With the same models; nothing is trained.
+            With the same models; no model is trained.
 
         Raises
         ------
         InfeasibleLimitsError
-            If no rule keeps the limit.
+            If no rule satisfies the limit.
 
         Notes
         -----
-        Rows that were given to `predicted` before took part in the choice of a point: the classifier knows
-        them (``chosen_rows_``), and `tailboost.certify` refuses them.
+        Rows given to `predicted` before are selection data of the returned classifier: ``chosen_rows_``
+        contains their fingerprints, and `tailboost.certify` refuses them.
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
         point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
-        return self._looked_at.told_to(copy.copy(point))  # rows looked at later have no part in it
+        return self._looked_at.told_to(copy.copy(point))  # rows measured later do not affect this copy
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.
@@ -205,18 +205,18 @@ class Curve:
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows that took no part in the fit; of a classifier `from_probabilities`, probabilities by model.
+            Rows not used in the fit, or a dict of the models' probabilities of the rows.
         y : array-like of shape (n,)
-            Their labels.
+            Labels.
         groups : array-like of shape (n,), dict or data frame, optional
-            Their groups, if rates are about groups.
+            Groups, if rates are about groups.
         sample_weight : array-like of shape (n,), optional
             Weights.
 
         Returns
         -------
         Points
-            A named pair of arrays, ``limited`` and ``value``. Rows that a point defers count as deferred.
+            A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
         """
         X, y = unpack(X, y)
         if (sketch := self._sketch(X)) is not None:
@@ -233,12 +233,12 @@ class Curve:
     def measured(
         self, others: Mapping[str, Any], X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
     ) -> dict[str, tuple[float, float]]:
-        """Measure the `predict` of other classifiers by the same two rates.
+        """Return the same two rates of `predict` of other classifiers.
 
         Parameters
         ----------
         others : mapping of name to fitted classifier
-            They answer the labels of ``y``.
+            Classifiers of the labels of ``y``.
         X, y, groups, sample_weight
             As in `predicted`.
 
@@ -259,7 +259,7 @@ class Curve:
         return [of.of_answers(y, answers, labels=classes, **more) for of in self._measures]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
+        """Return the curve as plain types, for JSON."""
         limited, value = self.values
         return {
             "limited": str(self.limited),
@@ -309,14 +309,14 @@ def _within(limited: Any, reached: float, level: float) -> bool:
 
 
 def front(limited: Any, reached: Floats, value: Floats) -> list[int]:
-    """Return which of some rules no other dominates, from the tightest limit to the loosest.
+    """Return the undominated rules, from the tightest limit to the loosest.
 
     Parameters
     ----------
     limited : Objective or Spread
-        What is limited; a ratio is limited from below.
+        The limited rate; a ratio is limited from below.
     reached, value : ndarray of shape (T,)
-        What each rule reaches, and its objective.
+        The limited rate and the objective of each rule.
     """
     sign = 1.0 if limited.within(limited.most).from_above else -1.0
     known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))

@@ -1,4 +1,4 @@
-"""The mixture: draw a hypothesis with probability λ, the exact minimiser of an objective."""
+"""Mixtures of base models whose weights λ minimise a CVaR or the largest loss of a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import Game, Response
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.selection.loss_objective import LossObjective
+from tailboost.selection.loss_objective import CVaR, WorstRow
 from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
 from tailboost.solvers import (
@@ -24,31 +24,31 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-# The curve of a CVaR has nearly as many corners as there are rows: where a straight line is this close to it,
-# or with so many points, it is not refined.
+# The curve of a CVaR has nearly as many corners as rows. It is refined until it is this close to straight
+# lines, or has this many points.
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
-# Standard errors beyond which a difference is hardly chance.
+# A difference of more standard errors is taken for significant.
 CLEARLY = 2.0
 
 
 @dataclass
 class Mixture:
-    """Combine by the λ that makes an objective smallest, or evenly."""
+    """Combine base models by the weights λ of least objective, or with equal weights."""
 
-    objective: LossObjective  # what λ minimises and what the mixture is judged by
+    objective: CVaR | WorstRow
     n_classes: int  # K
-    even: bool = False  # whether λ is 1/T on the boosted hypotheses instead of a solution
+    even: bool = False  # whether λ is 1/T on the boosted models
     with_constants: bool = False  # whether the K constants join the pool
-    # Whether the next likely classes by the models of the first round join too, where these know them.
+    # Whether the next likely classes of the first round join too, if its models have probabilities.
     runners_up: bool = False
-    # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
+    # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
     outlier_fraction: float = 0.0
-    # Largest increase of the mean loss above the least mean loss of a member; None for no limit.
+    # Largest increase of the mean loss above the least mean loss of a base model; None for no limit.
     error_budget: float | None = None
     pool: LossPool = field(init=False)
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM and what else joins."""
+        """Begin a new game with selection data ``rows``; ``extras`` fits plain ERM and other base models."""
         self.pool = LossPool.open(
             rows,
             self.n_classes,
@@ -58,7 +58,7 @@ class Mixture:
         )
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Add the newest hypothesis; return the objective now and the gap of its solve."""
+        """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
         if self.even or not watched:
             return np.nan, 0.0
@@ -66,10 +66,10 @@ class Mixture:
         return solution.value, solution.gap
 
     def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
-        """Whether a candidate member, known by its answers on some judged rows, clearly does not help.
+        """Whether a base model, given by its answers on some rows, clearly does not help.
 
-        There it lowers the objective by no more than ``tol``, and errs more than the member of least mean
-        loss by `CLEARLY` standard errors of the difference.
+        On these rows it lowers the objective by no more than ``tol``, and its mean loss exceeds the least one
+        by `CLEARLY` standard errors of the difference.
         """
         part = _with_pool(self, self.pool.part(rows))
         ledger, means = part.pool.ledger, part.pool.ledger.mean_losses()
@@ -85,7 +85,7 @@ class Mixture:
 
     @property
     def chooses_shares(self) -> bool:
-        """Whether λ is chosen, not even."""
+        """Whether λ is optimised."""
         return not self.even
 
     def first(self, n_rounds: int) -> None:
@@ -97,13 +97,13 @@ class Mixture:
         return self.stage(self.pool.n_rounds)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the best shares over the first ``n_rounds`` hypotheses (all by default) and the extras."""
+        """Return the best weights of the first ``n_rounds`` base models (all by default) and the extras."""
         if self.error_budget is not None:
             return self.within(self.error_budget, n_rounds)
         return self.objective.solve(self.pool.ledger, n_rounds)
 
     def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
-        """Return the λ of least objective within any budget, and what more of it would be worth."""
+        """Return the λ of least objective within a budget, and the shadow price of the budget."""
         ledger = self.pool.ledger
         means = ledger.mean_losses(n_rounds)
         losses, alpha, base = self.objective.tail(ledger, n_rounds)
@@ -117,16 +117,15 @@ class Mixture:
         return self.within(self.error_budget).price
 
     def curve(self) -> MixtureCurve:
-        """Return the least objective against the mean loss that is allowed, whatever the budget."""
+        """Return the least objective for each limit on the mean loss."""
         losses, alpha, base = self.objective.tail(self.pool.ledger)
-        # Of many rows, with as many corners.
         return worst_mean_curve(
             losses, self.pool.ledger.mean_losses(), alpha, base,
             tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS,
         )  # fmt: skip
 
     def stage(self, n_rounds: int) -> MixtureEnsemble:
-        """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have no share in it."""
+        """Return the mixture after the first ``n_rounds`` rounds; later base models have weight 0."""
         members, order = self.pool.members, self.pool.ledger.by_mean_loss()
         extras = np.arange(self.pool.n_rounds, len(members))
         of_stage = np.r_[:n_rounds, extras]
@@ -141,7 +140,7 @@ class Mixture:
         )
 
     def ensemble(self, mixture: Floats) -> MixtureEnsemble:
-        """Return the classifier that has these shares of all members."""
+        """Return the classifier with these weights."""
         return MixtureEnsemble(self.pool.members, mixture, self.n_classes, self.pool.ledger.by_mean_loss())
 
     def value(self, mixture: Floats) -> float:
@@ -154,21 +153,21 @@ class Mixture:
 
     @classmethod
     def on(
-        cls, pool: LossPool, objective: LossObjective, n_classes: int, error_budget: float | None = None
+        cls, pool: LossPool, objective: CVaR | WorstRow, n_classes: int, error_budget: float | None = None
     ) -> Mixture:
-        """Return the combiner of the members of a pool, never even."""
+        """Return the combiner of the base models of a pool, with optimised weights."""
         fraction = pool.ledger.outlier_fraction
         new = cls(objective, n_classes, outlier_fraction=fraction, error_budget=error_budget)
         new.pool = pool
         return new
 
-    def aiming_at(self, objective: LossObjective, error_budget: float | None = None) -> Mixture:
-        """Return the combiner with the same members and another objective, never even."""
+    def aiming_at(self, objective: CVaR | WorstRow, error_budget: float | None = None) -> Mixture:
+        """Return the combiner with the same base models and another objective."""
         pool = self.pool.snapshot()
         return Mixture.on(pool, objective, self.n_classes, error_budget)
 
     def counting(self, grouping: Grouping) -> SubgroupMixture:
-        """Return the members as candidates for the largest error of a class."""
+        """Return the base models as candidates for the largest error of a class."""
         worst_class = rates.Objective.of(rates.largest(rates.error(by="class")))
         return SubgroupMixture.on(self.pool, worst_class, grouping)
 
@@ -186,14 +185,14 @@ class Mixture:
 
     @property
     def dropped(self) -> float:
-        """Part of the weight that is left out as outliers."""
+        """Fraction of the weight left out as outliers."""
         return self.pool.ledger.dropped
 
     def largest_error(self, mixture: Floats) -> None:
         """Return None: the objective is about rows."""
 
     def on_all(self, mixture: Floats) -> float:
-        """Return the objective with all rows counted, the outliers too."""
+        """Return the objective on all rows, with outliers."""
         return self.objective.evaluate(self.pool.ledger.whole, mixture)
 
     @property

@@ -1,9 +1,9 @@
-"""Objectives of a mixture: each has its losses, value, exact solver, constants and wording."""
+"""Objectives over rows: the CVaR and the largest loss, with their exact solvers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,61 +15,29 @@ from tailboost.selection.confidence import SPREAD
 from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 from tailboost.solvers.bits import PackedLosses
 
-# The families of rates whose largest has a name.
+# Objectives with a name are the largest rate of these families.
 NAMED = {f"worst_{by}": rates.error(by=by) for by in ("class", "group", "cell")}
 
 
 class Tail(NamedTuple):
-    """The losses whose worst tail an objective is, as the solvers take them."""
+    """Losses and tail mass of an objective, as arguments of the solvers."""
 
     losses: Floats | PackedLosses  # (T + E, m) losses of the pool on rows or units
     alpha: float | None  # tail mass; None for the largest loss
     base: Floats | None  # base measure; None for a uniform one
 
 
-class LossObjective(Protocol):
-    """What λ minimises, as a function of λ, on the rows of a ledger."""
-
-    @property
-    def alpha(self) -> float | None:
-        """Tail mass; None where the objective has none."""
-
-    def evaluate(self, ledger: CandidateLosses, mixture: Floats) -> float:
-        """Return the objective of a mixture λ of the pool, shape (T + E,)."""
-
-    def of_losses(self, ledger: CandidateLosses, losses: Floats) -> float:
-        """Return the objective of expected losses of the rows, shape (n,)."""
-
-    def solve(self, ledger: CandidateLosses, n_rounds: int | None = None) -> MixtureSolution:
-        """Return the optimal mixture of the first ``n_rounds`` boosted hypotheses and the extras."""
-
-    def tail(self, ledger: CandidateLosses, n_rounds: int | None = None) -> Tail:
-        """Return the losses that `solve` mixes, to be traded against the mean loss."""
-
-    def coin(self, ledger: CandidateLosses, n_classes: int) -> float:
-        """Return the value of the even mixture of all constants."""
-
-    def constants(self, ledger: CandidateLosses, n_classes: int) -> float:
-        """Return the least value of a mixture of constants, which ignores the features."""
-
-    def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return the upper end of a 95 % interval for the objective on new rows, by expected losses."""
-
-    def __str__(self) -> str:
-        """Return the objective in words."""
-
-
 class _OverRows:
-    """Base of objectives about rows."""
+    """Base of the objectives over rows."""
 
     def coin(self, ledger: CandidateLosses, n_classes: int) -> float:
-        """Return ``1 − 1/K``, the coin's loss of every row."""
+        """Return ``1 − 1/K``, the expected loss of a random guess."""
         return 1.0 - 1.0 / n_classes
 
 
 @dataclass(frozen=True)
 class CVaR(_OverRows):
-    """The mean loss of the worst share ``alpha`` of the rows.
+    """Mean loss of the fraction ``alpha`` of the rows with the largest losses.
 
     Parameters
     ----------
@@ -80,7 +48,7 @@ class CVaR(_OverRows):
     alpha: float
 
     def evaluate(self, ledger: CandidateLosses, mixture: Floats) -> float:
-        """Return the CVaR of the mixture's loss."""
+        """Return the CVaR of a mixture."""
         return self.of_losses(ledger, ledger.pool().combine(mixture))
 
     def of_losses(self, ledger: CandidateLosses, losses: Floats) -> float:
@@ -96,15 +64,15 @@ class CVaR(_OverRows):
         return Tail(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
 
     def constants(self, ledger: CandidateLosses, n_classes: int) -> float:
-        """Return the value of the best loaded coin: a constant's loss is the same all over a class."""
+        """Return the least CVaR of a mixture of constants."""
         mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
         return minimize_cvar_mixture(1.0 - np.eye(n_classes), self.alpha, mass).value
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return the upper end of a 95 % interval for the CVaR on new rows.
 
-        It is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the CVaR for any q, by the normal
-        approximation with one more row of loss 1.
+        The interval is that of ``q + E max(ℓ − q, 0)/α``, which is at least the CVaR for any q. It uses the
+        normal approximation with one more row of loss 1.
         """
         (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
         order = np.argsort(losses)[::-1]
@@ -131,11 +99,11 @@ class WorstRow(_OverRows):
     alpha = None
 
     def evaluate(self, ledger: CandidateLosses, mixture: Floats) -> float:
-        """Return the largest loss of a row that has weight."""
+        """Return the largest loss of a row of positive weight."""
         return self.of_losses(ledger, ledger.pool().combine(mixture))
 
     def of_losses(self, ledger: CandidateLosses, losses: Floats) -> float:
-        """Return the largest of the losses of rows that have weight."""
+        """Return the largest of the losses of rows with positive weight."""
         return float(losses[ledger.base() > 0].max())
 
     def solve(self, ledger: CandidateLosses, n_rounds: int | None = None) -> MixtureSolution:
@@ -144,11 +112,11 @@ class WorstRow(_OverRows):
         return minimize_cvar_mixture(ledger.pool(n_rounds), float(p[p > 0].min()), p)
 
     def tail(self, ledger: CandidateLosses, n_rounds: int | None = None) -> Tail:
-        """Return the losses of the rows, of which the largest counts."""
+        """Return the losses of the rows, for the largest one."""
         return Tail(ledger.pool(n_rounds), None, ledger.base(n_rounds))
 
     def constants(self, ledger: CandidateLosses, n_classes: int) -> float:
-        """Return the value of the even coin over the classes that have rows."""
+        """Return the value of the random guess over the classes that have rows."""
         return 1 - 1 / len(np.unique(ledger.rows.y[ledger.base() > 0]))
 
     def highest(self, rows: Rows, losses: Floats) -> float:
@@ -169,7 +137,7 @@ def over_rows(objective: Any) -> bool:
 
 
 def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return an objective as given to `reweight`: by name, a rate, or as it is."""
+    """Return the objective that `reweight` was given, by name or as a rate."""
     if over_rows(name):
         return name
     if name == "cvar" and alpha is not None:

@@ -1,4 +1,4 @@
-"""The hypotheses of a fit, with their losses and answers on the rows that decide the combination."""
+"""The base models of a fit, with their losses and answers on the selection data."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_models
 from tailboost.solvers import BitLosses
 
-# The likeliest class and so many of the next ones are answers of the first round where its models know
-# probabilities: a mixture may answer with the second likeliest class, where it now answers with any.
+# Number of next likely classes that join the pool after the first round, if its models have probabilities.
+# With them a mixture can predict the second likeliest class.
 RUNNERS_UP = 7
 
 
 @dataclass
 class LossPool:
-    """Boosted hypotheses in order, then the extras (plain ERM, constants, runners-up), with their losses."""
+    """Boosted base models in order, then the extras (plain ERM, constants, runners-up), with their losses."""
 
-    ledger: CandidateLosses  # losses on the judged rows
-    extras: list[Any]  # members that were not boosted
-    boosted: list[Any] = field(default_factory=list)  # the hypotheses so far
-    # Class numbers that the boosted hypotheses answered on the judged rows; None for two classes, of which
-    # losses tell the answers.
+    ledger: CandidateLosses  # losses on the selection data
+    extras: list[Any]  # base models that were not boosted
+    boosted: list[Any] = field(default_factory=list)  # the base models so far
+    # Class numbers that the boosted models predict for the selection data; None for two classes, for which
+    # losses determine the predictions.
     said: list[NDArray[Any]] | None = None
     extras_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the extras
     # Whether the second, third … likeliest class by the first round's models join the extras.
     runners_up: bool = False
-    # Class probabilities of the judged rows after the last two rounds, summed over the rounds, by the number
-    # of the round; of the last one where it may be dropped.
+    # Class probabilities of the selection data by round, summed over the rounds so far. The last two rounds
+    # are kept, because an interrupt may drop the last one.
     probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
 
-    # Only more rounds of the same fit need them, and they are larger than most models.
+    # Only further rounds of the same fit need the probabilities, which are larger than most models.
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"probabilities": {}}
 
@@ -60,15 +60,15 @@ class LossPool:
         Parameters
         ----------
         rows : Rows
-            The judged rows.
+            The selection data.
         n_classes : int
             K.
         extras : iterable of Response
-            Members that join the pool unboosted: plain ERM first.
+            Base models that are not boosted: plain ERM first.
         constants : bool
             Whether the K constants join.
         outlier_fraction : float
-            Mass of the rows with the highest cumulative loss that the CVaR leaves out.
+            Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
         runners_up : bool
             Whether the next likely classes join.
         """
@@ -97,13 +97,13 @@ class LossPool:
 
     @property
     def answers(self) -> list[NDArray[Any]] | None:
-        """Class numbers that all members answer to the judged rows; None for members that draw."""
+        """Class numbers that all base models predict for the selection data; None for random draws."""
         if self.said is None and not isinstance(self.ledger.boosted, BitLosses):
             return None
         return [self.answer(member) for member in range(len(self.boosted) + len(self.extras))]
 
     def answer(self, member: int) -> NDArray[Any]:
-        """Return the class numbers that a member answers to the judged rows, shape (n,)."""
+        """Return the class numbers that a base model predicts for the selection data, shape (n,)."""
         t = self.n_rounds
         if self.said is not None:
             return self.said[member] if member < t else self.extras_said[member - t]
@@ -112,15 +112,15 @@ class LossPool:
         return np.where(wrong, 1 - y, y).astype(np.uint8)
 
     def shares(self, ensemble: MixtureEnsemble) -> Floats:
-        """Return the label distribution of an ensemble of the members on the judged rows, shape (n, K)."""
+        """Return the label distribution of an ensemble on the selection data, shape (n, K)."""
         used = np.flatnonzero(ensemble.weights > 0).tolist()
         n = len(self.ledger.rows.y)
         return ensemble.mix(map(self.answer, used), n, lambda m, rows: self.answer(m)[rows])
 
     def together(self, response: Response) -> Response:
-        """Return the response of a round with the models of all rounds so far answering together.
+        """Return the response of a round by the sum of the probabilities of all rounds so far.
 
-        Where the learner knows no probabilities, a response stays as it is.
+        Without probabilities the response is unchanged.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class LossPool:
         return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
 
     def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
-        """Return class probabilities of some judged rows with those of the rounds before added."""
+        """Return class probabilities of some rows, added to those of earlier rounds."""
         if self.n_rounds not in self.probabilities:
             raise ValueError(
                 "rounds can be added to a fit only in the process that made it, or from its checkpoint_dir: "
@@ -147,7 +147,7 @@ class LossPool:
         return self.probabilities[self.n_rounds][rows] + P
 
     def take(self, response: Response) -> None:
-        """Add the newest hypothesis, and with the first the next likely classes."""
+        """Add the newest base model and, after the first, the next likely classes."""
         t, P, rows = self.n_rounds, response.probabilities, self.ledger.rows
         if P is not None:
             self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
@@ -164,7 +164,7 @@ class LossPool:
         self.boosted.append(response.member)
 
     def first(self, n_rounds: int) -> None:
-        """Drop all but the first hypotheses: an interrupt may have left `take` unfinished."""
+        """Drop all but the first base models: an interrupt may have left `take` unfinished."""
         del self.boosted[n_rounds:]
         if self.said is not None:
             del self.said[n_rounds:]
@@ -172,7 +172,7 @@ class LossPool:
             self.ledger = self.ledger.first(n_rounds)
 
     def judged_on(self, X: Any, rows: Rows) -> LossPool:
-        """Return a pool of the same members, judged on other rows."""
+        """Return a pool of the same base models on other rows."""
         kept: list[NDArray[Any]] = []
 
         def wrong_of(answers: Ints) -> Mask:
@@ -190,11 +190,11 @@ class LossPool:
         return replace(self, ledger=ledger, boosted=list(self.boosted), said=said, extras_said=extras_said)
 
     def regrouped(self, groups: Ints) -> LossPool:
-        """Return a pool of the same members with other groups of the judged rows."""
+        """Return a pool of the same base models with other groups of the rows."""
         return replace(self.snapshot(), ledger=self.ledger.regrouped(groups))
 
     def part(self, chosen: Mask) -> LossPool:
-        """Return a pool of the same members, judged on some of the rows."""
+        """Return a pool of the same base models on some of the rows."""
         said = None if self.said is None else [k[chosen] for k in self.said]
         extras_said = [k[chosen] for k in self.extras_said]
         return replace(self.snapshot(), ledger=self.ledger.part(chosen), said=said, extras_said=extras_said)

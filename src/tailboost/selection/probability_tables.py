@@ -20,21 +20,21 @@ from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.warn import warn_user
 
-# Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
+# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
-# Rows of probabilities may be off 1 by this much, as where they were printed with two digits.
+# Rows of probabilities may differ from 1 by this much, because printed numbers are rounded.
 SUM_TOLERANCE = 1e-2
-# Pseudo-rows that hold the weights at even ones and the offsets at none. Compared with 1 pseudo-row, the
-# preference-weighted error is .0037 ± .0031 lower with 300 rows of selection data (33 tables). With all rows
+# Pseudo-rows that shrink the weights towards equal ones and the offsets towards 0. With 10 instead of 1 the
+# preference-weighted error is .0037 ± .0031 lower for 300 rows of selection data (33 tables). With all rows
 # there is no difference.
 PSEUDO_ROWS = 10.0
-# A handful of numbers is learned: on at most about this many rows.
+# About the most rows on which the average is fitted: only M + K numbers are learned.
 MOST_ROWS = 2**17
-# The learned numbers are multiples of this, so that the order of the rows does not change them.
+# Learned numbers are rounded to multiples of this number, so the order of the rows does not change them.
 GRAIN = 2.0**-12
-# Classes with fewer rows show nothing: the sums below are not near to normal there.
+# The least number of rows of a class in the test of the column order, which assumes normal sums.
 LEAST_ROWS = 20
-# How often a model that knows nothing may be suspected, over all orders of its columns.
+# Probability of a false alarm of this test, over all orders of the columns.
 FALSE_ALARMS = 1e-6
 
 
@@ -42,30 +42,31 @@ FALSE_ALARMS = 1e-6
 class Average:
     """The logarithms of ``softmax(Σ_i w_i log p_i + b)``.
 
-    Learned weights gain .0043 ± .0029 of preference-weighted error beside even ones (25 tables × 3 splits).
+    Learned weights lower the preference-weighted error by .0043 ± .0029 compared with equal weights
+    (25 tables, 3 splits).
     """
 
-    # Shape (M,): w ≥ 0. Above a sum of 1 the average is surer of its answer than the models, below less sure.
+    # Shape (M,): w ≥ 0. A sum above 1 sharpens the probabilities of the models, a sum below 1 flattens them.
     weights: Floats
     offset: Floats  # shape (K,): b
 
     @classmethod
     @one_blas_thread
     def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
-        """Return the average of least log loss on rows, a convex problem."""
+        """Return the average with the least log loss on rows; the problem is convex."""
         M, (n, K) = len(logs), logs[0].shape
-        # Offsets of a row are of no meaning: small numbers make small rounding errors.
+        # Offsets of a row have no effect; centring keeps rounding errors small.
         A = [log - log.mean(axis=1, keepdims=True) for log in logs]
-        own, weight = (np.arange(n), rows.y), rows.weight[:, None]
+        truth, weight = (np.arange(n), rows.y), rows.weight[:, None]
         start = np.r_[np.full(M, 1.0 / M), np.zeros(K)]
 
         def loss(t: Floats) -> tuple[float, Floats]:
             z = log_softmax(sum(w * a for w, a in zip(t, A, strict=False)) + t[M:], axis=1)
-            value = float(PSEUDO_ROWS / 2 * ((t - start) ** 2).sum() - rows.weight @ z[own])
-            left = np.exp(z)
-            left[own] -= 1.0
-            left *= weight
-            gradient = np.r_[[np.vdot(a, left) for a in A], left.sum(axis=0)]
+            value = float(PSEUDO_ROWS / 2 * ((t - start) ** 2).sum() - rows.weight @ z[truth])
+            residual = np.exp(z)
+            residual[truth] -= 1.0
+            residual *= weight
+            gradient = np.r_[[np.vdot(a, residual) for a in A], residual.sum(axis=0)]
             return value, gradient + PSEUDO_ROWS * (t - start)
 
         bounds = [(0.0, None)] * M + [(None, None)] * K
@@ -76,19 +77,19 @@ class Average:
 
     @property
     def asked(self) -> Ints:
-        """Numbers of the models that have weight; of all if none has."""
+        """Numbers of the models with positive weight; all models if no weight is positive."""
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
 
     def of(self, logs: Iterable[Floats]) -> Floats:
-        """Return the average of the log-probabilities of those `asked`, shape (n, K)."""
+        """Return the average of the log-probabilities of the models in `asked`, shape (n, K)."""
         total = sum(w * log for w, log in zip(self.weights[self.asked], logs, strict=True))
         average: Floats = log_softmax(total + self.offset, axis=1)
         return average
 
 
 class LogProbabilities:
-    """The log-probabilities of some rows by source, shape (n, K) each.
+    """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read.
 
     Parameters
     ----------
@@ -97,13 +98,13 @@ class LogProbabilities:
     of_model : callable
         ``of_model(i)`` returns the log-probabilities of model i.
     groups : ndarray of shape (n,), optional
-        Number of the group of each row, for members that answer by it.
+        Number of the group of each row, for group-aware rules.
     n_models : int
-        How many models there are.
+        Number of models.
     X : table of n rows, optional
-        Features of the rows, for members that infer groups from them.
+        Features of the rows, from which groups are estimated.
     average : Average, optional
-        Of all models; without one the mean is even.
+        Weights of the models; equal weights by default.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class LogProbabilities:
     def of(
         cls, tables: Sequence[Floats], groups: Ints | None = None, average: Average | None = None
     ) -> LogProbabilities:
-        """Return the table of log-probabilities that are all there."""
+        """Return the table of computed log-probabilities."""
         return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), average=average)
 
     def knowing(self, groups: Ints | None) -> LogProbabilities:
@@ -152,14 +153,14 @@ class LogProbabilities:
         return found
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` computes from this table, computed once for a key."""
+        """Return the result of ``make``, which is called once for each key."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
 
 
 def check_named(probabilities: Any) -> None:
-    """Raise unless there are probabilities by name."""
+    """Raise unless probabilities are given by name."""
     if not isinstance(probabilities, Mapping):
         raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
     if not probabilities:
@@ -174,14 +175,14 @@ def logs_by_name(
     n_rows: int | None = None,
     least: float = LEAST_PROBABILITY,
 ) -> dict[str, Floats]:
-    """Return the log-probabilities that were given for new rows by model, checked, shape (n, K) each.
+    """Return the log-probabilities of given probabilities by model, checked, shape (n, K) each.
 
-    Columns of a data frame are found by the labels that name them.
+    The columns of a data frame are found by label.
 
     Raises
     ------
     ValueError
-        If they are no probabilities of the classes, or of different numbers of rows.
+        If an array holds no probabilities of the classes, or numbers of rows differ.
     """
     first, of = next(iter(probabilities)), "y"
     if n_rows is None:
@@ -201,7 +202,7 @@ def logs_of(
     Raises
     ------
     ValueError
-        If they are no probabilities of n rows and K classes.
+        If the array holds no probabilities of n rows and K classes.
     """
     shape = np.shape(probabilities)
     if (n_columns := 2 if len(shape) == 1 else shape[-1] if shape else 0) != n_classes:
@@ -216,17 +217,17 @@ def logs_of(
 
 @dataclass(eq=False)
 class Models:
-    """The models behind the members: a prepared table of their log-probabilities."""
+    """The models behind the candidates, and the weights of their average."""
 
-    names: list[str]  # what they are called
+    names: list[str]
     n_classes: int  # K
-    fitted: list[Any]  # the models; none where only probabilities were given
+    fitted: list[Any]  # the models; empty if only probabilities were given
     columns: list[Ints]  # class number of each column of a model's probabilities
-    average: Average | None = None  # learned on the selection data; even weights without one
+    average: Average | None = None  # learned on the selection data; None for equal weights
 
     @property
     def pooled_models(self) -> list[int]:
-        """Numbers of the models that the average asks."""
+        """Numbers of the models in the average."""
         return list(range(len(self.names))) if self.average is None else self.average.asked.tolist()
 
     def words(self, model: int | None = None) -> str:
@@ -243,9 +244,9 @@ class Models:
         return softmax(table.pooled, axis=1)
 
     def transform(self, X: Any) -> LogProbabilities:
-        """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
+        """Return the log-probabilities of the rows of a table; models predict when they are read."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
+        read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
         return LogProbabilities(
             n,
             lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read),
@@ -264,14 +265,14 @@ class Models:
         n_rows: int,
         read: Callable[[Any], Any] | None = None,
     ) -> Floats:
-        """Return the log-probabilities of a model under the name of model i.
+        """Return the log-probabilities of a model, named model i in errors.
 
         Parameters
         ----------
         i : int
-            Whose name it has.
+            Number of the name.
         model : classifier
-            One with `PreparedProba` answers from a table that is read by ``read``.
+            A model with ``predict_proba_table`` predicts from the table that ``read`` returns.
         columns : ndarray
             Class number of each column of its probabilities.
         X : table of n rows
@@ -279,11 +280,11 @@ class Models:
         n_rows : int
             n.
         read : callable, optional
-            ``read(model.table_)`` returns the rows as the model's table prepares them.
+            ``read(model.table_)`` returns the rows as prepared by the table of the model.
         """
         whole = np.zeros((n_rows, self.n_classes))
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
-            # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
+            # A model of an opened table checks columns, not the feature names of scikit-learn.
             whole[:, columns] = model.predict_proba_table(
                 model.table_.transform(X) if read is None else read(model.table_)
             )
@@ -298,14 +299,14 @@ class Models:
         classes: NDArray[Any],
         n_rows: int | None = None,
     ) -> LogProbabilities:
-        """Return the log-probabilities that were given for new rows, as many as there are labels if known.
+        """Return the log-probabilities of given probabilities by model.
 
-        Columns of a data frame that are named by the labels of the classes may be in any order.
+        The columns of a data frame are found by label.
 
         Raises
         ------
         ValueError
-            If one that is needed is missing, a name is unknown, or they are not probabilities.
+            If a needed model is missing, a name is unknown, or an array holds no probabilities.
         """
         check_named(probabilities)
         if stray := set(probabilities) - set(self.names):
@@ -313,9 +314,7 @@ class Models:
                 f"probabilities: no model is called {sorted(map(str, stray))}; there are {self.names}"
             )
         if missing := [self.names[i] for i in needed if self.names[i] not in probabilities]:
-            raise ValueError(
-                f"probabilities: those of {missing} are missing, and members with a share use them"
-            )
+            raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
         logs = logs_by_name(probabilities, classes, n_rows)
         n_rows = len(next(iter(logs.values())))
         return LogProbabilities(
@@ -325,11 +324,11 @@ class Models:
 
 @dataclass(frozen=True)
 class ModelOutputs:
-    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on."""
+    """Out-of-fold log-probabilities of models: all that the selection depends on."""
 
-    models: Models  # the models
-    logs: tuple[Floats, ...]  # (n, K), their log-probabilities
-    rows: Rows  # the rows, with their groups where there are any
+    models: Models
+    logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
+    rows: Rows  # the selection data
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
@@ -348,42 +347,27 @@ class ModelOutputs:
         )
 
     def check_order(self, classes: NDArray[Any]) -> None:
-        """Warn of models whose probabilities fit the labels better in another order of the columns."""
+        """Warn if the probabilities of a model fit the labels better in another order of the columns."""
         y = self.rows.y
         for name, logs in zip(self.models.names, self.logs, strict=True):
             if (order := better_order(logs, y)) is None:
                 continue
-            said = logs.argmax(axis=1)
+            predicted = logs.argmax(axis=1)
             warn_user(
-                f"probabilities[{name!r}]: the label has the largest probability in {np.mean(said == y):.0%} "
-                f"of {self.rows.words} with columns in the order {classes.tolist()}, and in "
-                f"{np.mean(said == order[y]):.0%} with {classes[np.argsort(order)].tolist()}: "
-                "is `classes=` right?"
+                f"probabilities[{name!r}]: the label has the largest probability in "
+                f"{np.mean(predicted == y):.0%} of {self.rows.words} with columns in the order "
+                f"{classes.tolist()}, and in {np.mean(predicted == order[y]):.0%} with "
+                f"{classes[np.argsort(order)].tolist()}: is `classes=` right?"
             )
 
     @property
     def table(self) -> LogProbabilities:
-        """The log-probabilities by source."""
+        """The log-probabilities by model."""
         return LogProbabilities.of(self.logs, self.rows.groups, self.models.average)
-
-    def kept(self) -> ModelOutputs:
-        """Return these, by which members can be made and asked again.
-
-        Raises
-        ------
-        ValueError
-            Where the rows lie elsewhere, and sums of the members' losses are all there is.
-        """
-        if not self.logs:
-            raise ValueError(
-                f"of {self.rows.words} sums of errors were kept, not the probabilities: for another "
-                "objective, for groups and for what predict answers, give X and y"
-            )
-        return self
 
 
 def averaging(judged: ModelOutputs) -> ModelOutputs:
-    """Return the selection data with models that know their average."""
+    """Return the outputs with the average of the models, fitted on the selection data."""
     rows, logs = judged.rows, judged.logs
     if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
         chosen = rows.row_hashes < N_SHORT_HASHES * (MOST_ROWS / len(rows.y))
@@ -392,13 +376,12 @@ def averaging(judged: ModelOutputs) -> ModelOutputs:
 
 
 def better_order(logs: Floats, y: Ints) -> Ints | None:
-    """Return the column that fits each class, where another order fits the labels better than chance allows.
+    """Return the column that fits each class, if another order fits the labels significantly better.
 
-    The order is the one in which rows have, summed over all, the largest probabilities of their own class
-    beyond the mean of the column. A model without merit finds one too, so it counts only where its gain over
-    the order given is larger than shuffled labels give it: z² ≥ 2 log(K!/10⁻⁶), by the exact mean and
-    variance of the gain over all shuffles (Hoeffding 1951) and the tail of a normal law for each of the K!
-    orders.
+    The best order maximises the sum of the probabilities of the true class, less the means of the columns. A
+    useless model has a best order too. So the gain must be larger than for shuffled labels:
+    z² ≥ 2 log(K!/10⁻⁶), with the exact mean and variance of the gain over all shuffles (Hoeffding 1951) and a
+    normal tail for each of the K! orders.
 
     Parameters
     ----------
@@ -422,7 +405,7 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     if not len(moved):
         return None
     rows = np.isin(y, moved)
-    gain = P[rows][:, order[moved]] - P[rows][:, moved]  # of each row, were it of each class
+    gain = P[rows][:, order[moved]] - P[rows][:, moved]  # gain of each row for each class
     share = counts[moved] / rows.sum()
     gain -= gain.mean(axis=0)
     gain -= (gain @ share)[:, None]

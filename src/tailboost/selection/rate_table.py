@@ -1,4 +1,4 @@
-"""The table of rates: each rate of a rule in each unit, with an interval for new rows."""
+"""The table of rates: each rate of a rule in each subgroup, with an interval for new rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, Limit, Rate, Strata
 from tailboost.selection.confidence import FEW, REFIT, SPREAD, CountedRate, LimitsOutlook, effective_rows
 
-# More units are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
+# The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30
 RULES = {"predict": "predict", "randomised": "randomised rule"}
-# How the numbers of a table are to be read.
+# Notes of a table.
 SELECTED = (
     "the rule was selected on these rows: each estimate is its rate there, each interval is for its rate on "
     "new rows of the same distribution; tailboost.certify gives a guarantee"
@@ -30,34 +30,33 @@ REFITTED = (
 
 @dataclass(frozen=True)
 class RateLine:
-    """One rate of one unit.
+    """One rate of one subgroup.
 
     Parameters
     ----------
     rate : str
-        What is counted.
+        Name of the rate.
     unit : object
-        The unit; None for all rows, "gap" or "ratio" for what a limit compares over units.
+        The subgroup; None for all rows, "gap" or "ratio" for a comparison of subgroups.
     value : float
-        The rate of the rule on these rows; NaN where there is nothing to count among.
+        The rate of the rule on these rows; NaN if no row counts.
     low, high : float
-        95 % interval for the rate of this rule on new rows; NaN where there is none, see `RateTable.notes`.
+        95 % interval for the rate of this rule on new rows; NaN without one, see `RateTable.notes`.
     rows : float
-        How many rows of equal weight it is a mean over; NaN for a gap or a ratio.
+        Effective number of rows behind the rate; NaN for a gap or a ratio.
     limit : str
-        The limit, in words; empty for the objective.
+        The limit as text; empty for the objective.
     bound : float
-        Its number for this unit; NaN without one.
+        Bound for this subgroup; NaN without one.
     met : bool or None
-        Whether the value keeps it; None without one, or where there is nothing to count among.
+        Whether the value satisfies the bound; None without a bound or a value.
     sense : {"≤", "≥", ""}
-        On which side of the number the rate has to be.
+        Direction of the bound.
     price : float
-        By how much the objective falls for each 1 by which the bound is loosened, as the models'
-        probabilities expect it; NaN where that is not known. Of a limit on rows passed on: the price of a
-        person's look at which no limit is needed.
+        Shadow price: decrease of the objective for each 1 by which the bound is loosened, NaN if it is not
+        known. For a limit on deferral it is the cost of a review at which no limit is needed.
     rule : {"predict", "randomised"}
-        Of an error of a unit: by `predict`, or expected of the rule that draws a member for each answer.
+        The rule: `predict`, or the randomised rule in expectation.
     """
 
     rate: str
@@ -76,20 +75,20 @@ class RateLine:
 
 @dataclass(frozen=True)
 class RateTable:
-    """Rates by unit: iterate over its lines, print it, or take `to_dicts` for a data frame.
+    """Rates by subgroup. Iterate over the lines, print the table, or use `to_dicts` for a data frame.
 
     Parameters
     ----------
     lines : tuple of RateLine
-        One for each rate of each unit.
+        One for each rate of each subgroup.
     words : str
-        What rows they are about.
+        Description of the rows.
     notes : tuple of str
-        How to read it, and what else is to be said of the classifier.
+        How to read the table, and further facts about the classifier.
     kind : str
-        What units are whose errors it is about: "class", "group" or "cell"; empty for a table of other rates.
+        Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
     outlook : LimitsOutlook or None
-        How likely the rule keeps its limits on new rows; None without limits.
+        Probability that the limits hold on new rows; None without limits.
     selected : bool
         Whether the rule was selected on these rows.
     """
@@ -115,28 +114,28 @@ class RateTable:
         refit: bool = False,
         refit_spread: float = REFIT,
     ) -> RateTable:
-        """Return the table of the confusion counts of a rule.
+        """Return the table of a rule from its confusion counts.
 
         Parameters
         ----------
         stated : iterable of (Rate, Limit or None)
-            The rates, each with the limit on it.
+            The rates, each with its limit.
         strata : Strata
             The strata of the rows.
         counts : ndarray of shape (W, A)
             The confusion counts.
         words : str
-            What rows these are.
+            Description of the rows.
         kind : str
-            What the units are, of a table of errors.
+            Kind of the subgroups, for a table of errors.
         prices : sequence of (ndarray or None), optional
             For each of ``stated`` the shadow prices of the limit by subgroup, see `Program.shadow_prices`.
         selected : bool
             Whether the rule was selected on these rows.
         refit : bool
-            Whether refits answer instead of the models that were counted.
+            Whether refitted models answer instead of the models that were counted.
         refit_spread : float
-            Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+            Standard deviation of a rate under a refit, as a fraction of its range; NaN if it is not known.
         """
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
@@ -149,53 +148,53 @@ class RateTable:
         return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
-        """Return the table with how likely the rule keeps its limits on new rows."""
+        """Return the table with the probability that the limits hold on new rows."""
         if outlook is None:
             return self
         return replace(self, outlook=outlook, notes=(*self.notes, outlook.sentence))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
-        """Return the table of rates and limits on rows that were answered.
+        """Return the table of rates and limits on answered rows.
 
         Parameters
         ----------
         stated : iterable of Rate or Limit
-            What to measure.
+            The rates and limits.
         answered : Answered
             The rows.
         words : str
-            What rows these are.
+            Description of the rows.
         """
         pairs = [(one.rate, one.limit) for one in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
     def on_fitted_rows(self) -> RateTable:
-        """Return the table without intervals: members were fitted on its rows."""
+        """Return the table without intervals, because models were fitted on its rows."""
         lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
-        return replace(self, lines=lines, notes=("no intervals: members were fitted on these rows",))
+        return replace(self, lines=lines, notes=("no intervals: models were fitted on these rows",))
 
     def of_rule(self, rule: str) -> RateTable:
-        """Return the lines of a rule; of one that does not draw those of `predict` are all there are."""
+        """Return the lines of a rule; a deterministic rule has only those of `predict`."""
         lines = [line for line in self.lines if line.rule == rule]
         draws = any(line.rule == "randomised" for line in self.lines)
         return replace(self, lines=tuple(lines) if lines or draws else self.lines)
 
     def column(self, name: str, rule: str = "predict") -> Floats | None:
-        """Return one number of all lines of a rule, shape (m,); None where it is known of none."""
+        """Return one number of all lines of a rule, shape (m,); None if all are NaN."""
         values = np.array([getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64)
         return None if np.isnan(values).all() else values
 
     def intervals(self, rule: str = "predict") -> Floats | None:
-        """Return the intervals of a rule, shape (m, 2); None where there are none."""
+        """Return the intervals of a rule, shape (m, 2); None without any."""
         low, high = self.column("low", rule), self.column("high", rule)
         return None if low is None or high is None else np.column_stack([low, high])
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
-        """Name, error and interval of the unit with the largest error; None where no error is known.
+        """Name, error and interval of the subgroup with the largest error; None if no error is known.
 
-        Of `predict` rather than of the randomised rule.
+        The errors are those of `predict`, if the table has them.
         """
         for rule in RULES:
             known = [line for line in self.lines if line.rule == rule and not np.isnan(line.value)]
@@ -212,7 +211,7 @@ class RateTable:
 
     @property
     def met(self) -> bool | None:
-        """Whether all limits are kept on these rows; None without limits."""
+        """Whether all limits hold on these rows; None without limits."""
         said = [line.met for line in self.lines if line.met is not None]
         return all(said) if said else None
 
@@ -221,14 +220,14 @@ class RateTable:
         return [asdict(line) for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON, which has no NaN."""
+        """Return the table as plain types, for JSON; NaN becomes None."""
         lines = [{k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()]
         likely = None if self.outlook is None else self.outlook.to_dict()
         return asdict(replace(self, lines=(), outlook=None)) | {"lines": lines, "outlook": likely}
 
     @property
     def verdict(self) -> str:
-        """Whether limits are kept on these rows, and how likely on new ones, in a sentence."""
+        """A sentence: whether the limits hold on these rows, and how likely on new rows."""
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
             return "There is no limit among these rates."
@@ -240,7 +239,7 @@ class RateTable:
         return f"On these rows all limits are kept. {likely[:1].upper()}{likely[1:]}."
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return a heading and the lines as text."""
+        """Return the headings and the lines as text."""
         between = any(not np.isnan(line.low) for line in self.lines)
         limited = any(line.limit for line in self.lines)
         priced = any(line.price > 0 for line in self.lines)
@@ -271,7 +270,7 @@ class RateTable:
 
     @property
     def _shown(self) -> Sequence[RateLine]:
-        """Of errors of very many units the lines that are the farthest beyond what is allowed."""
+        """The printed lines: of many errors those furthest above their bounds."""
         if not self.kind or len(self.lines) <= MOST_LINES:
             return self.lines
         beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
@@ -279,7 +278,7 @@ class RateTable:
 
     @property
     def caption(self) -> str:
-        """What it is about, in words."""
+        """The rates and the rows, in words."""
         more = len(self.lines) - len(self._shown)
         hidden = f"; {more} more are in to_dict()" if more else ""
         return (
@@ -303,7 +302,7 @@ class RateTable:
 
 
 def _named(lines: Iterable[RateLine]) -> str:
-    """Name lines, the first few of many."""
+    """Return the names of lines, of the first few of many."""
     found = [
         line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
         for line in lines
@@ -315,9 +314,9 @@ def _named(lines: Iterable[RateLine]) -> str:
 def rate_lines(
     rate: Rate, limit: Limit | None, counted: CountedRate, prices: Floats | None = None
 ) -> list[RateLine]:
-    """Return a line for each unit of a counted rate, and one for the gap or ratio that a limit is about.
+    """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit.
 
-    ``prices`` are what the limit is worth: one number for each unit, or one for a gap or ratio.
+    ``prices`` are shadow prices of the limit: one for each subgroup, or one for a gap or ratio.
     """
     names, values = list(counted.terms.names), counted.values
     bounds = np.full(len(values), np.nan)
@@ -340,17 +339,19 @@ def rate_lines(
     return lines
 
 
-# A gap or ratio is called below its noise where it is so even if rates were as little noisy as these.
+# Rates of little noise. A gap or ratio is reported as below its noise only if it is so for these rates.
 CALM_GAP, CALM_RATIO = 0.1, 0.5
 
 
 def below_noise(limit: Limit, strata: Strata) -> str | None:
-    """Say why so few rows as there are cannot show that a limit is kept; None where they may.
+    """Return why so few rows cannot show that a limit holds; None if they can.
 
-    That is before anything is answered: one unit, or the smallest two of a gap or ratio, are taken for as
-    easy to measure as they may be.
+    The check needs no predictions. It assumes the least possible noise for the smallest subgroup, or for the
+    smallest two subgroups of a gap or ratio.
     """
-    if limit.rate.is_ratio or limit.rate.kind == "cost":  # their rows depend on the answers, or their range
+    if (
+        limit.rate.is_ratio or limit.rate.kind == "cost"
+    ):  # their rows or their range depend on the predictions
         return None
     terms, counts = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
     counts[:, 0] = strata.mass
@@ -363,7 +364,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if limit.compares:
         if len(order) < 2:
             more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
-            return f"{limit}: there is one unit with rows, so that nothing is compared{more}"
+            return f"{limit}: only one subgroup has rows, so there is nothing to compare{more}"
         small, other = order[0], order[1]
         spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
         if limit.form == "gap":

@@ -253,7 +253,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     **_names("tailboost.selection.counts", "SelectionData"),
     # -- classifiers
-    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
+    **_names("tailboost.boosting.cross_fitting", "Demand"),
+    **_names("tailboost.classifiers.plan", "Plan"),
     # -- what a fit found
     **_names("tailboost.guarantees.certificates", "Certificate"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
@@ -269,8 +270,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.classifiers.rated", "ProbabilityRule", "SelectionEngine", "RateProblem"),
-    **_names("tailboost.classifiers.useless", "SelectedRule"),
-    **_names("tailboost.classifiers.tail", "SelectedMixture", "PowerDraw"),
+    **_names("tailboost.classifiers.selected_rule", "SelectedRule"),
+    **_names("tailboost.classifiers.cvar_selection", "SelectedMixture", "PowerDraw"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
     **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
     # -- baselines

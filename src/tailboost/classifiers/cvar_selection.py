@@ -1,4 +1,4 @@
-"""The CVaR: the one objective that needs the loss of each row, not confusion counts alone."""
+"""Selection for a CVaR, the only objective that needs the loss of each row."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tailboost.selection.rule import RulePart, log_weights
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
-# Powers of the probabilities that are drawn from.
+# Powers β of the probabilities from which labels are drawn.
 POWERS = (0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class PowerDraw:
-    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``."""
+    """A candidate that draws labels from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
 
-    table_: Models  # the models, shared by all members
-    model: int | None  # which of them; None for the average of all
-    power: float  # > 0: β; 1 draws from the probabilities themselves
+    table_: Models  # the models, shared by all candidates
+    model: int | None  # number of the model; None for the average
+    power: float  # β > 0
     draws: ClassVar[bool] = True
     weighs_groups: ClassVar[bool] = False
 
     def predict_table(self, table: LogProbabilities) -> Floats:
-        """Return the shares of the classes, shape (n, K)."""
+        """Return the label distribution, shape (n, K)."""
         return np.asarray(softmax(self.power * self._logs(table), axis=1))
 
     def _logs(self, table: LogProbabilities) -> Floats:
@@ -50,21 +50,20 @@ class PowerDraw:
 
     @property
     def source(self) -> tuple[int, ...]:
-        """Numbers of the models that it asks."""
+        """Numbers of the models that it reads."""
         return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
 
     def as_part(self) -> RulePart:
-        """Return what it does as numbers."""
+        """Return the candidate as plain numbers."""
         return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
 
     def predict(self, X: Any) -> Ints:
-        """Return the class numbers with the largest shares, shape (n,)."""
+        """Return the most likely class numbers, shape (n,)."""
         return self._logs(self.table_.transform(X)).argmax(axis=1)
 
     def words(self, classes: Any) -> str:
-        """Say what it is, for people."""
-        of = self.table_.words(self.model)
-        return f"{of} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
+        """Return a name for people."""
+        return f"{self.table_.words(self.model)} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +99,19 @@ class SelectedMixture:
 
     @property
     def objective(self) -> CVaR:
-        """What λ minimises."""
+        """The CVaR."""
         found = self.combiner.objective
         assert isinstance(found, CVaR)
         return found
 
     @property
     def gap(self) -> float:
-        """By how much other weights may lower the CVaR."""
+        """Decrease of the CVaR that other mixture weights may bring."""
         return self.ensemble.gap
 
     @property
     def limits_met(self) -> None:
-        """Whether limits are kept: there are none."""
+        """None: a CVaR has no limits."""
 
     @property
     def least(self) -> float:
@@ -150,7 +149,7 @@ class SelectedMixture:
         return RateTable.counted(stated, strata, counts, self.engine.words, kind="class", refit=refit)
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return what was achieved, against the best candidate alone and against constants."""
+        """Return the summary, with the best single candidate and constants."""
         names = [member.words(classes) for member in self.ensemble.members]
         weights, nothing = self.ensemble.weights, ((), ())
         return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
@@ -160,20 +159,20 @@ class SelectedMixture:
 
 
 def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
-    """Return a mixture without the rounding of the solver."""
+    """Return a mixture without weights that are rounding errors of the solver."""
     weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
-    # Candidates without a weight settle no tie, so that no model is asked for that alone.
+    # Candidates without weight settle no ties, so that their models are not needed.
     order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 
 
 def loss_of(answers: Any, y: Ints) -> Any:
-    """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
+    """Return zero-one losses of labels, shape (n,), or expected ones of distributions, shape (n, K)."""
     return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
 
 
 def losses_of(members: Iterable[Any], table: LogProbabilities, y: Ints) -> BitLosses | DenseLosses:
-    """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
+    """Return the losses of candidates on rows: as bits, or dense if labels are drawn."""
     rows = [loss_of(member.predict_table(table), y) for member in members]
     if all(row.dtype == np.bool_ for row in rows):
         return BitLosses.from_rows(np.array(rows))
