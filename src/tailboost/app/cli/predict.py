@@ -47,23 +47,22 @@ def predict(
         check_output("--out", out, model, data)
     if identity in ("row", "prediction", "deferred", "margin"):
         raise BadInput(f"--id: the output has its own column {identity!r}")
-    stored_rule = ScoreRule.read(model) if is_rule_file(model) else None
-    stored = StoredModel.read(model) if stored_rule is None else None
+    unused = [] if identity is None else [identity]
     with warnings_as_lines():
-        if stored_rule is not None:
-            rows = stored_rule.rows(data, sep)
+        if is_rule_file(model):
+            rule = ScoreRule.read(model)
+            rows = rule.rows(data, sep)
+            with bad_input(f"{data}: "):
+                answers = rule.predictions(rows)
         else:
-            rows = stored.read_rows(
-                data, sep, purpose="predict", unused=[] if identity is None else [identity]
-            )
+            stored = StoredModel.read(model)
+            rows = stored.read_rows(data, sep, purpose="predict", unused=unused)
+            with bad_input(f"{data}: "):
+                answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if identity is not None:
             columns[identity] = rows.column(identity, "--id").to_numpy()
-        with bad_input(f"{data}: "):
-            if stored_rule is not None:
-                columns |= stored_rule.predictions(rows)
-            else:
-                columns |= _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+        columns |= answers
     if out is None:
         print(_csv(columns, escape_formulas), end="")
         return

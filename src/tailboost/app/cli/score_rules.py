@@ -111,8 +111,7 @@ def tune(
                 rule = ThresholdRule.of_actions(score, labels, values, actions, missing)
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target]}
-        with bad_input("--out: "):
-            save_model(classifier, out, notes=notes)
+        save_model(classifier, out, notes=notes)
     else:
         stored = ScoreRule(rule, target, tuple(columns), tuple(classifier.limits), digest_of(data))
         write_out(out, json.dumps(stored.to_dict(), indent=1, ensure_ascii=False) + "\n")
@@ -231,26 +230,23 @@ class ScoreRule:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         rows = replace(self.rows(data, sep, target or self.target, columns), cluster_column=cluster)
         if unknown := sorted(set(rows.y.tolist()) - set(self.rule.classes)):
-            raise BadInput(
-                f"{str(rows.path)!r}: the target column has labels that the rule does not know: "
-                f"{', '.join(map(repr, unknown[:5]))}"
-            )
+            names = ", ".join(map(repr, unknown[:5]))
+            raise BadInput(f"{str(data)!r}: the target has labels that the rule does not know: {names}")
+        known = None  # all groups of a group-aware rule, also without fresh rows
+        if self.rule.groups is not None and len(rows.group_columns) == 1:
+            known = {"group": [(self.group_columns[0], name) for name in self.rule.groups]}
+        stated = [spelled(one, self.rule.classes, rows.group_columns) for one in asked or self.limits]
         with bad_input(f"{data}: "):
             actions = self.predictions(rows)["prediction"]
-        deferred = actions == REVIEW
-        column = self.group_columns[:1]  # the certificate is about all groups of a group-aware rule
-        known = None if self.rule.groups is None else [(column[0], name) for name in self.rule.groups]
-        labels = np.where(deferred, self.rule.classes[0], actions).astype(str)
-        with bad_input(f"{rows.path}: "):
+            deferred = actions == REVIEW
             return certify(
-                labels,
+                np.where(deferred, self.rule.classes[0], actions).astype(str),
                 None,
                 rows.y,
                 deferred=deferred,
                 groups=rows.groups,
-                subgroups=None if known is None or len(rows.group_columns) > 1 else {"group": known},
-                rates=[spelled(one, self.rule.classes, rows.group_columns) for one in asked or self.limits]
-                or None,
+                subgroups=known,
+                rates=stated or None,
                 confidence=confidence,
                 clusters=rows.clusters,
             )
