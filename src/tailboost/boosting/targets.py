@@ -1,4 +1,4 @@
-"""The errors that classes, groups or cells are allowed, and the losses and the edge γ that follow."""
+"""Allowed errors of classes, groups or cells, the pools of small subgroups, and the edge γ."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import check_number
 from tailboost.core.subgroups import memberships, unit_name
 
-# max_error="auto" chooses among these; the paper's θ is 1 − max_error.
+# max_error="auto" selects one of these; the paper's θ is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Pseudo-rows by which the errors that steer a game are drawn towards their mean over the units.
+# Number of pseudo-rows by which the errors of subgroups are shrunk towards their mean during a game.
 SHRINKAGE = 5.0
 # ε of γ = ⌊qK⌋/K − ½ − ε.
 EPSILON = 5e-4
 
 
 def edge_from_share(q: float, n_units: int) -> float:
-    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet a fraction q of the K targets.
 
-    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    If γ ≤ 0, the indicator game is degenerate, as for K = 2 and q < 1.
     """
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
 
-def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
-    """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
-    rounded = np.asarray(beyond).round(DECIMALS)
+def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
+    """Return whether error − allowed error is at most 0, or below 0 if ``strict``."""
+    rounded = np.asarray(excess).round(DECIMALS)
     return np.asarray(rounded < 0 if strict else rounded <= 0)
 
 
@@ -46,14 +46,14 @@ class NamedSubgroups:
     kind: str  # {"class", "group", "cell"}: what they are
     names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
     n_classes: int  # K
-    # Shape (m,): equal for units that may be pooled where they are small: cells of one class, groups of one
-    # column of a table. Different for all classes, which are never pooled.
-    kin: Ints
+    # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
+    # of one class are a family, and the groups of one column. Each class is a family of its own.
+    family: Ints
     cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
     def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedSubgroups:
-        """Return the units of the training rows."""
+        """Return the subgroups of the training rows."""
         K = len(classes)
         if kind == "class":
             return cls(kind, classes, K, np.arange(K))
@@ -68,7 +68,7 @@ class NamedSubgroups:
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
 
     def number(self, rows: Rows) -> Rows:
-        """Return rows with their units as groups; −1 for a cell that no training row is in."""
+        """Return rows with the numbers of their subgroups as groups; −1 for a cell without training rows."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
         if self.cells is None:
@@ -86,28 +86,28 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Which units steer the game together, because some have too few rows to steer it by themselves."""
+    """Pools of subgroups: subgroups with too few rows share one weight in the game."""
 
-    of: Ints  # shape (m,): number of the pool of each unit, from 0
-    # Shape (m,): rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are
-    # fewer.
+    of: Ints  # shape (m,): number of the pool of each subgroup, from 0
+    # Shape (m,): number of rows of each subgroup, see `Rows.sizes`: the minimum over training rows and
+    # selection data.
     size: Floats
-    least: int  # units with fewer are small
+    least: int  # subgroups with fewer rows are small
 
     @classmethod
     def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
-        """Pool small units of the same class or column, by their rows in each table.
+        """Pool small subgroups of the same class or column, by their rows in each table.
 
-        The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
-        of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
+        The small subgroups of a family are one pool. If this pool has fewer than ``least`` rows, the smallest
+        other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
         """
         m = len(named.names)
         numbered = [named.number(rows) for rows in tables]
         size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
         of = np.arange(m)
-        for kin in np.unique(named.kin[size < least]):
-            mine = np.flatnonzero(named.kin == kin)
-            small, others = mine[size[mine] < least], mine[size[mine] >= least]
+        for number in np.unique(named.family[size < least]):
+            family = np.flatnonzero(named.family == number)
+            small, others = family[size[family] < least], family[size[family] >= least]
             if size[small].sum() < least and len(others):
                 small = np.append(small, others[size[others].argmin()])
             of[small] = small.min()
@@ -115,7 +115,7 @@ class Pools:
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The pool of each unit as plain numbers; None where every unit steers by itself."""
+        """Pool number of each subgroup; None if each subgroup is a pool of its own."""
         return None if self.trivial else tuple(self.of.tolist())
 
     @property
@@ -125,34 +125,34 @@ class Pools:
 
     @property
     def trivial(self) -> bool:
-        """Whether every unit steers by itself."""
+        """Whether each subgroup is a pool of its own."""
         return self.count == len(self.of)
 
     def index(self, groups: Ints) -> Ints:
-        """Return the pools of rows from their units, −1 for none."""
+        """Return the pool of each row from its subgroup, −1 for none."""
         return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
-        """Return the smallest allowed error of each pool's units."""
+        """Return the smallest allowed error within each pool."""
         least = np.full(self.count, np.inf)
         np.fmin.at(least, self.of, allowed)
         return np.where(np.isinf(least), np.nan, least)
 
     def names(self, units: Sequence[Any]) -> list[Any]:
-        """Names of the pools: of their one unit, or of all their units."""
+        """Return the names of the pools: the names of their subgroups, joined by " + "."""
         words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
+    """Return the allowed error of each subgroup, shape (m,); NaN for ``max_error="auto"``.
 
     ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
 
     Raises
     ------
     ValueError
-        If a target is not in (0, 1], a unit has none, or a target names no unit.
+        If a target is not in (0, 1], a subgroup has no target, or a target names no subgroup.
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
@@ -168,19 +168,19 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
         )
     if [] in keys:
         raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
-            "one for the rest under the key None"
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}. Add it, or add a "
+            "target for all others under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
 
 
 def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the error allowed to each unit, shape (m,), by targets that are stated.
+    """Return the allowed error of each subgroup, shape (m,), from stated targets (not "auto").
 
     Raises
     ------
     ValueError, TypeError
-        As `allowed_errors`, and where a single target is not a number in (0, 1].
+        As `allowed_errors`, and if a single target is not a number in (0, 1].
     """
     if not isinstance(max_error, Mapping):
         max_error = check_number(max_error, "max_error", 0, 1)
@@ -188,7 +188,7 @@ def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
 
 
 def storable(max_error: Any) -> Any:
-    """Return targets in a form that model files hold: a dict with the key None as a list of pairs."""
+    """Return targets in a form for model files: a list of pairs instead of a dict."""
     return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
 
 
