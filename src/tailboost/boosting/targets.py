@@ -1,4 +1,4 @@
-"""Allowed errors of classes, groups or cells, the pools of small subgroups, and the edge γ."""
+"""Targets: the largest errors of classes, groups or cells, pools of small subgroups, and the edge γ."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import check_number
 from tailboost.core.subgroups import memberships, unit_name
 
-# max_error="auto" selects one of these; the paper's θ is 1 − max_error.
+# Values of max_error="auto"; θ in the paper is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Number of pseudo-rows by which the errors of subgroups are shrunk towards their mean during a game.
+# Pseudo-rows that shrink the errors in a game towards their mean over the subgroups.
 SHRINKAGE = 5.0
 # ε of γ = ⌊qK⌋/K − ½ − ε.
 EPSILON = 5e-4
 
 
 def edge_from_share(q: float, n_units: int) -> float:
-    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet a fraction q of the K targets.
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet the targets of a fraction q of the classes.
 
-    If γ ≤ 0, the indicator game is degenerate, as for K = 2 and q < 1.
+    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
     """
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
 
 def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
-    """Return whether error − allowed error is at most 0, or below 0 if ``strict``."""
+    """Return whether errors minus their targets are at most 0, or below 0 if ``strict``."""
     rounded = np.asarray(excess).round(DECIMALS)
     return np.asarray(rounded < 0 if strict else rounded <= 0)
 
 
 @dataclass(frozen=True)
 class NamedSubgroups:
-    """The classes, groups or class × group cells that have targets, with their names."""
+    """The subgroups with targets: classes, groups or class × group cells, with their names."""
 
-    kind: str  # {"class", "group", "cell"}: what they are
+    kind: str  # {"class", "group", "cell"}
     names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
     n_classes: int  # K
     # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
@@ -68,7 +68,7 @@ class NamedSubgroups:
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
 
     def number(self, rows: Rows) -> Rows:
-        """Return rows with the numbers of their subgroups as groups; −1 for a cell without training rows."""
+        """Return rows with their subgroups as groups; −1 for a cell without training rows."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
         if self.cells is None:
@@ -86,11 +86,10 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Pools of subgroups: subgroups with too few rows share one weight in the game."""
+    """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
 
     of: Ints  # shape (m,): number of the pool of each subgroup, from 0
-    # Shape (m,): number of rows of each subgroup, see `Rows.sizes`: the minimum over training rows and
-    # selection data.
+    # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.
     size: Floats
     least: int  # subgroups with fewer rows are small
 
@@ -115,7 +114,7 @@ class Pools:
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """Pool number of each subgroup; None if each subgroup is a pool of its own."""
+        """The pool of each subgroup as plain numbers; None if no subgroups are pooled."""
         return None if self.trivial else tuple(self.of.tolist())
 
     @property
@@ -125,34 +124,34 @@ class Pools:
 
     @property
     def trivial(self) -> bool:
-        """Whether each subgroup is a pool of its own."""
+        """Whether no subgroups are pooled."""
         return self.count == len(self.of)
 
     def index(self, groups: Ints) -> Ints:
-        """Return the pool of each row from its subgroup, −1 for none."""
+        """Return the pools of rows from their subgroups, −1 for none."""
         return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
-        """Return the smallest allowed error within each pool."""
+        """Return the smallest target in each pool."""
         least = np.full(self.count, np.inf)
         np.fmin.at(least, self.of, allowed)
         return np.where(np.isinf(least), np.nan, least)
 
     def names(self, units: Sequence[Any]) -> list[Any]:
-        """Return the names of the pools: the names of their subgroups, joined by " + "."""
+        """Names of the pools, joined from the names of their subgroups."""
         words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the allowed error of each subgroup, shape (m,); NaN for ``max_error="auto"``.
+    """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
 
     ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
 
     Raises
     ------
     ValueError
-        If a target is not in (0, 1], a subgroup has no target, or a target names no subgroup.
+        If a target is not in (0, 1], a unit has none, or a target names no unit.
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
@@ -168,19 +167,19 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
         )
     if [] in keys:
         raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}. Add it, or add a "
-            "target for all others under the key None"
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
+            "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
 
 
 def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
-    """Return the allowed error of each subgroup, shape (m,), from stated targets (not "auto").
+    """Return the target of each subgroup, shape (m,), from stated targets.
 
     Raises
     ------
     ValueError, TypeError
-        As `allowed_errors`, and if a single target is not a number in (0, 1].
+        As `allowed_errors`, and where a single target is not a number in (0, 1].
     """
     if not isinstance(max_error, Mapping):
         max_error = check_number(max_error, "max_error", 0, 1)
@@ -188,7 +187,7 @@ def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
 
 
 def storable(max_error: Any) -> Any:
-    """Return targets in a form for model files: a list of pairs instead of a dict."""
+    """Return targets in the form of model files: a dict becomes a list of pairs, because of the key None."""
     return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
 
 

@@ -70,7 +70,7 @@ class RateProblem:
 
     @classmethod
     def of(cls, objective: Any, limits: Any = (), max_error: Any = None) -> RateProblem | None:
-        """Return the problem that parameters state; None for a CVaR, which is no rate.
+        """Return the problem of the parameters; None for a CVaR, which is no rate.
 
         With ``max_error`` the overall error is minimised within limits on the errors of the subgroups of the
         objective, a largest rate.
@@ -126,7 +126,7 @@ class RateProblem:
         return any(rate.needs_deferral for rate in self.rates)
 
     def columns(self, names: tuple[Any, ...]) -> list[int]:
-        """Return the numbers of the columns of groups that rates are about."""
+        """Return the numbers of the columns of groups in the rates."""
         used: set[Any] = set()
         for rate in self.rates:
             by = rate.by if isinstance(rate.by, tuple) else (rate.by,)
@@ -149,7 +149,7 @@ class RateProblem:
         Raises
         ------
         ValueError
-            If groups or costs are missing, or rates are about something that does not exist.
+            If groups or costs are missing, or a rate names an unknown label, group or column.
         """
         numbers, columns, values = None, (), ()  # type: Any, Any, Any
         if self.needs_groups or group_aware:
@@ -181,16 +181,15 @@ class RateProblem:
         return strata, stratum, numbers
 
     def check(self, strata: Strata) -> None:
-        """Raise ValueError if a rate is about something that does not exist."""
+        """Raise ValueError if a rate names an unknown label, group or column."""
         Program.of_rates(strata, self.objective, self.limits)
 
     @property
     def pair(self) -> tuple[Any, Any]:
         """The rates of a trade-off by default: the limited one and the minimised one.
 
-        These are the rate of the first limit that can be tightened step by step, and the objective. Without
-        such a limit the overall error is limited. If it is also the objective, the largest error of a class
-        is minimised.
+        These are the rate of the first limit with a bound to tighten, and the objective. Without such a limit
+        the overall error is limited. If it is also the objective, the largest error of a class is minimised.
         """
         objective = self.objective
         small = Largest(objective.rate) if objective.worst else objective.rate
@@ -291,7 +290,7 @@ def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabi
 
 
 def group_features(probabilities: StratumProbabilities, table: LogProbabilities) -> Any:
-    """Return the columns that groups are estimated from: features, or log-probabilities of all models."""
+    """Return the input of the group models: features, or log-probabilities of all models."""
     if probabilities.by_features:
         return table.X
     return np.hstack([table[i] for i in range(table.n_models)])
@@ -316,7 +315,7 @@ class SelectionEngine:
     probabilities: StratumProbabilities
     data: AnySelectionData
     words: str  # the selection data, for people
-    refit: bool  # whether refitted models answer instead of the models that were counted
+    refit: bool  # whether refitted models answer instead of the counted models
     # Candidates of each objective whatever the limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
 
@@ -340,7 +339,7 @@ class SelectionEngine:
         Parameters
         ----------
         problem : RateProblem
-            The rates that must be available.
+            Determines the strata and costs.
         outputs : ModelOutputs
             The log-probabilities of the models, and their average.
         X : table of n rows, optional
@@ -435,7 +434,7 @@ class SelectionEngine:
         InfeasibleLimitsError
             If limits contradict each other.
         ValueError
-            If rates are about something that does not exist.
+            If a rate names an unknown label, group or column.
         """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         candidates = self.seeded(program)

@@ -36,7 +36,7 @@ from tailboost.selection.selecting import within_budget
 
 
 class ProbabilityMixture(SubgroupViews, MixtureAnswers):
-    """Selection of a rule on models' probabilities of rows that the models were not fitted on."""
+    """Selection of a rule on out-of-fold probabilities of models."""
 
     objective: Any
     limits: Any
@@ -195,14 +195,14 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Parameters
         ----------
         X, y : optional
-            Selection data that no model was fitted on. For a classifier `from_probabilities`, X is a dict of
-            the models' probabilities. By default the probabilities kept with the model are used.
+            Selection data, new to all models, or a dict of the models' probabilities for a classifier
+            `from_probabilities`. By default the stored probabilities are used.
         alpha : float in (0, 1], optional
             Tail mass of the CVaR, which becomes the objective.
         objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default that of the classifier.
+            By default unchanged.
         limits : list of Limit, optional
-            By default those of the classifier.
+            By default unchanged.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of the rows whose probabilities are kept.
         costs : array-like of shape (n, K), optional
@@ -210,7 +210,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
-            By default that of the classifier.
+            By default unchanged.
         max_error : float in (0, 1] or dict, optional
             Limits for the subgroups, as in the class; by default those of the classifier, if the subgroups
             stay the same.
@@ -289,7 +289,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit, and without limits the overall error.
+            The limited rate. By default the rate of the first limit, and without limits the overall error.
         b : rate or largest, optional
             The minimised rate. By default the objective; if that is the overall error, the largest error of a
             class. If ``b`` is a gap or a ratio, it is limited and ``a`` is minimised.
@@ -480,7 +480,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     @property
     def gap_(self) -> float:
-        """Decrease of the objective that a mixture of the candidates would bring on the selection data."""
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
         check_is_fitted(self)
         return self._selected.gap
 

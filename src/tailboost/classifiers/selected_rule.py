@@ -60,7 +60,7 @@ GUESSED = "no probability that limits hold on new rows: the groups are estimated
 
 
 def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits that no rule can be shown to satisfy on so few rows."""
+    """Warn of limits with too few rows to show that any rule satisfies them."""
     for limit in limits:
         if (why := below_noise(limit, strata)) is not None:
             warn_user(why, LimitBelowNoiseWarning)
@@ -77,7 +77,7 @@ class SelectedRule:
     ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
     words: str  # the selection data, for people
     randomized: bool  # whether several candidates may have mixture weight
-    refit: bool  # whether refitted models answer instead of the models that were counted
+    refit: bool  # whether refitted models answer instead of the counted models
     confidence: float | None = None  # probability with which the limits had to hold on new rows
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
 
@@ -143,7 +143,7 @@ class SelectedRule:
 
     @cached_property
     def errors(self) -> RateTable:
-        """The errors of the subgroups that the problem is about."""
+        """The errors of the subgroups of the problem."""
         kind = self.problem.kind
         rate, strata, counts = error(by=kind), self.program.strata, self.selection.counts
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
@@ -165,7 +165,7 @@ class SelectedRule:
 
     @property
     def gap(self) -> float:
-        """Decrease of the objective that a mixture of the candidates would bring on the selection data."""
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
         return self.selection.gap
 
     @property

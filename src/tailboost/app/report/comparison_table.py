@@ -71,10 +71,15 @@ class ComparisonTable:
     ----------
     results : Results or dict
         Returned by `compare`, or read from JSON.
+    label : str, optional
+        Class whose error replaces the worst-class error; by default the class with the largest error.
     """
 
-    def __init__(self, results: Results | Mapping[str, Any]) -> None:
+    def __init__(self, results: Results | Mapping[str, Any], label: str | None = None) -> None:
         self.document = results.document if isinstance(results, Results) else results
+        if label is not None:
+            methods = [_of_class(method, label) for method in self.document["methods"]]
+            self.document = {**self.document, "methods": methods}
         self.data, self.settings = self.document["data"], self.document["settings"]
 
     @cached_property
@@ -275,6 +280,18 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
     for key in path:
         figure = None if figure is None else figure.get(key)
     return figure
+
+
+def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
+    """Replace the worst-class error of a method by the error of one class."""
+
+    def replaced(record: Mapping[str, Any]) -> dict[str, Any]:
+        points = [replaced(point) for point in record.get("tradeoff") or ()]
+        more = {"tradeoff": points} if points else {}
+        return {**record, WORST_CLASS: record["class_errors"].get(label), **more}
+
+    figures = method["figures"] and replaced(method["figures"])
+    return {**method, "repeats": [replaced(record) for record in method["repeats"]], "figures": figures}
 
 
 def _half(figure: Mapping[str, Any]) -> float | None:
