@@ -40,11 +40,6 @@ REPLACED = {
 }
 #: File names and terms with another meaning there.
 EXCEPTIONS = {("foreign.py", "warm_start")}  # a parameter of other libraries' models
-#: Files with replaced terms that are still to be rewritten.
-PENDING = (
-    "classifiers/fitting.py", "classifiers/robust_mixture.py", "selection/curve.py", "selection/loss_",
-    "selection/rate_table.py", "selection/subgroup_mixture.py",
-)  # fmt: skip
 PATTERNS = {re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"): new for old, new in REPLACED.items()}
 
 
@@ -78,7 +73,7 @@ def test_class_names_are_unique():
 
 
 def test_public_names_use_the_vocabulary():
-    names = set(public_names()) - {"ledger"}  # a parameter of the losses in PENDING
+    names = set(public_names()) - {"ledger"}  # parameter of the objectives over rows: a `CandidateLosses`
     assert not {term for name in names for term in replaced_terms(name)}
 
 
@@ -91,8 +86,6 @@ def test_docstrings_and_messages_use_the_vocabulary(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
     ]
     faults = [term for text in strings for term in replaced_terms(" ".join(text.split()), path.name)]
-    if faults and str(path.relative_to(ROOT / "src" / "tailboost")).startswith(PENDING):
-        pytest.xfail(str(faults))
     assert not faults
 
 

@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
-from tailboost.app.cli.compare import WITH_GROUPS, WITHOUT_GROUPS
 from tailboost.app.cli.fit import literal, name_labels
 from tailboost.app.registry import METHODS
 from tailboost.core.pipelines import label_shares
@@ -714,38 +713,6 @@ class TestMessages:
         assert result.exit_code == 0, result.output
         assert "the summary failed (ZeroDivisionError" in result.stderr
         assert call("predict", model, csv, "--out", tmp_path / "p.csv").exit_code == 0
-
-
-class TestDemo:
-    def test_small(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.app.cli.compare.WITHOUT_GROUPS", ("erm",))
-        monkeypatch.setattr("tailboost.app.cli.compare.WITH_GROUPS", ("erm",))
-        result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
-        assert result.exit_code == 0, result.output
-        assert "300 of 6,497 rows" in result.stdout
-        assert "300 of 30,000 rows" in result.stdout
-        wine, credit = (
-            json.loads((tmp_path / name / "results.json").read_text()) for name in ("wine", "credit")
-        )
-        assert len(wine["data"]["classes"]) == 5
-        assert not wine["data"]["groups"]
-        assert set(credit["data"]["groups"]) == {"sex", "age_band", "education"}
-        for name, document in (("wine", wine), ("credit", credit)):
-            assert document["data"]["n_rows"] == 300
-            assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
-        page = (tmp_path / "index.html").read_text()
-        assert "wine/report.html" in page
-        assert "credit/report.html" in page
-        assert str(tmp_path / "index.html") in result.stdout
-
-    @pytest.mark.slow
-    def test_as_shipped(self, tmp_path):
-        result = call("demo", "--out", tmp_path)
-        assert result.exit_code == 0, result.output
-        for name, methods in (("wine", WITHOUT_GROUPS), ("credit", WITH_GROUPS)):
-            document = json.loads((tmp_path / name / "results.json").read_text())
-            assert [m["name"] for m in document["methods"]] == [*methods]
-            assert not any(m["failures"] for m in document["methods"])
 
 
 class TestShell:

@@ -1,7 +1,6 @@
 """Pages of comparisons: content, escaping, security policy, and charts at the figures."""
 
 import base64
-import copy
 import hashlib
 import json
 import re
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from made_up_comparisons import BASELINE, BROKEN, made_up, marked_up_results, small_data, tradeoffs
 
-from tailboost.app.report import ComparisonTable, compare, render, render_overview
+from tailboost.app.report import ComparisonTable, compare, render
 from tailboost.app.report.charts import MOST_SHOWN, method_styles, tradeoff_chart
 
 
@@ -163,9 +162,6 @@ def test_nothing_finished():
     source = render(results)
     assert "No fit was finished." in source
     assert "cannot do &lt;this&gt;" in source
-    overview = render_overview("One table", [(results, "report.html", "")])
-    assert "No fit was finished." in overview
-    assert 'href="report.html"' in overview
 
 
 def test_one_split_and_many_classes():
@@ -175,22 +171,3 @@ def test_one_split_and_many_classes():
     assert "the 10 classes that are hardest" in " ".join(source.split())
     assert "±" not in source
     assert "null" not in "".join(re.findall(r">[^<]*<", source))
-
-
-def test_an_overview_has_both_sentences_and_runs_nothing():
-    results = marked_up_results()
-    other = copy.deepcopy(results.document)
-    other["data"]["name"] = "<b>other</b>"
-    chapters = [(results, "one/report.html", "From <here>."), (other, "two/report.html", "")]
-    page = Page(render_overview("Two tables", chapters))
-    assert page.text.count(ComparisonTable(results).sentence) == 2
-    assert "From <here>." in page.text
-    assert "<b>other</b>" in page.text
-    assert not {"script", "link", "b>other<"} & set(page.tags)
-    assert page.values("href") == ["one/report.html", "two/report.html"]
-    assert not [a for a in page.attributes if a[1] == "src" or a[1].startswith("on")]
-    assert page.policy.startswith("default-src 'none'; script-src 'none'; ")
-    assert len(page.values("id")) == len(set(page.values("id")))
-    # The colours of each chapter are its own.
-    assert "#c1 .m0{color" in "".join(page.scripts)
-    assert "#c2 .m0{color" in "".join(page.scripts)

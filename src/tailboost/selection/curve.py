@@ -84,25 +84,25 @@ class LookedAt:
     ----------
     points : list of classifiers
         Points of the curves, which record further rows at once.
-    sketches : list of Fingerprint
+    fingerprints : list of Fingerprint
         Fingerprints of the rows.
     """
 
     points: list[Any] = field(default_factory=list)
-    sketches: list[Fingerprint] = field(default_factory=list)
+    fingerprints: list[Fingerprint] = field(default_factory=list)
 
-    def add(self, sketch: Fingerprint) -> None:
+    def add(self, fingerprint: Fingerprint) -> None:
         """Record the fingerprints of rows."""
-        self.sketches.append(sketch)
+        self.fingerprints.append(fingerprint)
         for point in self.points:
-            point.chosen_rows_ = (*point.chosen_rows_, sketch)
+            point.chosen_rows_ = (*point.chosen_rows_, fingerprint)
 
     def told_to(self, point: Any) -> Any:
         """Return a point; its ``chosen_rows_`` include the recorded rows."""
-        if not self.sketches:
+        if not self.fingerprints:
             return point
-        known = {id(sketch) for sketch in point.chosen_rows_}
-        new = [sketch for sketch in self.sketches if id(sketch) not in known]
+        known = {id(fingerprint) for fingerprint in point.chosen_rows_}
+        new = [fingerprint for fingerprint in self.fingerprints if id(fingerprint) not in known]
         point.chosen_rows_ = (*point.chosen_rows_, *new)
         return point
 

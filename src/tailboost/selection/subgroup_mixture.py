@@ -105,7 +105,7 @@ class SubgroupMixture:
     error_budget: float | None = None
     randomized: bool = True  # whether several members may have mixture weight
     even: bool = False  # whether all boosted hypotheses have the same weight
-    # Whether the hypotheses vote with the same weight. If the judged rows were not fitted on, the first T*
+    # Whether the hypotheses vote with the same weight. If the selection data are out of fold, the first T*
     # rounds vote: T* has the least objective of the majority, or the least overall error within the limits.
     # Else all rounds vote.
     voting: bool = False
@@ -139,7 +139,7 @@ class SubgroupMixture:
         return Program.of_rates(self.table.strata, self.objective, self.limits)
 
     def counted(self, answers: Ints) -> Floats:
-        """Return the confusion counts of answers to the judged rows, shape (S, K)."""
+        """Return the confusion counts of answers to the selection data, shape (S, K)."""
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 

@@ -2,7 +2,7 @@
 
 from tailboost.app.report.comparison import compare
 from tailboost.app.report.comparison_table import ComparisonTable
-from tailboost.app.report.html import render, render_monitor, render_overview
+from tailboost.app.report.html import render, render_demo, render_monitor
 from tailboost.app.report.results import Results
 
 __all__ = [
@@ -10,6 +10,6 @@ __all__ = [
     "Results",
     "compare",
     "render",
+    "render_demo",
     "render_monitor",
-    "render_overview",
 ]

@@ -29,11 +29,11 @@ LOOKS = {
     "worstclassboost-groups": (3, "★"), "groupdroboost-classes": (5, "★"),
     "xgboost": (1, "■"), "xgboost-balanced": (1, "▲"), "xgboost-tuned": (1, "◆"), "xgboost-cells": (1, "▼"),
     "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
-    "average-tuned": (4, "◆"), "erm": (7, "■"),
+    "average-tuned": (4, "◆"), "erm": (7, "■"), "today": (7, "■"), "today-tuned": (7, "◆"),
 }  # fmt: skip
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers
 MOST_CLASSES = 10  # classes in the chart of class errors
-WIDE, NARROW = 640, 360  # widths in pixels
+WIDE, NARROW, BARS = 640, 360, 440  # widths in pixels
 # Evidence outside these values is drawn at the edge.
 LEAST_EVIDENCE, MOST_EVIDENCE = 1e-2, 1e6
 
@@ -88,8 +88,14 @@ def comparison_charts(table: ComparisonTable, styles: Sequence[Style]) -> dict[s
     return charts
 
 
-def tradeoff_chart(table: ComparisonTable, styles: Sequence[Style], worst: str = WORST_CLASS) -> str:
-    """Draw the overall error against a worst error: a point per method, and trade-offs as curves."""
+def tradeoff_chart(
+    table: ComparisonTable, styles: Sequence[Style], worst: str = WORST_CLASS, title: str = ""
+) -> str:
+    """Draw the overall error against a worst error: a point per method, and trade-offs as curves.
+
+    ``title`` names the worst error; by default it is the error of the worst class or group.
+    """
+    title = title or f"error of the {WORDS[worst]}"
     shown = [s for s in styles if s["shown"]]
     curves: dict[int, list[Point]] = {}
     for s in styles:
@@ -108,7 +114,7 @@ def tradeoff_chart(table: ComparisonTable, styles: Sequence[Style], worst: str =
         x = Axis(*_span(ends[0]), 46, width - 12)
         y = Axis(*_span(ends[1], table.random_error), canvas.height - 46, 30)
         canvas.horizontal(x, y.start, y.end, ticks(x.low, x.high, 8 if width == WIDE else 5), "overall error")
-        canvas.vertical(y, x.start, x.end, ticks(y.low, y.high, 6), f"error of the {WORDS[worst]}")
+        canvas.vertical(y, x.start, x.end, ticks(y.low, y.high, 6), title)
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
         steps = [
             (a + (c - a) * k / 10, b + (d - b) * k / 10)
@@ -134,8 +140,8 @@ def tradeoff_chart(table: ComparisonTable, styles: Sequence[Style], worst: str =
 
     return _both(
         draw,
-        f"Scatter of the overall error against the error of the {WORDS[worst]}, one mark per method. The "
-        "table lists the numbers.",
+        f"Scatter of the overall error against the {title}, one mark per method. The table lists the "
+        "numbers.",
     )
 
 
@@ -256,6 +262,27 @@ def error_chart(
         return canvas
 
     return _both(draw, f"Dot chart: error of predict {by}, one dot per method with its 95 % interval.")
+
+
+def bar_chart(title: str, bars: Sequence[tuple[str, Figure]], limit: float | None) -> str:
+    """Draw rates as cases among 100: a bar with its 95 % interval each, and the limit as a line."""
+    canvas = Canvas(BARS, 58 * len(bars) + 72)
+    x, bottom = Axis(0.0, 100.0, 4, BARS - 24), canvas.height - 46
+    canvas.horizontal(x, bottom, 14, ticks(0.0, 100.0, 5), title)
+    if limit is not None:
+        canvas.text(x(100 * limit), 10, f"limit: {100 * limit:g}", "middle", "tick")
+    for k, (name, figure) in enumerate(bars):
+        mean, low, high = (100 * figure[key] for key in ("mean", "low", "high"))
+        words, base = f"{name}: {mean:.1f} ({low:.1f} to {high:.1f})", 18 + 58 * k
+        with canvas.group(f"m{k}", words):
+            canvas.text(x.start + 2, base + 14, words, kind="name")
+            canvas.add(f'<rect class="bar" x="4" y="{base + 22}" width="{x(mean) - 4:g}" height="18"/>')
+            canvas.line(x(low), base + 31, x(high), base + 31, "range")
+            for end in (x(low), x(high)):
+                canvas.line(end, base + 25, end, base + 37, "range")
+        if limit is not None:
+            canvas.line(x(100 * limit), base + 46, x(100 * limit), base + 17, "limit")
+    return canvas.svg(f"Bar chart: {title}, with 95 % intervals.")
 
 
 def classes_drawn(table: ComparisonTable) -> dict[str, int]:

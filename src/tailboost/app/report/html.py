@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
+from tailboost.app.report.demo import TAILS, TODAY, Demo
 from tailboost.app.report.results import Results
 
 if TYPE_CHECKING:
     from tailboost import Monitor
 
-__all__ = ["render", "render_monitor", "render_overview"]
+__all__ = ["render", "render_demo", "render_monitor"]
 
 MOST_CLASSES = 10  # classes in a confusion matrix
 
@@ -52,28 +53,43 @@ def render(results: Results | Mapping[str, Any]) -> str:
     )
 
 
-def render_overview(title: str, comparisons: Sequence[tuple[Results | Mapping[str, Any], str, str]]) -> str:
-    """Return one page with the sentence and the chart of each comparison, and links to the reports.
+def render_demo(demo: Demo) -> str:
+    """Return the page of the demo: a use with its certificate, and curves against baselines.
 
     Parameters
     ----------
-    title : str
-        Heading.
-    comparisons : sequence of (results, link, about)
-        Results of `compare`, address of the report relative to the overview, and a sentence about the data.
+    demo : Demo
+        The use and the comparisons of one run.
 
     Returns
     -------
     str
         The page. The content security policy forbids requests and scripts.
     """
-    chapters = []
-    for results, link, about in comparisons:
-        table = ComparisonTable(results)
-        styles = charts.method_styles(table)
-        chart = charts.tradeoff_chart(table, styles) if table.finished else ""
-        chapters.append({"table": table, "link": link, "about": about, "styles": styles, "chart": chart})
-    return page("overview.html.j2", title=title, chapters=chapters)
+    use, credit, wine = demo.use, demo.credit, demo.wine
+    looks = {table.data["name"]: charts.method_styles(table) for table in (credit, wine)}
+    curves = [
+        {**style, "title": "what you use today" if style["method"]["name"] == TODAY else style["title"]}
+        for style in looks[credit.data["name"]]
+    ]
+    bars = {
+        measure: [("plain model", use.before[measure]), ("selected rule", use.after[measure])]
+        for measure in use.before
+    }
+    titles = {"missed": f"missed of 100 {use.cases}", "error": "wrong answers of 100 clients"}
+    return page(
+        "demo.html.j2",
+        demo=demo,
+        certificate=getattr(use.rule, "certificate_", None),
+        missed=charts.bar_chart(titles["missed"], bars["missed"], use.limits[0].bound),
+        price=charts.bar_chart(titles["error"], bars["error"], None),
+        bars=charts.line_styles(),
+        styles=[looks[table.data["name"]] for table in (credit, wine)],
+        credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
+        wine=charts.tradeoff_chart(wine, looks[wine.data["name"]]),
+        tails=(tails := [s for s in looks[credit.data["name"]] if s["method"]["name"] in TAILS]),
+        cvar=charts.cvar_chart(credit, tails),
+    )
 
 
 def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:

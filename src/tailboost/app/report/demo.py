@@ -1,0 +1,172 @@
+"""The demo: a use from model to certificate, comparisons, and the strongest significant difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+import tailboost
+from tailboost.app.report.comparison_table import NO_DIFFERENCE, ComparisonTable, Difference, figure_of
+from tailboost.rates import Limit
+from tailboost.rates.bounds import clopper_pearson_interval
+
+PARTS = (0.4, 0.6, 0.8)  # ends of the fractions of rows for training, selection and certificate
+TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
+TODAY = "today"  # name of the plain model among the methods
+NORMAL = 1.96  # two-sided 95 % quantile of the normal distribution
+
+Figure = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class UseCase:
+    """A fitted model before and after the selection of a rule within limits.
+
+    Misses are counted among the rows of the class ``label``, ``cases`` in words. ``rows`` has the numbers of
+    rows: training, selection, certificate, test, and test rows of the class. ``before`` and ``after`` have
+    "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals. ``differences`` are after
+    minus before, with paired 95 % intervals. ``not_certified`` is empty if the limits are certified.
+    """
+
+    model: Any
+    rule: Any
+    limits: Sequence[Limit]
+    label: str
+    cases: str
+    rows: Mapping[str, int]
+    before: Mapping[str, Figure]
+    after: Mapping[str, Figure]
+    differences: Mapping[str, Figure]
+    not_certified: str
+
+    @classmethod
+    def of(
+        cls, model: Any, X: Any, y: Any, limits: Sequence[Limit], label: str, cases: str, seed: int
+    ) -> tuple[Self, Any, Any]:
+        """Fit a model, select a rule within the limits, certify it, and measure both; each on other rows.
+
+        The features and labels of the test rows are returned too.
+        """
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, select, fresh, test = np.split(order, [int(part * len(y)) for part in PARTS])
+        model.fit(X.iloc[train], y[train])
+        selected = tailboost.tune([("boosted trees", model)], X.iloc[select], y[select], limits=limits)
+        try:
+            rule, reason = tailboost.calibrate(selected, X.iloc[fresh], y[fresh]), ""
+        except tailboost.NotCertifiedError as failure:
+            rule, reason = selected, str(failure)
+        wrong = [one.predict(X.iloc[test]) != y[test] for one in (model, rule)]
+        counted = {"missed": y[test] == label, "error": np.ones(len(test), dtype=bool)}
+        before, after = ({name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong)
+        differences = {name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()}
+        sizes = {
+            "training": len(train),
+            "selection": len(select),
+            "certificate": len(fresh),
+            "test": len(test),
+        }
+        rows = sizes | {label: int(counted["missed"].sum())}
+        use = cls(model, rule, limits, label, cases, rows, before, after, differences, reason)
+        return use, X.iloc[test], y[test]
+
+
+def _rate(wrong: Any) -> Figure:
+    low, high = clopper_pearson_interval(wrong.mean(), len(wrong))
+    return {"mean": float(wrong.mean()), "low": float(low), "high": float(high)}
+
+
+def _paired(before: Any, after: Any) -> Figure:
+    """Return the mean difference on the same rows, with its normal 95 % interval."""
+    changes = after.astype(float) - before
+    mean, half = float(changes.mean()), NORMAL * float(changes.std(ddof=1)) / math.sqrt(len(changes))
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A use and two comparisons of one run, as sentences and tables.
+
+    The baselines are compared by the misses of one class in ``credit``, by the worst class in ``wine``.
+    """
+
+    use: UseCase
+    credit: ComparisonTable
+    wine: ComparisonTable
+    command: str
+
+    def _differences(self) -> Iterator[tuple[str, Difference]]:
+        """Yield the name of the data and the difference to each baseline at most as wrong overall as ours."""
+        for table in (self.credit, self.wine):
+            for difference in table.differences.values():
+                if difference.ours_at[0] <= difference.baseline_at[0] + NO_DIFFERENCE:
+                    yield table.data["name"], difference
+
+    @property
+    def headline(self) -> str:
+        """The strongest significant reduction of an error, in one sentence of at most 20 words.
+
+        Strongest is the difference farthest from 0, in half-widths of its interval.
+        """
+        use, sentences = self.use, {}
+        change = use.differences["missed"]
+        if change["high"] < 0:
+            before, after = (
+                {name: 100 * figure["mean"] for name, figure in rates.items()}
+                for rates in (use.before, use.after)
+            )
+            rule = "selected" if use.not_certified else "certified"
+            sentences[change["mean"] / (change["high"] - change["mean"])] = (
+                f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the {rule} rule "
+                f"{after['missed']:.0f}; overall error changes from {before['error']:.1f} to "
+                f"{after['error']:.1f} %."
+            )
+        for name, d in self._differences():
+            if d.cell.mark == "lower" and d.cell.half:
+                sentences[d.interval["mean"] / d.cell.half] = (
+                    f"On {name}, at {100 * d.ours_at[0]:.0f} % overall error, {d.ours['title']} has "
+                    f"{100 * d.ours_at[1]:.0f} % {self._measure(name)}, {d.baseline['title']} "
+                    f"{100 * d.baseline_at[1]:.0f} %."
+                )
+        return sentences[min(sentences)] if sentences else "No difference of this run is significant."
+
+    def _measure(self, name: str) -> str:
+        return f"missed {self.use.cases}" if name == self.credit.data["name"] else "worst-class error"
+
+    @property
+    def second(self) -> str:
+        """The differences to baselines that are not significant, and then those that are."""
+        kinds: dict[str, list[str]] = {"": [], "lower": [], "higher": []}
+        for name, d in self._differences():
+            mean, half = d.interval["mean"], d.cell.half
+            ends = "a single split"
+            if half is not None:
+                low, high = (100 * max(-1.0, min(mean + s * half, 1.0)) for s in (-1, 1))
+                ends = f"{low:+.1f} to {high:+.1f} points"
+            kinds[d.cell.mark].append(f"{d.baseline['title']} on {name} ({ends.replace('-', '−')})")
+        if self.use.differences["missed"]["high"] >= 0:
+            kinds[""].append("the plain model before and after the limits")
+        words = {
+            "": "Not significant at the same overall error",
+            "lower": "Significantly better than",
+            "higher": "Significantly worse than",
+        }
+        parts = [f"{words[kind]}: {'; '.join(names)}." for kind, names in kinds.items() if names]
+        return " ".join(parts) or "No baseline is compared at the same overall error."
+
+    @property
+    def tails(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells of the CVaR of the methods in `TAILS`, on the first data set."""
+        alphas = [f"{alpha:g}" for alpha in self.credit.settings["alphas"]]
+        rows = []
+        for method in self.credit.finished:
+            if method["name"] not in TAILS:
+                continue
+            figures = [figure_of(method, "cvar", alpha) for alpha in alphas]
+            halves = ["" if f["high"] is None else f" ± {f['high'] - f['mean']:.3f}" for f in figures]
+            cells = [f"{f['mean']:.3f}{half}" for f, half in zip(figures, halves, strict=True)]
+            rows.append([method["title"], *cells])
+        return ["method", *(f"α = {alpha}" for alpha in alphas)], rows

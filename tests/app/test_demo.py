@@ -1,0 +1,171 @@
+"""The demo: its use, its sentences, its page, and a small run of the command."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from made_up_comparisons import made_up, tradeoffs
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("jinja2")
+pytest.importorskip("typer.testing")
+
+from sklearn.naive_bayes import GaussianNB
+from test_report_html import Page
+from typer.testing import CliRunner
+
+from tailboost import rates
+from tailboost.app import cli
+from tailboost.app.report import ComparisonTable, render_demo
+from tailboost.app.report.charts import bar_chart
+from tailboost.app.report.demo import Demo, UseCase
+from tailboost.rates.bounds import clopper_pearson_interval
+
+
+def rows(n=2000):
+    """A rare class that a model at its default threshold misses."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(n) < 0.25, "late", "paid")
+    X = pd.DataFrame(rng.normal(size=(n, 3)) + 0.8 * (y == "late")[:, None], columns=list("abc"))
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def use():
+    limits = [rates.miss("late") <= 0.4, rates.miss("paid") <= 0.6]
+    return UseCase.of(GaussianNB(), *rows(), limits, "late", "late payers", 0)
+
+
+def demo(use, credit=None, wine=None):
+    tables = (document or tradeoffs() for document in (credit, wine))
+    return Demo(use[0], *(ComparisonTable(table) for table in tables), "tailboost <demo>")
+
+
+def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
+    case, X_test, y_test = use
+    assert case.not_certified == ""
+    assert sum(case.rows[part] for part in ("training", "selection", "certificate", "test")) == 2000
+    late = y_test == "late"
+    assert (len(y_test), late.sum()) == (case.rows["test"], case.rows["late"])
+    wrong = [one.predict(X_test) != y_test for one in (case.model, case.rule)]
+    for figures, errors in zip((case.before, case.after), wrong, strict=True):
+        for name, counted in (("missed", late), ("error", np.ones(len(late), bool))):
+            low, high = clopper_pearson_interval(errors[counted].mean(), counted.sum())
+            assert figures[name] == pytest.approx(
+                {"mean": errors[counted].mean(), "low": float(low), "high": float(high)}
+            )
+    difference = case.differences["missed"]
+    assert difference["mean"] == pytest.approx(case.after["missed"]["mean"] - case.before["missed"]["mean"])
+    assert difference["low"] < difference["mean"] < difference["high"] < 0
+
+
+def test_limits_out_of_reach_are_reported_as_not_certified():
+    X, y = rows(600)
+    limits = [rates.miss("late") <= 0.3, rates.miss("paid") <= 0.3]
+    case, *_ = UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0)
+    assert "certifie" in case.not_certified
+    page = demo((case,))
+    assert "certified rule" not in page.headline
+    assert f"Not certified: {case.not_certified}"[:60] in Page(render_demo(page)).text
+
+
+def test_the_headline_is_the_best_supported_difference_in_20_words(use):
+    single = tradeoffs(repeats=1)
+    headline = demo(use, single, single).headline
+    assert headline.startswith("Of 100 late payers, the plain model misses ")
+    strong = tradeoffs(repeats=8, strong=(0.25, 0.95))
+    strong["data"]["name"] = "two more words"
+    better = demo(use, wine=strong).headline
+    assert "Strong 95 %" in better
+    for sentence in (headline, better):
+        assert len(re.findall(r"\S*\w\S*", sentence)) <= 20
+        assert sentence.count(".") - len(re.findall(r"\d\.\d", sentence)) == 1
+
+
+def test_the_second_sentence_names_the_others(use):
+    same = [(0.3, 0.4, [{"error_budget": 0.0, "error": 0.3, "worst_class_error": 0.4}] * 2)] * 4
+    close = made_up(
+        ("ours", same, True), ("close", [(0.3, 0.39 + 0.01 * i, None) for i in range(4)], False), repeats=4
+    )
+    second = demo(use, close, close).second
+    assert second.startswith("Not significant at the same overall error: Close on d (−")
+    single = tradeoffs(repeats=1)
+    assert "a single split" in demo(use, single, single).second
+
+
+def test_one_class_replaces_the_worst_class():
+    document = tradeoffs()
+    for method in document["methods"]:
+        for record in method["repeats"]:
+            for point in record.get("tradeoff", ()):
+                point["class_errors"] = {"b": 0.01}
+        for point in method["figures"].get("tradeoff", ()):
+            point["class_errors"] = {"b": {"mean": 0.01, "low": None, "high": None, "n": 3}}
+    before = json.dumps(document)
+    table = ComparisonTable(document, "b")
+    for method in table.finished:
+        assert method["figures"]["worst_class_error"] == method["figures"]["class_errors"]["b"]
+    [ours] = table.finished_methods(ours=True)
+    assert [p["worst_class_error"]["mean"] for p in ours["figures"]["tradeoff"]] == [0.01] * 3
+    assert json.dumps(document) == before
+
+
+def test_bars_end_at_the_rates():
+    chart = bar_chart("missed", [("plain", {"mean": 0.6, "low": 0.5, "high": 0.7})], 0.4)
+    ticks = {v: float(x) for x, v in re.findall(r'<text x="([\d.]+)"[^>]*class="tick">(\d+)</text>', chart)}
+    width = float(re.search(r'<rect[^>]*width="([\d.]+)"', chart)[1])
+    assert 4 + width == pytest.approx(ticks["60"])
+    limits = re.findall(r'class="limit" d="M([\d.]+),', chart)
+    assert {float(x) for x in limits} == {ticks["40"]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        methods = {"credit": ("today", "erm"), "wine": ("today", "erm")}
+        patch.setattr("tailboost.app.cli.compare.DEMO_METHODS", methods)
+        out = tmp_path_factory.mktemp("demo")
+        result = CliRunner().invoke(cli.app, ["demo", "--rows", "300", "--repeats", "1", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return result, out
+
+
+class TestCommand:
+    def test_files(self, run):
+        result, out = run
+        for name, classes in (("credit", 2), ("wine", 5)):
+            document = json.loads((out / name / "results.json").read_text())
+            assert document["status"] == "complete"
+            assert document["data"]["n_rows"] == 300
+            assert len(document["data"]["classes"]) == classes
+        assert str(out / "index.html") in result.stdout
+
+    def test_progress_has_the_time_left(self, run):
+        lines = [line for line in run[0].stderr.splitlines() if "left" in line]
+        assert 3 <= len(lines) <= 12
+        assert all(re.search(r", about \d+ s left$", line) for line in lines)
+
+    def test_the_page_opens_with_the_use_and_runs_nothing(self, run):
+        result, out = run
+        page = Page((out / "index.html").read_text())
+        [headline] = [line for line in result.stdout.splitlines() if line.startswith("Of 100 defaulters")]
+        order = [headline, "at most 0.5", "limit: 50", "Selected rule", "'paid' if P(paid) >", "Certificate",
+                 "what you use today", "wine grades", "CVaR"]  # fmt: skip
+        places = [page.text.index(words) for words in order]
+        assert places == sorted(places)
+        assert not {"script", "link"} & set(page.tags)
+        assert page.policy.startswith("default-src 'none'; script-src 'none'; ")
+        assert len(page.values("id")) == len(set(page.values("id")))
+        for link in page.values("href"):
+            assert (out / link).is_file()
+
+
+@pytest.mark.slow
+def test_as_shipped(tmp_path):
+    result = CliRunner().invoke(cli.app, ["demo", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for name in ("wine", "credit"):
+        document = json.loads((tmp_path / name / "results.json").read_text())
+        assert not any(m["failures"] for m in document["methods"])
+    assert "certified rule" in result.stdout
