@@ -106,7 +106,7 @@ def test_one_class_replaces_the_worst_class():
     table = ComparisonTable(document, "b")
     for method in table.finished:
         assert method["figures"]["worst_class_error"] == method["figures"]["class_errors"]["b"]
-    [ours] = table.side(True)
+    [ours] = table.finished_methods(ours=True)
     assert [p["worst_class_error"]["mean"] for p in ours["figures"]["tradeoff"]] == [0.01] * 3
     assert json.dumps(document) == before
 
