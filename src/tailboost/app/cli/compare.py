@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.progress import BarColumn, TextColumn
@@ -53,6 +53,7 @@ WITH_GROUPS = (
     "forest", "forest-balanced", "average-tuned",
     "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
+Advance: TypeAlias = Callable[[float, str], None]  # takes the finished fraction and the next step
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
@@ -61,7 +62,7 @@ DEMO_METHODS = {
     "wine": ("robustmixture", TODAY, "xgboost-balanced", "forest-tuned"),
 }
 # Ends of the parts of the demo, as fractions of its processor time with the defaults.
-DEMO_ENDS = {"use": 0.05, "credit": 0.53, "wine": 1.0}
+DEMO_ENDS = {"use": 0.015, "credit": 0.52, "wine": 1.0}
 PLAIN = Method(
     TODAY, "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
     HistGradientBoostingClassifier,
@@ -105,9 +106,7 @@ def demo(
                 out / folder,
                 table.data.loc[taken],
                 table.target_names[table.target.loc[taken]],
-                advance=lambda part, what, s=start, e=end, n=name: advance(
-                    s + part * (e - s), f"{n}, {what}"
-                ),
+                advance=_part_of(advance, start, end, name),
                 methods=[{m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m) for m in DEMO_METHODS[folder]],
                 repeats=repeats,
                 random_state=seed,
@@ -254,8 +253,13 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def _part_of(advance: Advance, start: float, end: float, name: str) -> Advance:
+    """Return the progress of a part that goes from ``start`` to ``end`` of the whole."""
+    return lambda done, what: advance(start + done * (end - start), f"{name}, {what}")
+
+
 @contextmanager
-def _time_left() -> Iterator[Callable[[float, str], None]]:
+def _time_left() -> Iterator[Advance]:
     """Show one line of progress with the time left; outside a terminal, a line for each tenth of the work."""
     start, tenths = time.monotonic(), -1
     with progress(BarColumn(), TextColumn("{task.description}")) as bar:
@@ -272,9 +276,7 @@ def _time_left() -> Iterator[Callable[[float, str], None]]:
         yield advance
 
 
-def _compare(
-    out: Path, X: Any, y: Any, groups: Any = None, *, advance: Callable[[float, str], None], **settings: Any
-) -> Results:
+def _compare(out: Path, X: Any, y: Any, groups: Any = None, *, advance: Advance, **settings: Any) -> Results:
     """Compare methods, and write the results and the report."""
 
     def keep(results: Results, done: int, total: int, what: str) -> None:
