@@ -50,9 +50,8 @@ class Answered:
     ) -> Answered:
         """Return the rows of positive weight, checked.
 
-        The parameters are the same as in `measure`. Answers may also be probabilities of the labels,
-        shape (n, K).
-        ``known`` are existing groups by column, also without rows.
+        The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
+        (n, K). ``known`` contains existing groups by column, also without rows.
         """
         truth = label_column(y_true, "y_true")
         n, draws = len(truth), getattr(answers, "ndim", 1) == 2

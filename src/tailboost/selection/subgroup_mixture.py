@@ -413,7 +413,7 @@ class SubgroupMixture:
         """Return the members as candidates: itself, by its own grouping."""
         return self
 
-    # -- results ---------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------
 
     alpha: ClassVar[None] = None
     dropped: ClassVar[float] = 0.0
