@@ -30,8 +30,8 @@ LABELS_LEVEL = 0.001
 # Largest number of distinct contents whose labels are compared.
 MOST_COMPARED = 2000
 # Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
-# fractional numbers is identified by few bits of each. With few bits, equal rows keep equal hashes even if a
-# file stores fewer digits.
+# fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
+# fewer digits.
 MANTISSA_BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
 # Offset of the rounding grid relative to its step. With it, common decimals (tenths, halves) are on no
 # border.

@@ -24,7 +24,7 @@ LEAST_WEIGHT = 1e-6
 CHARGE = 2.0
 # Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
 CHARGE_PER_PRICE = 2.0
-# Largest cost. It keeps infeasible problems, with unbounded shadow prices, finite.
+# Largest cost, however large the shadow prices are.
 MOST_CHARGE = 1e4
 # Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
 SOLVED = 1e-6
