@@ -31,7 +31,7 @@ from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
 
 RULE_FILE = ".json"
-# Labels that a higher score speaks for if the name of the column contains no label.
+# Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
 
@@ -47,9 +47,7 @@ def tune(
     out: Annotated[Path, given.option("FILE", "Rule to write (.json), or model file (.model).")],
     positive: Annotated[
         str | None,
-        given.option(
-            "LABEL", "Label that a higher score speaks for. Default: the label in the column's name."
-        ),
+        given.option("LABEL", "Label of high scores. Default: the label in the column's name."),
     ] = None,
     kind: Annotated[
         Literal["probability", "logit", "number"],
@@ -87,9 +85,7 @@ def tune(
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if REVIEW in labels:
-            raise BadInput(
-                f"{str(data)!r}: column {target!r} has the label {REVIEW!r}, the name of a deferral"
-            )
+            raise BadInput(f"{str(data)!r}: column {target!r} has the label {REVIEW!r}")
         label = _positive(positive, score, labels)
         scores = Scores(score, label, kind=kind, missing=missing)
         with bad_input(f"{data}: "):
@@ -125,7 +121,7 @@ def tune(
 
 
 def _positive(positive: str | None, score: str, labels: Sequence[str]) -> str:
-    """Return the label that a higher score speaks for."""
+    """Return the label of high scores."""
     if positive is not None:
         if positive not in labels:
             raise BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {positive!r}")
@@ -200,13 +196,13 @@ class ScoreRule:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
 
     def rows(self, data: Path, sep: str, target: str | None = None, columns: Sequence[str] = ()) -> NewRows:
-        """Read a file of scores, with the groups that the rule reads and further columns of groups."""
+        """Read a file of scores, with the groups of a group-aware rule and further columns of groups."""
         needed = self.group_columns if self.rule.groups is not None else ()
         columns = list(dict.fromkeys([*needed, *columns]))
         return score_rows(data, sep, self.rule.column, target=target, columns=columns)
 
     def predictions(self, rows: NewRows) -> dict[str, Any]:
-        """Return the action of each row (a label, or "human review") and its margin, by column."""
+        """Return actions (labels, or "human review") and margins of rows, by column."""
         groups = None if self.rule.groups is None else rows.groups[self.group_columns[0]].to_numpy()
         score = rows.features[self.rule.column]
         return {
