@@ -130,7 +130,9 @@ def test_a_model_file_is_certified_too(files):
     tune(files, "--group", "lang", "--by-group", *LIMITS, out="rule.model")
     command = ["certify", files / "rule.model", files / "fresh.csv", "--target", "label"]
     assert "certified" in done(*command, "--limit", "error() <= .3", "--require")
-    assert call(*command, "--limit", "error() <= .001", "--require").exit_code == 4
+    strict = call(*command, "--limit", "error() <= .001", "--limit", "miss(toxic) <= .9", "--require")
+    assert strict.exit_code == 4
+    assert strict.stderr.strip().endswith("not certified: error: all rows")
 
 
 def test_errors_name_file_and_column(files, rule):

@@ -128,7 +128,7 @@ def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
     if certificate.certified is None:
         raise BadInput("--require: there is no limit to certify; give one by --limit")
     if not certificate.certified:
-        lacking = ", ".join(bound.title for bound in certificate.tested if not bound.certified)
+        lacking = ", ".join(bound.title for bound in certificate.tested if bound.certified is False)
         raise typer.Exit(fail(f"not certified: {lacking}", NOT_CERTIFIED))
 
 
