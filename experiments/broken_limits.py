@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -399,15 +399,42 @@ def _summary(results: Runs) -> dict[str, Any]:
         f"{table} | {n} | {limit}": {method: _figures(runs) for method, runs in of.items()}
         for (table, n, limit), of in results.items()
     }
-    return {"training rows": TRAIN_ROWS, "fresh rows, at most": TEST_ROWS, "cells": cells}
+    methods = dict.fromkeys(method for of in results.values() for method in of)
+    groups = {"two groups": TWO_GROUPS, "four groups": MORE_GROUPS, "all tables": TWO_GROUPS + MORE_GROUPS}
+    gaps = tuple(limit for limit, asked in LIMITS.items() if asked.excess in (_gap, _odds))
+    by_group = tuple(limit for limit, asked in LIMITS.items() if asked.excess is not _worst_class)
+    sets = {"all limits": tuple(LIMITS), "gaps": gaps, "without the worst class": by_group}
+    sets |= {limit: (limit,) for limit in LIMITS}
+    totals: dict[str, Any] = {}
+    for title, tables in groups.items():
+        for name, limits in sets.items():
+            for rows in ((n,) for n in SELECTION_ROWS):
+                totals[f"{title} | {name} | {rows[0]}"] = _of_methods(results, methods, tables, limits, rows)
+            totals[f"{title} | {name}"] = _of_methods(results, methods, tables, limits, SELECTION_ROWS)
+    return {"training rows": TRAIN_ROWS, "fresh rows, at most": TEST_ROWS, "cells": cells, "totals": totals}
+
+
+def _of_methods(
+    results: Runs,
+    methods: Iterable[str],
+    tables: tuple[str, ...],
+    limits: tuple[str, ...],
+    sizes: tuple[int, ...],
+) -> dict[str, Any]:
+    """Return the figures of each method over several tables, limits and numbers of selection rows."""
+    totals = {}
+    for method in methods:
+        runs: list[dict[str, Any]] = []
+        for (table, rows, limit), of in results.items():
+            if table in tables and rows in sizes and limit in limits:
+                runs += of.get(method, [])
+        if runs:
+            totals[method] = _figures(runs)
+    return totals
 
 
 def _total(results: Runs, n: int, limit: str, method: str, tables: tuple[str, ...]) -> dict[str, Any]:
-    runs: list[dict[str, Any]] = []
-    for (table, rows, name), of in results.items():
-        if rows == n and name == limit and table in tables:
-            runs += of.get(method, [])
-    return _figures(runs) if runs else {}
+    return _of_methods(results, [method], tables, (limit,), (n,)).get(method, {})
 
 
 def _text(results: Runs) -> str:

@@ -24,6 +24,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "README.md": ("benchmarks/credit.json",),
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
+    "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"
         for name in ("published", "limits", "many", "curves", "subgroups", "classes")
