@@ -107,8 +107,8 @@ class SelectedRule:
     @property
     def _guesses_groups(self) -> bool:
         """Whether rules estimate the group from the models' probabilities, without features."""
-        each = [member.probabilities for member in self.ensemble.members]
-        return any(p.infers and not p.by_features for p in each)
+        members = self.ensemble.members
+        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
 
     def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
         program, limits = self.program, self.program.limits
@@ -297,7 +297,7 @@ class SelectedRule:
 
     def _warn_of_rates(self) -> None:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
-        lines, limits, strata = self._table(), self.program.limits, self.program.strata
+        lines, limits, strata = self._table().lines, self.program.limits, self.program.strata
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
             for line in lines
