@@ -87,7 +87,7 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
     weights = np.where(growth.solved.weights > LEAST_WEIGHT, growth.solved.weights, 0.0)
     used = np.flatnonzero(weights)
     weights = weights[used] / weights[used].sum()
-    mixture = mixed(weights, [pool.counts[i] for i in used])
+    mixture = mixed(weights, pool.all_counts[used])
     bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
     if randomized:
         return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, growth)
@@ -125,7 +125,7 @@ def seeded(data: AnySelectionData, program: Program) -> Pool:
     """
     small = data.in_memory.thinned(ROWS)
     pool, over = Pool(small), program if small is data else program.over(small.strata)
-    plain = [pool.add(Candidate.of(costs)) for costs in (plain_costs(small), over.plain)]
+    plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
     if program.objective.worst:
         play(pool, over)
     plain += pool.constants()

@@ -299,8 +299,8 @@ class StratumProbabilities:
                 expected = (joint * self.factors / _summed(joint * self.factors)) @ weight
                 self.factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
             return
-        joint = self.joint(logs, groups, combination)
-        if self.infers and len(joint) <= CALIBRATED_STRATA:
+        if self.infers and self.n_classes * len(self.combinations) <= CALIBRATED_STRATA:
+            joint = self.joint(logs, groups, combination)
             self.calibration = Calibration.fit(joint.astype(np.float32), stratum, weights)
 
 
