@@ -20,10 +20,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.training_set import Problem, Rows
+from tailboost.boosting.training_set import Problem, Rows, strata_of
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import stratified_places
-from tailboost.core.subgroups import strata_of
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import is_real, predict_models
 

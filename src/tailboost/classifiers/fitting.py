@@ -93,6 +93,7 @@ def fit_models(
             FitInterruptedWarning,
         )
     models, logs = Models([], problem.n_classes, [], []), []
+    of_parts: list[Fit]
     for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
         if None in found:
             continue
@@ -130,12 +131,12 @@ def _fits(
     seed: int,
     n_jobs: int | None,
     clock: Clock,
-) -> dict[int, list[Fit | None]]:
-    """Return the fits of each estimator: one for each part, and the final model; none if it is frozen.
+) -> dict[int, list[Any]]:
+    """Return the `Fit`s of each estimator: one for each part, and the final model; none if it is frozen.
 
     A fit is None if the time limit was reached before it began.
     """
-    fits: dict[int, list[Fit | None]] = {}
+    fits: dict[int, list[Any]] = {}
     sharing, others = dict[int, Any](), dict[int, Any]()
     for i, (name, estimator) in enumerate(estimators):
         fits[i] = []

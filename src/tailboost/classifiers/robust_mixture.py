@@ -34,7 +34,7 @@ from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.guarantees.leakage import holds_unknown, noting_frozen, noting_seen
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest

@@ -23,7 +23,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores

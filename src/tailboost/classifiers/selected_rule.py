@@ -32,9 +32,8 @@ from tailboost.rates import (
     Strata,
     error,
 )
-from tailboost.selection.candidates import Pool, decide, expected_costs
+from tailboost.selection.candidates import Pool, decide, expected_costs, plain_state
 from tailboost.selection.confidence import LimitsOutlook, outlook
-from tailboost.selection.counts import plain_state
 from tailboost.selection.growth import grow, solve
 from tailboost.selection.program import SLIGHT, Program, mixed
 from tailboost.selection.rate_table import RateTable, below_noise

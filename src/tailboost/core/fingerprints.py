@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost.core.array_types import Floats, Hashes, Ints
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 
 # Largest number of row hashes in a fingerprint, of four bytes each.
 MOST_HASHES = 50_000

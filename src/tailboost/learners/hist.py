@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, refuse_frame
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
 from tailboost.learners.mean import ClassProbabilities, Ranked
 from tailboost.learners.table import BinnedReader, OpenTable, Table, TableReader, cuts
@@ -44,7 +44,7 @@ Backend = Literal["xgboost", "sklearn"]
 def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
     """Return a small table from which XGBoost reads given cuts, shape (cuts, d)."""
     table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
-    height = 1 + max(len(c) for c in thresholds)
+    height = 1 + max(map(len, thresholds))
     for j, kind in enumerate(feature_types):
         if kind == "c":  # categories are their own bins
             height = max(height, int(np.nanmax(table[:, j], initial=0)) + 1)

@@ -27,8 +27,8 @@ class ClassProbabilities:
     """Mean class probabilities of several models of one open table.
 
     It is a classifier, and also the prepared table of `Ranked` models. ``share`` of shape (n_models, K) has
-    the weight of each model by class: 0 for classes that the model was not fitted on. The sum of the weights
-    over the models is 1.
+    the weight of each model by class: 0 for classes that the model was not fitted on. The predictions divide
+    these weights by their sum over the models.
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Hashes, Ints
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.schema import text
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 

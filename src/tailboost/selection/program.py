@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
-from tailboost.selection.counts import plain_state
+from tailboost.selection.candidates import plain_state
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
@@ -345,7 +345,7 @@ class Master:
         return contradicting
 
 
-def mixed(weights: Floats, counts: Sequence[Floats]) -> Floats:
+def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
     """Return the confusion counts of a mixture."""
     total: Floats = np.zeros_like(counts[0])
     for i in np.flatnonzero(weights > 0).tolist():

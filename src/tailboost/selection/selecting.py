@@ -10,8 +10,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.rates import error
-from tailboost.selection.candidates import Candidate, Pool, expected_costs, plain_costs
-from tailboost.selection.counts import AnySelectionData
+from tailboost.selection.candidates import AnySelectionData, Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.growth import Growth, grow, play, solve
 from tailboost.selection.program import SLIGHT, Program, mixed
 from tailboost.selection.search import search, sweep
