@@ -86,7 +86,7 @@ class SelectedRule:
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
         """The probability that all limits hold on new rows; None if it is not known."""
-        if self._guesses_groups:
+        if not self.problem.limits or self._guesses_groups:
             return None
         counts = self.selection.counts
         return outlook(self.problem.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
