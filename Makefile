@@ -28,7 +28,7 @@ $(READY_DEMO): pyproject.toml constraints.txt
 	$(VENV_DEMO)/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[xgboost,app]"
 	touch $@
 
-demo: $(READY_DEMO)  ## compare on two bundled tables; writes tailboost-demo/index.html
+demo: $(READY_DEMO)  ## certify limits and compare, on bundled tables; writes tailboost-demo/index.html
 	$(VENV_DEMO)/bin/tailboost demo
 
 test: $(READY)  ## the fast test suite

@@ -64,10 +64,10 @@ def test_constructors_name_what_they_have(make, words):
 
 
 def test_a_budget_is_no_table():
-    with pytest.raises(ValueError, match=r"reweight\(0\.02\): .* say error_budget=0\.02"):
+    with pytest.raises(ValueError, match=r"reweight\(0\.02\): .* error_budget=0\.02"):
         tb.WorstClassBoostClassifier(n_estimators=1).fit(X, Y).reweight(0.02)
     mix = tb.RobustMixtureClassifier([("b", GaussianNB())]).fit(X, Y)
-    with pytest.raises(ValueError, match=r"say error_budget=0\.02"):
+    with pytest.raises(ValueError, match=r"error_budget=0\.02"):
         mix.reweight(0.02)
 
 

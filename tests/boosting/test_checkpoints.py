@@ -452,7 +452,7 @@ def test_one_fit_at_a_time_also_after_a_kill(counted, tmp_path):
         part.write_bytes(b"half a round")
         before = names(tmp_path)
         with pytest.raises(
-            ValueError, match=rf"in use by another fit \(process {holder.pid} on .*of its own"
+            ValueError, match=rf"in use by another fit \(process {holder.pid} on .*separate folder"
         ):
             classifier("adalpboost", tmp_path, counted()).fit(X, Y)
         assert CountedTree.fits == 0

@@ -1,6 +1,7 @@
 """All checks of scikit-learn for every public estimator: small instances, and defaults if slow."""
 
 import pytest
+from conftest import SINGLE_SPLIT
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tailboost import GroupDROBoostClassifier, OCOBoostClassifier, WorstClassBoostClassifier
@@ -29,9 +30,7 @@ def explained(estimator):
     # As in TunedThresholdClassifierCV, predict need not return the most probable label.
     moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
     if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
-        reason = "the check gives three splits as cv, and an additive classifier takes one"
-        several = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-        return _by_weights(estimator) | dict.fromkeys(several, reason)
+        return _by_weights(estimator) | SINGLE_SPLIT
     return _by_weights(estimator) | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
 
 

@@ -49,7 +49,7 @@ def test_contradictions_are_named_with_what_can_be_had(limits):
 def test_one_group_is_compared_with_nothing_and_that_is_said(limit):
     alone, said = chosen(limit, groups=np.repeat("f", N))
     assert alone.limits_met_ is None
-    assert "one unit with rows, so that nothing is compared" in said
+    assert "only one subgroup has rows, so there is nothing to compare" in said
     weightless, said = chosen(limit, weight=np.where(SEX == "f", 1.0, 0.0))
     assert weightless.limits_met_ is None
     assert "m has no rows" in said

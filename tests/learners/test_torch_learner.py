@@ -100,7 +100,12 @@ CHECKED = [
 ]
 
 
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks(
+    CHECKED,
+    expected_failed_checks=lambda estimator: {
+        "check_methods_subset_invariance": "float32 sums of one row and of a batch differ by about 1e-7"
+    },
+)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

@@ -16,9 +16,9 @@ from tailboost.rates.bounds import clopper_pearson_interval
 __all__ = ["ModelCard", "Section"]
 
 NOT_STATED = "Not stated."
-POINTS = 6  # points of a trade-off in its table
-FEW = 30  # classes and groups with fewer rows are listed among the limitations
-LISTED = 20  # most names in one sentence
+TRADEOFF_POINTS = 6  # rows of the table of a trade-off
+FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitations
+MOST_NAMES = 20  # largest number of names in one sentence
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ModelCard:
         groups, clusters, max_error, confidence, equal_rows
             As in `tailboost.certify`.
         title, purpose, rows_are : str
-            Heading, intended use of the model, and name of the rows.
+            Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
             Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries.
 
@@ -93,26 +93,26 @@ class ModelCard:
             If an argument is not as in `tailboost.certify`.
         """
         notes, final = dict(notes or {}), last_step(model)
-        certificate, rates, refused, missing = None, None, "", ""
+        certificate, rates, leakage, rates_failure = None, None, "", ""
         given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
             certificate = certify(model, X, y, clusters=clusters, max_error=max_error, rates=(), **given)
         except LeakageError as failure:
-            refused = str(failure)
+            leakage = str(failure)
         if certificate is not None and getattr(final, "limits", None):
             try:
                 rates = certify(model, X, y, clusters=clusters, **given)
             except ValueError as failure:
-                missing = str(failure)
+                rates_failure = str(failure)
         sections = [
             Section("Purpose", [purpose or NOT_STATED]),
             _training(final, notes),
-            _errors(certificate, refused, rows_are, clusters),
+            _errors(certificate, leakage, rows_are, clusters),
             _rates(rates),
             _tradeoff(final),
             _rule(final, notes),
             _limitations(certificate, final),
-            _not_tested(certificate, purpose, groups, missing),
+            _not_tested(certificate, purpose, groups, rates_failure),
             Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
         ]
         filled = [section for section in sections if section.lines or section.rows or section.code]
@@ -183,9 +183,9 @@ def _training(final: Any, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(certificate: Certificate | None, refused: str, rows_are: str, clusters: Any) -> Section:
+def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Any) -> Section:
     if certificate is None:
-        return Section("Errors on new rows", [f"Not measured: {refused}."])
+        return Section("Errors on new rows", [f"Not measured: {leakage}."])
     targets = any(b.target is not None for b in certificate.bounds)
     counted = "rows" if clusters is None else "clusters"
     heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most", "target", ""]
@@ -208,7 +208,7 @@ def _errors(certificate: Certificate | None, refused: str, rows_are: str, cluste
 
 
 def _rates(certificate: Certificate | None) -> Section:
-    """Return the rates in the limits of the fit."""
+    """Return the certified bounds of the rates that the fit limited."""
     if certificate is None or not certificate.rates:
         return Section("Rates on new rows")
     lines = [f"The bounds hold simultaneously with {100 * certificate.confidence:g} % confidence."]
@@ -222,8 +222,11 @@ def _tradeoff(final: Any) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
-    lines = [f"Measured on {curve.judged_on}; fresh rows differ. Another point of the curve needs no fit."]
-    shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int))
+    lines = [
+        f"Measured on {curve.judged_on}; fresh rows may give other values. Another point of the curve "
+        "can be selected without a new fit."
+    ]
+    shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int))
     rows = [[f"{curve[i].limited:.4f}", f"{curve[i].value:.4f}"] for i in shown.tolist()]
     return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
@@ -251,13 +254,13 @@ def _limitations(certificate: Certificate | None, final: Any) -> Section:
     if certificate is not None:
         rows = {b.name: b.n for b in certificate.bounds if b.kind in ("class", "group", "cell")}
         names = {
-            f"Fewer than {FEW} rows": [name for name, n in rows.items() if 0 < n < FEW],
+            f"Fewer than {FEW_ROWS} rows": [name for name, n in rows.items() if 0 < n < FEW_ROWS],
             "No rows, and therefore no estimate": [name for name, n in rows.items() if not n],
             "Targets that are not certified": [
                 b.name for b in certificate.bounds if b.target is not None and not b.certified
             ],
         }
-        lines += [f"{words}: {', '.join(listed[:LISTED])}." for words, listed in names.items() if listed]
+        lines += [f"{words}: {', '.join(listed[:MOST_NAMES])}." for words, listed in names.items() if listed]
     lines += [
         f"Each row gets one of the answers {', '.join(map(str, final.classes_))}, even if it is unlike all "
         "training rows.",
@@ -266,9 +269,9 @@ def _limitations(certificate: Certificate | None, final: Any) -> Section:
     return Section("Limitations", lines)
 
 
-def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, missing: str) -> Section:
+def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, rates_failure: str) -> Section:
     lines = [] if certificate is not None else ["Errors on new rows."]
-    lines += [f"Rates in the limits of the fit: {missing}."] if missing else []
+    lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):

@@ -57,8 +57,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     max_categories : int ≥ 1, default=50
-        Largest number of 0/1 columns per text column; the rarest categories share one. A category that is new
-        in ``transform`` counts as rare. Without rare categories it has zeros in all columns.
+        Largest number of 0/1 columns per text column; the rarest categories share one. A new category in
+        ``transform`` is encoded as rare. If ``fit`` found no rare category, all these 0/1 columns are 0.
     schema : TableSchema, default=None
         Schema of the table, as from `tailboost.datasets.load_table`; None takes it from the dtypes of X.
 

@@ -26,7 +26,7 @@ from tailboost.boosting.game import Response, Round
 from tailboost.core.files import Lock, digest, make_folder, read_sealed, remove_parts, write_sealed
 
 LOCK = "fit.lock"
-# Scalars up to this many characters are described by themselves, other values by a hash.
+# Scalars of at most this length are described by their ``repr``, other values by a hash.
 LONGEST_SCALAR = 60
 # Libraries that take part in every fit. Those of the estimator's classes are added.
 LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
@@ -38,7 +38,7 @@ class _Hasher(NumpyHasher):
     def save(self, value: Any) -> None:
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            lazy = hasattr(value, "materialize")  # no values before the first rows
+            lazy = hasattr(value, "materialize")  # a lazy tensor has no values before the first forward pass
             flat = None if lazy else value.detach().cpu().flatten().view(torch.uint8).numpy()
             value = (str(value.dtype), None if lazy else tuple(value.shape), value.requires_grad, flat)
         elif torch is not None and isinstance(value, torch.nn.Module):
@@ -63,7 +63,7 @@ def describe(value: Any) -> str:
     name = f"{cls.__module__}.{cls.__qualname__}"
     clone = getattr(cls, "__sklearn_clone__", None)
     if isinstance(value, BaseEstimator) and clone is BaseEstimator.__sklearn_clone__:
-        return name  # a clone keeps nothing but the parameters, which are described one by one
+        return name  # a clone has only parameters, and `identify` describes each of them
     return f"{name} {_Hasher(hash_name='md5').hash(value)}"
 
 
@@ -104,8 +104,8 @@ def identify(classifier: Any, data: str, entropy: int, free: Collection[str] = (
         libraries.add("torch")
     loaded = {name: sys.modules[name] for name in sorted(libraries) if name in sys.modules}
     versions = {n: str(m.__version__) for n, m in loaded.items() if hasattr(m, "__version__")}
-    owner = f"{classes[0].__module__}.{classes[0].__qualname__}"
-    return {"class": owner, "data": data, "entropy": entropy, "params": params, "versions": versions}
+    class_name = f"{classes[0].__module__}.{classes[0].__qualname__}"
+    return {"class": class_name, "data": data, "entropy": entropy, "params": params, "versions": versions}
 
 
 def find_difference(here: dict[str, Any], stored: dict[str, Any]) -> str:
@@ -173,7 +173,7 @@ class Checkpoints:
             opened._lock = Lock(opened.folder / LOCK)
         except BlockingIOError as error:
             raise ValueError(
-                f"{name} is in use by another fit ({error}); give every fit a folder of its own"
+                f"{name} is in use by another fit ({error}); use a separate folder for each fit"
             ) from None
         except OSError as error:
             raise OSError(error.errno, f"{name} cannot be written to ({error.strerror})") from error
@@ -231,13 +231,13 @@ class Checkpoints:
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ELOOP):
                 raise ValueError(
-                    f"checkpoint {str(path)!r} is not a file; remove it to resume before it"
+                    f"checkpoint {str(path)!r} is not a file; remove it to resume from the round before"
                 ) from error
             message = f"checkpoint {str(path)!r} cannot be read ({error.strerror})"
             raise OSError(error.errno, message) from error
         except Exception as error:  # damaged content raises exceptions of many types
             raise ValueError(
-                f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it"
+                f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume from the round before"
             ) from error
         raise ValueError(f"checkpoint {str(path)!r} {difference}; use another checkpoint_dir")
 

@@ -22,11 +22,12 @@ from tailboost.core.html import html_table
 
 State = TypeVar("State")
 
-# Decimals to which errors and their limits are compared: more than the rounding error of sums of weights.
+# Errors and limits are rounded to this number of decimals before a comparison. The rounding error of sums of
+# weights is smaller.
 DECIMALS = 9
 
-# Weights are kept round by round up to this number of units: games over classes or groups have few, games
-# over samples too many.
+# Largest number of units for which a game stores the weights of every round. Games over classes or groups
+# have fewer units, games over samples more.
 KEEP_WEIGHTS_UP_TO = 1000
 # Largest number of rounds shown in a notebook: the first and the last ones.
 SHOWN_ROUNDS = 20
@@ -44,11 +45,11 @@ class Units:
     # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none. A row without a unit is outside of
     # the game. None if each row is a unit.
     index: Ints | None = None
-    # Shape (n_losses,): the rows whose losses are measured, once for each of their units; the unit; and the
-    # row's fraction of the unit's sample weight. None if each row is a unit.
+    # Three arrays of shape (n_losses,), with one entry for each measured row and each of its units: the row,
+    # the unit, and the row's fraction of the unit's sample weight. None if each row is a unit.
     loss_row: Ints | None = None
     loss_index: Ints | None = None
-    loss_share: Floats | None = None
+    loss_fraction: Floats | None = None
     # Shape (m,): factor in [0, 1] by which the loss of each unit is shrunk towards the mean of all units (see
     # `shrunk`). None shrinks nothing.
     shrinkage: Floats | None = None
@@ -68,7 +69,7 @@ class Units:
         Parameters
         ----------
         index : ndarray of int, shape (n,) or (n, c)
-            Group of each row, or its groups by column, −1 for none. Each group needs weight.
+            Group of each row, or its groups by column, −1 for none. Each group needs a positive weight.
         sample_weight : ndarray of shape (n,)
             Weights of the rows.
         loss_index, loss_weight : ndarray
@@ -89,7 +90,7 @@ class Units:
             index=index,
             loss_row=loss_row,
             loss_index=loss_unit,
-            loss_share=weight / np.where(measured > 0, measured, 1.0)[loss_unit],
+            loss_fraction=weight / np.where(measured > 0, measured, 1.0)[loss_unit],
         )
 
     @property
@@ -124,8 +125,8 @@ class Units:
         """Return the weighted mean of row losses within each unit, shape (m,); 0 if none is measured."""
         assert self.loss_row is not None
         assert self.loss_index is not None
-        assert self.loss_share is not None
-        losses = self.loss_share * row_losses[self.loss_row]
+        assert self.loss_fraction is not None
+        losses = self.loss_fraction * row_losses[self.loss_row]
         sums = np.bincount(self.loss_index, weights=losses, minlength=len(self.base))
         return sums.astype(np.float64, copy=False)
 
@@ -159,12 +160,12 @@ def shrunk(errors: Floats, factor: Floats | None) -> Floats:
 
 @dataclass(frozen=True)
 class TargetSubgroups(Units):
-    """Classes, groups or cells with an allowed error each, from which their losses follow."""
+    """Classes, groups or cells with allowed errors. The losses depend on the error and the allowed error."""
 
     # Shape (m,): allowed error of each subgroup, 1 − θ.
     allowed: Floats = field(default_factory=lambda: np.empty(0))
-    # Whether the loss of a subgroup is ``1[R_k ≥ 1 − θ_k]`` instead of its error R_k. If allowed errors
-    # differ, the loss is R_k plus the penalty, scaled to [0, 1].
+    # If True, the loss of a subgroup with error R_k is ``1[R_k ≥ 1 − θ_k]``. If False, the loss is R_k, or
+    # ``(R_k + penalty_k) / (1 + largest penalty)`` if allowed errors differ.
     indicator: bool = False
     # Shape (m,): whether the error of a subgroup is measured; the loss of an unmeasured one is 0.
     measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
@@ -185,11 +186,11 @@ class TargetSubgroups(Units):
 
     @property
     def limit(self) -> float:
-        """The largest excess that is allowed: the common allowed error, or 0 if allowed errors differ."""
+        """Largest objective value that meets all targets: the common allowed error; 0 if they differ."""
         return 0.0 if self.differ else float(self.allowed.max())
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
-        """Loss ℓ_k in [0, 1] of each subgroup: of the measured (indicator) or the shrunk error."""
+        """Return the loss ℓ_k in [0, 1] of each subgroup, with shrunk errors unless it is an indicator."""
         R, measured = self.means(row_losses), self.measured
         if self.indicator:
             return ((R - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
@@ -263,7 +264,7 @@ class Player(Protocol[State]):
         ...
 
     def gap(self, state: State) -> float:
-        """Return the optimality gap of the solution behind the weights; 0 for a closed form."""
+        """Return the optimality gap of the program that gives the weights; 0 for a closed form."""
         return 0.0
 
     def finished(self, state: State) -> Stop | None:
@@ -293,13 +294,14 @@ class Response:
     member: Any  # the base model
     losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
-    # Shape (n_selection, K): class probabilities, summed over the rounds of models that answer together.
+    # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.
     probabilities: NDArray[np.float32] | None = None
 
 
 Oracle = Callable[[Turn], "Response | Stop"]
-# Adds a response to the ensemble, given the player's new state; returns its (value, gap).
-Take = Callable[[Response, Any], tuple[float, float]]
+# Function that adds a response to the ensemble. Arguments: the response and the player's new state. Result:
+# the objective value of the ensemble and the optimality gap.
+AddToEnsemble = Callable[[Response, Any], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -322,11 +324,11 @@ class Trace:
     rounds : list of Round
         The records.
     unit_weights : list of ndarray of shape (m,) or None
-        The rows of ``weights``.
+        Weights of the units in each round; None if they are not stored.
     weighted_loss : ndarray of shape (T,)
         ``⟨w^t, ℓ^t⟩`` in [0, 1]: loss of the newest base model under the weights that trained it.
     effective_size : ndarray of shape (T,)
-        ``1 / Σ w_i²/p_i`` in (0, 1]: 1 for the base measure, small if few units have the weight.
+        ``1 / Σ w_i²/p_i`` in (0, 1]: 1 for the base measure, small if few units carry most of the weight.
     seconds : ndarray of shape (T,)
         Wall-clock seconds of the round.
     gap : ndarray of shape (T,)
@@ -383,7 +385,7 @@ class Trace:
         return "" if self.stop is None else self.stop.words
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a list for each number of a round, ``weights`` if stored, and ``stop_reason``."""
+        """Return the arrays as lists with one entry per round, and ``stop_reason``."""
         columns: dict[str, Any] = {
             name: getattr(self, name).tolist()
             for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
@@ -415,11 +417,11 @@ class Trace:
 class Stopping:
     """Conditions that end a game before all rounds are played."""
 
-    patience: int | None = None  # stop if so many rounds together lowered the value by at most ``tol``
+    patience: int | None = None  # stop if the last ``patience`` rounds lowered the value by at most ``tol``
     tol: float = 0.0
     max_time: float | None = None  # seconds after which no new round begins
-    zero: float | None = None  # stop at a value of at most this, the smallest possible one
-    target: float | None = None  # stop at a value of at most this
+    zero: float | None = None  # smallest possible value; stop if the value reaches it
+    target: float | None = None  # stop if the value is at most this
     reached: str = "all targets are met on the validation rows"  # text for a reached target
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
@@ -472,7 +474,7 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
-    def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
+    def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
         The game changes in the last statement, so an interrupt leaves the game consistent. ``began`` is the
@@ -506,7 +508,7 @@ def play(
     n_rounds: int,
     *,
     entropy: int,
-    take: Take = lambda response, state: (np.nan, 0.0),
+    take: AddToEnsemble = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
     observe: Callable[[Game[State], Response], bool] | None = None,
     interrupted: Callable[[], bool] | None = None,
@@ -538,8 +540,8 @@ def play(
     Raises
     ------
     KeyboardInterrupt
-        Only if interrupted before the end of the first round. Later, the game ends with its rounds, and
-        ``trace.stop`` gives the reason.
+        Only if interrupted before the end of the first round. After a later interrupt, the game keeps the
+        finished rounds, and ``trace.stop`` gives the reason.
     """
     stopping = stopping or Stopping()
     player, trace = game.player, game.trace

@@ -33,9 +33,9 @@ def edge_from_share(q: float, n_units: int) -> float:
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
 
-def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
-    """Whether excesses over the targets are at most 0, or below 0 if ``strict``, shape of ``beyond``."""
-    rounded = np.asarray(beyond).round(DECIMALS)
+def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
+    """Return whether errors minus their targets are at most 0, or below 0 if ``strict``."""
+    rounded = np.asarray(excess).round(DECIMALS)
     return np.asarray(rounded < 0 if strict else rounded <= 0)
 
 
@@ -46,9 +46,9 @@ class NamedSubgroups:
     kind: str  # {"class", "group", "cell"}
     names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
     n_classes: int  # K
-    # Shape (m,): equal for small subgroups that may be pooled: cells of one class, groups of one column.
-    # Classes are never pooled, so their numbers differ.
-    kin: Ints
+    # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
+    # of one class are a family, and the groups of one column. Each class is a family of its own.
+    family: Ints
     cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
@@ -97,16 +97,16 @@ class Pools:
     def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
         """Pool small subgroups of the same class or column, by their rows in each table.
 
-        The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
-        of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
+        The small subgroups of a family are one pool. If this pool has fewer than ``least`` rows, the smallest
+        other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
         """
         m = len(named.names)
         numbered = [named.number(rows) for rows in tables]
         size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
         of = np.arange(m)
-        for kin in np.unique(named.kin[size < least]):
-            mine = np.flatnonzero(named.kin == kin)
-            small, others = mine[size[mine] < least], mine[size[mine] >= least]
+        for number in np.unique(named.family[size < least]):
+            family = np.flatnonzero(named.family == number)
+            small, others = family[size[family] < least], family[size[family] >= least]
             if size[small].sum() < least and len(others):
                 small = np.append(small, others[size[others].argmin()])
             of[small] = small.min()

@@ -440,6 +440,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
             features = take(problem.X, places)
+        if score_columns:  # a group-blind rule on scores estimates no group from them
+            features = np.zeros((n_rows_of(features), 1))
         self._settle(judged, features, costs=known)
         self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows

@@ -42,13 +42,16 @@ Backend = Literal["xgboost", "sklearn"]
 
 
 def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
-    """Return a small table from which XGBoost reads given cuts, shape (cuts, d)."""
+    """Return a reference table for XGBoost, which uses its values as thresholds of the bins.
+
+    The shape is (largest number of bins of a column, d).
+    """
     table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
-    height = 1 + max(map(len, thresholds))
+    n_rows = 1 + max(map(len, thresholds))
     for j, kind in enumerate(feature_types):
         if kind == "c":  # categories are their own bins
-            height = max(height, int(np.nanmax(table[:, j], initial=0)) + 1)
-    reference = np.full((max(height, 2), len(thresholds)), np.nan, dtype=np.float32)
+            n_rows = max(n_rows, int(np.nanmax(table[:, j], initial=0)) + 1)
+    reference = np.full((max(n_rows, 2), len(thresholds)), np.nan, dtype=np.float32)
     for j, c in enumerate(thresholds):
         if feature_types[j] == "c":
             codes = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
@@ -65,7 +68,7 @@ def _load(content: bytes) -> Any:
     """Return a booster that threads may share, because predictions do not change it.
 
     Loading, setting parameters and the first call, which configures the booster, are not thread safe. All
-    three happen here. One thread: `predict_in_blocks` adds threads for large tables.
+    three happen here. The booster uses one thread; `predict_in_blocks` adds threads for large tables.
     """
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(content))
@@ -76,7 +79,7 @@ def _load(content: bytes) -> Any:
 class HistSession:
     """All fits of one learner on one table, which is binned once for all rounds and folds."""
 
-    concurrent = False  # the binned table contains the weights
+    concurrent = False  # fits set their weights in the same binned table, so they cannot run in parallel
 
     def __init__(
         self,
@@ -90,8 +93,8 @@ class HistSession:
         reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
         self.table: Table = opened.table
-        self.newest: tuple[Any, Any] = (None, None)
-        self.weighing: Any = None
+        self.newest: tuple[Any, Any] = (None, None)  # last model fitted on the binned table, and its booster
+        self.table_weight: Any = None  # weights that the binned table contains now
         if self.backend == "sklearn":
             dense = self.table.toarray() if sp.issparse(self.table) else self.table
             self.reader = BinnedReader(
@@ -100,11 +103,12 @@ class HistSession:
             self.table = self.reader.bins(dense)
         else:
             kinds = reader.feature_types
-            if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
+            if template._vector_leaves(n_classes):  # trees with vector leaves cannot split sets of categories
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
-            # The least number of bins for all cuts: up to 256 a bin takes one byte, beyond two.
+            # The smallest number of bins that keeps all thresholds. XGBoost stores bin numbers in one byte up
+            # to 256 bins, in two bytes beyond.
             self.n_bins = len(reference)
             binned = partial(
                 xgboost.QuantileDMatrix,
@@ -142,7 +146,9 @@ class HistSession:
         model.table_, model.backend_ = self.reader, self.backend
         return model
 
-    def _by_sklearn(self, by: Any, weight: Floats, seed: int, rows: Mask | None) -> Iterator[_HistClassifier]:
+    def _by_sklearn(
+        self, fit_stages: Any, weight: Floats, seed: int, rows: Mask | None
+    ) -> Iterator[_HistClassifier]:
         model = self._new_model()
         selected = slice(None) if rows is None else rows
         inner = model._sklearn_estimator()
@@ -151,7 +157,7 @@ class HistSession:
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
         threads = count_threads(model.n_jobs, codes.shape)
-        growing = by(inner, codes, self.y[selected], {"sample_weight": weight[selected]})
+        growing = fit_stages(inner, codes, self.y[selected], {"sample_weight": weight[selected]})
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
@@ -166,16 +172,16 @@ class HistSession:
         params, factor = self._training_params(used)
         data, used = self.data, used * factor
         if whole and rows is not None and self.n_classes > 2 and not model._vector_leaves(self.n_classes):
-            # Binning again costs less than passing the other rows through a tree per class. A model that
-            # grows predicts the other rows at each stage; these predictions are cached with the binned table.
+            # A new binned table of the used rows is faster here: XGBoost would otherwise predict the rows of
+            # weight 0 with every tree. Fits in stages need predictions of all rows, so they keep the table.
             data, used = self.bin(self.table[rows]), used[rows]
             data.set_info(label=self._targets(self.y[rows]))
         model._booster = booster = xgboost.Booster(params, [data])
         try:
             for i in range(getattr(model, "n_estimators", 1)):
-                if self.weighing is not used:  # another fit may have grown since the last tree
+                if self.table_weight is not used:  # another fit may have set its weights since the last tree
                     data.set_weight(used.astype(np.float32))
-                    self.weighing = used
+                    self.table_weight = used
                 booster.update(data, i)
                 self.newest = (model, booster) if data is self.data else (None, None)
                 yield model
@@ -214,7 +220,7 @@ class BoostSession(HistSession):
     def accumulates(self) -> bool:
         """Whether the models of several rounds predict together, see `protocols.Accumulating`.
 
-        With two classes later rounds brought no gain, and the mean of the folds' models of one round has a
+        With two classes, later rounds brought no gain. The mean of the folds' models of one round has a
         smaller error than one model of all rows: see benchmarks/README.md.
         """
         return self.n_classes > 2
@@ -243,7 +249,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     random_state: Any
 
     _session: ClassVar[type[HistSession]] = HistSession
-    _threshold: ClassVar[float]  # of XGBoost's output for class 1 of two classes
+    _threshold: ClassVar[float]  # with two classes: class 1 is predicted if XGBoost's output is above
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -408,7 +414,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if self.backend_ == "sklearn":
-            # The training rows may lack classes. With one class scikit-learn returns two columns.
+            # Classes without training rows get probability 0. If the training rows have only one class,
+            # scikit-learn returns two columns, so its probability is set to 1 here.
             present = self.model_.classes_.astype(np.intp)
             P = np.zeros((table.shape[0], len(self.classes_)))
             P[:, present] = self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
@@ -444,14 +451,16 @@ class HistTreeClassifier(_HistClassifier):
     max_bins : int, default=256
         Largest number of bins per column.
     max_leaf_nodes : int, optional
-        Largest number of leaves, at least 2. The split of largest gain comes first. ``None``: no limit.
+        Largest number of leaves, at least 2. The leaf with the largest gain is split first. ``None``: no
+        limit.
     min_child_weight : float, default=0.0
         Minimum sum of weights in a child.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` uses XGBoost if installed, else scikit-learn's tree, with a warning.
     n_jobs : int, optional
         Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
-        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
+        entries use one thread. If joblib runs fits in threads, each uses one thread, unless
+        ``n_jobs`` is positive.
     random_state : int, RandomState or None
         Seed of scikit-learn's tree, which orders equal splits at random. XGBoost is deterministic.
 
@@ -505,7 +514,8 @@ class HistTreeClassifier(_HistClassifier):
         return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        # Squared error on class indicators: gain is the decrease in Gini impurity, a leaf the distribution.
+        # With squared error on class indicators, the gain of a split is the decrease in Gini impurity. The
+        # value of a leaf is the class distribution.
         strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
         leaves = (
             {}
@@ -550,15 +560,16 @@ class HistBoostClassifier(_HistClassifier):
         L2 penalty on leaf values.
     vector_leaves : bool, default=False
         With K > 2 classes, whether an iteration grows one tree whose leaves contain a score for every class,
-        instead of K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in
-        them. In our trials (`results/trials.md`) one tree per class had the smaller error on letter (.074,
-        vector leaves .088) and wine (.376, .400), the larger one on yeast (.427, .412), the same on page
-        blocks, in at most the same time. Vector leaves predict faster if there are many classes.
+        instead of K trees. Vector leaves are experimental in XGBoost, and treat categories as ordered codes.
+        They predict faster if there are many classes. Test errors in our trials (`results/trials.md`), one
+        tree per class against vector leaves: letter .074 and .088, wine .376 and .400, yeast .427 and .412,
+        page blocks equal. One tree per class took at most the same time.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` uses XGBoost if installed, else scikit-learn's trees, with a warning.
     n_jobs : int, optional
         Maximum number of threads. ``None`` and −1: all cores, −2: all but one. Tables of fewer than 5 million
-        entries use one thread. Without a positive number, fits in threads of joblib use one thread.
+        entries use one thread. If joblib runs fits in threads, each uses one thread, unless
+        ``n_jobs`` is positive.
     random_state : int, RandomState or None
         Not used: the fit is deterministic.
 

@@ -61,7 +61,8 @@ class GroupModel:
         """
         present, index = np.unique(group, return_inverse=True)
         model = None
-        if len(present) > 1:  # small, because the model is fitted several times
+        constant = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and not np.ptp(X, axis=0).any()
+        if len(present) > 1 and not constant:  # small, because the model is fitted several times
             model = HistBoostClassifier(
                 n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
             )

@@ -70,6 +70,20 @@ class ThresholdRule:
         named = None if groups is None else list(groups)
         return cls(scores.column_list[0], list(classes), named, bands, scores.missing)
 
+    @classmethod
+    def of_actions(
+        cls, column: Any, classes: Sequence[Any], scores: Floats, actions: Any, missing: float | None = None
+    ) -> Self:
+        """Return the thresholds of a group-blind rule from its actions at ascending scores.
+
+        A threshold is the middle of two neighbouring scores with different actions.
+        """
+        actions = np.asarray(actions)
+        changes = np.flatnonzero(actions[1:] != actions[:-1]).tolist()
+        answers, middles = actions.tolist(), ((scores[:-1] + scores[1:]) / 2).tolist()
+        band = [(None, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
+        return cls(column, list(classes), None, [band], missing)
+
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred."""

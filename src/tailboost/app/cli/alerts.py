@@ -18,10 +18,10 @@ from tailboost.app.datasets import TableSchema
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak
-MOST_NUMBERS = 20  # numeric classes; with more, the target may be a quantity
+MOST_NUMBERS = 20  # numeric classes without a warning; with more, the target may be a quantity
 SAMPLE = 10_000  # rows on which each column is tested for a leak
-DISTINCT = 0.95  # fraction of distinct values from which a text column is an id; a few may share a name
-LEAK = 0.98  # smallest balanced accuracy of a single suspicious column
+ID_DISTINCT = 0.95  # a text column with at least this fraction of distinct values is an id; names may repeat
+LEAK_ACCURACY = 0.98  # a column with at least this balanced accuracy alone is suspicious
 
 
 def read_to_fit(
@@ -37,7 +37,7 @@ def read_to_fit(
     """Read a training table and warn of suspicious columns.
 
     Return the table without columns of ids, the names of these columns, and the cluster of each row (None if
-    no two rows share one).
+    no two rows share a cluster, or a cluster is missing).
     """
     no_features = [*(drop or []), *([] if cluster is None else [cluster])]
     with bad_input(), warnings_as_lines():
@@ -49,13 +49,13 @@ def read_to_fit(
         warn(alert)
     if cluster is None:
         return table, ids, None
-    sites = datasets.read_raw(data, sep)[cluster]
-    alone = sites.is_unique or sites.isna().any()
-    return table, ids, None if alone else sites.astype(str).to_numpy()
+    clusters = datasets.read_raw(data, sep)[cluster]
+    unusable = clusters.is_unique or clusters.isna().any()
+    return table, ids, None if unusable else clusters.astype(str).to_numpy()
 
 
 def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
-    """Drop features with the values of ids, except the names to keep, and return their names."""
+    """Drop features that look like ids, except those in ``keep``; return the dropped names."""
     for name in keep:
         if name not in table.data:
             raise BadInput(f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}")
@@ -75,10 +75,10 @@ def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
 
 
 def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
-    """Yield a sentence for each leak, column of codes, group equal to a class, and numeric target."""
+    """Yield warnings: groups that determine the class, many numeric classes, codes as text, leaks."""
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
-            yield f"--group {name}: every group has one class only; these groups are the classes again"
+            yield f"--group {name}: every group has one class only; the groups add nothing to the classes"
     classes = np.unique(y)
     if len(classes) > MOST_NUMBERS and _are_numbers(classes):
         yield (
@@ -95,7 +95,7 @@ def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
     sample = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
     for name in data:
         accuracy = _accuracy_of(data[name].iloc[sample], y[sample])
-        if accuracy >= LEAK:
+        if accuracy >= LEAK_ACCURACY:
             yield (
                 f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
                 f"classes); if its value is known only after the target, drop it: --drop {name}"
@@ -107,16 +107,19 @@ def _are_numbers(values: Any) -> bool:
 
 
 def _looks_like_an_id(column: Any) -> bool:
-    """Return whether all whole numbers, or nearly all texts, of a column differ."""
+    """Return whether a column has distinct whole numbers, or nearly distinct texts."""
     if len(column) < FEWEST_ROWS or column.isna().any():
         return False
     if column.dtype.kind in "iu":
         return bool(column.is_unique)
-    return column.dtype == "category" and column.nunique() >= DISTINCT * len(column)
+    return column.dtype == "category" and column.nunique() >= ID_DISTINCT * len(column)
 
 
 def _accuracy_of(column: Any, y: Any) -> float:
-    """Return the balanced accuracy of a few thresholds, or of common values, of one column."""
+    """Return the balanced accuracy of a model of one column.
+
+    A numeric column gets a small tree. A text column predicts the most frequent class of each common value.
+    """
     classes = len(np.unique(y))
     if classes < 2:
         return 0.0

@@ -23,6 +23,7 @@ COMMANDS = {
     "example": ("experiments.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
     "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
     "fit": ("fit.fit", "Train one method on a table and store the model."),
+    "tune": ("score_rules.tune", "Select thresholds on a column of scores; no model is trained."),
     "predict": ("predict.predict", "Predict the labels of new rows."),
     "evaluate": ("inspect.evaluate", "Measure a model's errors on new rows, by class and group."),
     "inspect": ("inspect.inspect_model", "Print the content of a model file."),
@@ -44,7 +45,6 @@ HINTS = {
     "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
     "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
     "train": "`tailboost fit DATA` trains and stores a model",
-    "tune": "`tailboost fit DATA` trains a model; tailboost.tune, in Python, takes fitted models",
 }
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]

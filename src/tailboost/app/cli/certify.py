@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,30 +23,39 @@ from tailboost.app.cli.rates import (
     spelled,
     targets_by_label,
 )
+from tailboost.app.cli.score_rules import ScoreRule, is_rule_file
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
     check_output,
     command_line,
+    digest_of,
     fail,
     read_number,
     say,
     say_aside,
     tell,
     tell_json,
+    warnings_as_lines,
     write_out,
 )
 from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
 
+NOT_CERTIFIED = 4  # exit code of `certify --require`
+
 
 def certify(
-    model: given.Model,
+    model: given.ModelOrRule,
     data: given.Data,
     target: given.Labels = None,
     group: given.Groups = None,
     confidence: given.Confidence = 0.95,
     max_error: given.MaxError = None,
     rate: given.Rates = None,
+    limit: given.Limits = None,
+    require: Annotated[
+        bool, typer.Option("--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified.")
+    ] = False,
     costs: given.Costs = None,
     cost_range: Annotated[
         str | None, given.option("A,B", "With costs by row: smallest and largest possible cost, as 0,50000.")
@@ -60,11 +68,23 @@ def certify(
     """Compute confidence bounds for a model's errors or rates from fresh rows.
 
     DATA are fresh rows: no fit and no selection used them. All bounds hold together with the given
-    confidence. The bounds are for the rates of --rate; by default for the limits of the fit; without
-    limits for the errors by class and group, with the targets of --max-error or of the fit. The command
-    fails if more than 5 % of the rows are training rows.
+    confidence. The bounds are for the rates of --rate and the limits of --limit; by default for the limits
+    of the fit; without limits for the errors by class and group, with the targets of --max-error or of the
+    fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
+    `tailboost tune`.
     """
-    targets, asked = read_targets(max_error), read_rates(rate)
+    targets, asked = read_targets(max_error), [*read_rates(rate), *read_limits(limit)]
+    if is_rule_file(model):
+        if targets is not None or costs is not None or cost_range is not None:
+            raise BadInput("--max-error, --costs and --cost-range need a model file, not a rule file")
+        stored_rule = ScoreRule.read(model)
+        columns = list(dict.fromkeys([*stored_rule.group_columns, *(group or [])]))
+        with warnings_as_lines():
+            certificate = stored_rule.certificate(
+                data, sep, asked, target=target, columns=columns, cluster=cluster, confidence=confidence
+            )
+        _print_certificate(certificate, as_json, require)
+        return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = StoredModel.read(model)
     classifier = stored.classifier
@@ -94,10 +114,22 @@ def certify(
             equal_rows=equal_rows,
             clusters=rows.clusters,
         )
+    _print_certificate(certificate, as_json, require)
+
+
+def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
+    """Print a certificate; end with an exit code if a required limit is not certified."""
     if as_json:
         tell_json(certificate.to_dict())
     else:
         tell(str(certificate))
+    if not require:
+        return
+    if certificate.certified is None:
+        raise BadInput("--require: there is no limit to certify; give one by --limit")
+    if not certificate.certified:
+        lacking = ", ".join(bound.title for bound in certificate.tested if bound.certified is False)
+        raise typer.Exit(fail(f"not certified: {lacking}", NOT_CERTIFIED))
 
 
 def _two_numbers(option: str, text: str) -> tuple[float, float]:
@@ -239,12 +271,6 @@ def card(
 
 
 # -- the record of attempts, a file next to the model file ---------------------------------------------------
-
-
-def digest_of(path: Path) -> str:
-    """Return a digest of a file's content."""
-    with bad_input(), path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -27,7 +27,6 @@ from tailboost.app.cli.shared import (
     command_line,
     console,
     fail,
-    is_quiet,
     make_folder,
     printable,
     progress,
@@ -36,7 +35,6 @@ from tailboost.app.cli.shared import (
     say_aside,
     tell,
     warn,
-    warnings_as_lines,
     write_out,
 )
 from tailboost.app.model_card import ModelCard
@@ -55,18 +53,16 @@ WITH_GROUPS = (
     "forest", "forest-balanced", "average-tuned",
     "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
+Advance: TypeAlias = Callable[[float, str], None]  # takes the finished fraction and the next step
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
-# Methods of the demo and the processor seconds of a fit on 4,000 rows, from which the time left is estimated.
-DEMO_SECONDS = {
-    "credit": {
-        "robustmixture": 2.6, "adalpboost": 0.3, TODAY: 0.2, "today-tuned": 1.3, "xgboost-balanced": 0.2,
-        "average-tuned": 4.5,
-    },
-    "wine": {"robustmixture": 4.1, TODAY: 0.8, "xgboost-balanced": 0.3, "forest-tuned": 3.8},
-}  # fmt: skip
-USE_SECONDS = 6.0  # processor seconds of the use, including the data
+DEMO_METHODS = {
+    "credit": ("robustmixture", "adalpboost", TODAY, "today-tuned", "xgboost-balanced", "average-tuned"),
+    "wine": ("robustmixture", TODAY, "xgboost-balanced", "forest-tuned"),
+}
+# Ends of the parts of the demo, as fractions of its processor time with the defaults.
+DEMO_ENDS = {"use": 0.015, "credit": 0.52, "wine": 1.0}
 PLAIN = Method(
     TODAY, "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
     HistGradientBoostingClassifier,
@@ -98,44 +94,28 @@ def demo(
     for folder in tables:
         make_folder(out / folder)
     compared: dict[str, Results] = {}
-    with _time_left(USE_SECONDS + repeats * sum(sum(s.values()) for s in DEMO_SECONDS.values())) as advance:
-        # One thread: threads of small fits cost more than they save.
-        with threadpool_limits(1), warnings_as_lines():
-            use = _use(tables["credit"], out / "credit" / "card.html", seed)
-        advance(USE_SECONDS, "limits certified")
+    # One thread: threads of small fits cost more than they save.
+    with _time_left() as advance, threadpool_limits(1):
+        use = _use(tables["credit"], out / "credit" / "card.html", seed)
+        start = DEMO_ENDS["use"]
         for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
-            seconds, table = DEMO_SECONDS[folder], tables[folder]
+            table, end = tables[folder], DEMO_ENDS[folder]
             taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
             taken = _drawn(taken, table.target.loc[taken], rows, seed)
-            costs = [0.0, *seconds.values()]
-
-            def fitted(
-                results: Results,
-                done: int,
-                total: int,
-                what: str,
-                name: str = name,
-                costs: list[float] = costs,
-            ) -> None:
-                advance(costs[(done - 1) % (len(costs) - 1) + 1] if done else 0.0, f"{name}, {what}")
-
-            with threadpool_limits(1), bad_input():
-                compared[folder] = compare(
-                    table.data.loc[taken],
-                    table.target_names[table.target.loc[taken]],
-                    methods=[{m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m) for m in seconds],
-                    repeats=repeats,
-                    random_state=seed,
-                    n_jobs=jobs,
-                    data_name=name,
-                    command=command,
-                    on_progress=fitted,
-                )
-            _write(out / folder, compared[folder])
-            if compared[folder].document["status"] != "complete":
-                break
-    for results in compared.values():
-        _end(results)
+            compared[folder] = _compare(
+                out / folder,
+                table.data.loc[taken],
+                table.target_names[table.target.loc[taken]],
+                advance=_part_of(advance, start, end, name),
+                methods=[{m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m) for m in DEMO_METHODS[folder]],
+                repeats=repeats,
+                random_state=seed,
+                n_jobs=jobs,
+                data_name=name,
+                command=command,
+            )
+            start = end
+            _end(compared[folder])
     page = Demo(
         use, ComparisonTable(compared["credit"], use.label), ComparisonTable(compared["wine"]), command
     )
@@ -158,26 +138,6 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     )
     write_out(card, described.to_html())
     return use
-
-
-@contextmanager
-def _time_left(total: float) -> Iterator[Callable[[float, str], None]]:
-    """Show one line of progress with the time left; outside a terminal, a line for each tenth of the work."""
-    start, done, printed = time.monotonic(), 0.0, -1
-    with progress(BarColumn(), TextColumn("{task.description}")) as bar:
-        task = bar.add_task("fits a model", total=total)
-
-        def advance(seconds: float, what: str) -> None:
-            nonlocal done, printed
-            done += seconds
-            left = (time.monotonic() - start) * (total - done) / done if done else total
-            line = f"about {left:.0f} s left: {what}"
-            bar.update(task, completed=done, description=line)
-            if bar.disable and int(10 * done / total) > printed:
-                printed = int(10 * done / total)
-                say_aside(line)
-
-        yield advance
 
 
 def compare_methods(
@@ -220,34 +180,42 @@ def compare_methods(
     make_folder(out)
     with bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
-    results = _compare(
-        out,
-        table.data.loc[taken],
-        table.target[taken],
-        table.groups.loc[taken] if group else None,
-        clusters=None if clusters is None else clusters[taken],
-        methods=chosen,
-        alphas=alphas,
-        repeats=repeats,
-        random_state=seed,
-        n_jobs=jobs,
-        data_name=printable(data.name),
-        command=command_line(
-            "compare",
-            data,
-            target=target,
-            group=group,
-            drop=drop,
-            cluster=cluster,
-            keep=keep,
-            rows=rows,
-            methods=methods,
-            alpha=alpha,
+    with _time_left() as advance:
+        results = _compare(
+            out,
+            table.data.loc[taken],
+            table.target[taken],
+            table.groups.loc[taken] if group else None,
+            advance=advance,
+            clusters=None if clusters is None else clusters[taken],
+            methods=chosen,
+            alphas=alphas,
             repeats=repeats,
-            out=out,
-            sep=None if sep == "," else sep,
-            seed=seed,
-        ),
+            random_state=seed,
+            n_jobs=jobs,
+            data_name=printable(data.name),
+            command=command_line(
+                "compare",
+                data,
+                target=target,
+                group=group,
+                drop=drop,
+                cluster=cluster,
+                keep=keep,
+                rows=rows,
+                methods=methods,
+                alpha=alpha,
+                repeats=repeats,
+                out=out,
+                sep=None if sep == "," else sep,
+                seed=seed,
+            ),
+        )
+    _print_results(results)
+    say(
+        "\n".join(
+            f"{what} {out / name}" for what, name in zip(("Numbers:", "Report: "), REPORT_FILES, strict=True)
+        )
     )
     _end(results)
 
@@ -285,32 +253,40 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _compare(out: Path, X: Any, y: Any, groups: Any, **settings: Any) -> Results:
-    """Compare methods, write the results and the report, and print the table."""
-    results_file, report_file = (out / name for name in REPORT_FILES)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    terminal = console(stderr=True)
-    with progress(*columns) as bar:
-        task = bar.add_task("starting")
-
-        def keep(results: Results, done: int, total: int, what: str) -> None:
-            results.save(results_file)
-            bar.update(task, completed=done, total=total, description=what)
-            if done < total and not terminal.is_terminal and not is_quiet():
-                terminal.print(Text(f"{done + 1}/{total} {what}"))
-
-        with bad_input():
-            results = compare(X, y, groups, on_progress=keep, **settings)
-    _write(out, results)
-    _print_results(results)
-    say(f"Numbers: {results_file}\nReport:  {report_file}")
-    return results
+def _part_of(advance: Advance, start: float, end: float, name: str) -> Advance:
+    """Return the progress of a part that goes from ``start`` to ``end`` of the whole."""
+    return lambda done, what: advance(start + done * (end - start), f"{name}, {what}")
 
 
-def _write(out: Path, results: Results) -> None:
-    """Write the results and the report."""
-    results.save(out / REPORT_FILES[0])
+@contextmanager
+def _time_left() -> Iterator[Advance]:
+    """Show one line of progress with the time left; outside a terminal, a line for each tenth of the work."""
+    start, tenths = time.monotonic(), -1
+    with progress(BarColumn(), TextColumn("{task.description}")) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def advance(done: float, what: str) -> None:
+            nonlocal tenths
+            left = f", about {(time.monotonic() - start) * (1 / done - 1):.0f} s left" if done else ""
+            bar.update(task, completed=done, description=f"{what}{left}")
+            if bar.disable and int(10 * done) > tenths:
+                tenths = int(10 * done)
+                say_aside(f"{what}{left}")
+
+        yield advance
+
+
+def _compare(out: Path, X: Any, y: Any, groups: Any = None, *, advance: Advance, **settings: Any) -> Results:
+    """Compare methods, and write the results and the report."""
+
+    def keep(results: Results, done: int, total: int, what: str) -> None:
+        results.save(out / REPORT_FILES[0])
+        advance(done / total, what)
+
+    with bad_input():
+        results = compare(X, y, groups, on_progress=keep, **settings)
     write_out(out / REPORT_FILES[1], render(results))
+    return results
 
 
 def _end(results: Results) -> None:

@@ -1,4 +1,4 @@
-"""Model files of the commands, and new tables read as the training table was."""
+"""Model files of the commands, and new tables with the columns of the training table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows of a new file, as written there and as features of the classifier."""
+    """Rows of a new file: all its columns, and the features of the classifier."""
 
     table: Any  # all columns of the file
     features: Any  # input of the classifier
@@ -55,7 +55,7 @@ class NewRows:
         return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
 
     def groups_by(self, names: Sequence[str]) -> Any:
-        """Return the groups by some columns as `load_table` names them: missing values are "missing"."""
+        """Return columns of groups as text, as in `load_table`; a missing value becomes "missing"."""
         groups = {}
         for name in names:
             if name not in self.table:
@@ -68,10 +68,10 @@ class NewRows:
         return pd.DataFrame(groups) if names else None
 
 
-def check_model_output(out: Path, *inputs: Path | None) -> None:
+def check_model_output(out: Path, *inputs: Path | None, option: str = "--model") -> None:
     """Raise `BadInput` if a model file cannot be written."""
-    check_output("--model", out, *inputs)
-    with bad_input("--model: "):
+    check_output(option, out, *inputs)
+    with bad_input(f"{option}: "):
         check_model_path(out)
 
 
@@ -140,18 +140,18 @@ class StoredModel:
         cluster: str | None = None,
         unused: Sequence[str] = (),
     ) -> NewRows:
-        """Read a new file as the training table was read.
+        """Read a new file in the way in which the training table was read.
 
-        The purpose is the verb for the message about a file without rows. Columns of groups, that of
-        clusters, and unused ones are no features and need no warning.
+        ``purpose`` completes the message "… has no rows to …". ``columns`` are columns of groups. They, the
+        cluster column and the ``unused`` columns are no features, and cause no warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {purpose}")
-        known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
+        features_of_fit = set() if self.encoder is None else set(self.encoder.feature_names_in_)
         no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
-        features = table.drop(columns=[name for name in table if name in no_features - known])
+        features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 features = self.whole[:-1].transform(features)
@@ -167,7 +167,7 @@ class StoredModel:
             rows = self.read_rows(data, sep, **options)
             name = target or self.target
             if name is None:
-                raise BadInput("--target: the model does not name its target; give the column of the labels")
+                raise BadInput("--target: the model file does not name the target column; give its name")
             y = known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
             with bad_input(f"{data}: "):
                 yield replace(rows, y=y)
@@ -178,7 +178,7 @@ class StoredModel:
 
 
 def known_labels(column: Any, classes: Any, name: str) -> Any:
-    """Return labels as the model stores them: the text of a CSV file may stand for numbers."""
+    """Return labels in the type of ``classes``; labels from a CSV file are text and may be numbers."""
     by_text = {str(label): label for label in classes.tolist()}
     texts = [str(value) for value in column.tolist()]
     if unknown := sorted(set(texts) - set(by_text)):

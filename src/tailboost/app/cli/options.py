@@ -46,6 +46,10 @@ def _separator(sep: str) -> str:
 # Files and folders.
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV (or .gz, .bz2, .xz) or Parquet file.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`.")]
+ModelOrRule = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`, or rule file of `tailboost tune`."),
+]
 ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]
 Out = Annotated[Path, option("DIR", "Folder for results.json and report.html.")]
 OutFile = Annotated[Path, option("FILE", "CSV file to write.")]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tailboost.app.cli import options as given
 from tailboost.app.cli.models import StoredModel
+from tailboost.app.cli.score_rules import ScoreRule, is_rule_file
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -25,7 +26,7 @@ from tailboost.core.subgroups import can_defer
 
 
 def predict(
-    model: given.Model,
+    model: given.ModelOrRule,
     data: given.Data,
     out: Annotated[Path | None, given.option("FILE", "CSV file to write; default: print.")] = None,
     identity: Annotated[
@@ -39,20 +40,29 @@ def predict(
     A mixture also has its label distribution: how often its randomised rule predicts each label. If the model
     defers rows to a human reviewer, the column "deferred" marks them, and the prediction is the label without
     a deferral. Columns are read as at the fit. A warning counts new columns, new categories, and values of
-    another type, which count as missing.
+    another type, which count as missing. With a rule file of `tailboost tune`, the prediction of a deferred
+    row is "human review", and the margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
         check_output("--out", out, model, data)
-    if identity in ("row", "prediction", "deferred"):
+    if identity in ("row", "prediction", "deferred", "margin"):
         raise BadInput(f"--id: the output has its own column {identity!r}")
-    stored = StoredModel.read(model)
+    unused = [] if identity is None else [identity]
     with warnings_as_lines():
-        rows = stored.read_rows(data, sep, purpose="predict", unused=[] if identity is None else [identity])
+        if is_rule_file(model):
+            rule = ScoreRule.read(model)
+            rows = rule.rows(data, sep)
+            with bad_input(f"{data}: "):
+                answers = rule.predictions(rows)
+        else:
+            stored = StoredModel.read(model)
+            rows = stored.read_rows(data, sep, purpose="predict", unused=unused)
+            with bad_input(f"{data}: "):
+                answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if identity is not None:
             columns[identity] = rows.column(identity, "--id").to_numpy()
-        with bad_input(f"{data}: "):
-            columns |= _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+        columns |= answers
     if out is None:
         print(_csv(columns, escape_formulas), end="")
         return

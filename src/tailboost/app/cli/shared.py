@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -104,6 +105,12 @@ def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
     """Write the file of an option."""
     with bad_input(f"{option}: "):
         write_output(path, content)
+
+
+def digest_of(path: Path) -> str:
+    """Return a digest of a file's content."""
+    with bad_input(), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 def make_folder(folder: Path) -> None:

@@ -26,8 +26,8 @@ NAMES = {
 class WorstCaseDisplay(Display):
     """Worst-case loss against the radius of the shift, and the shift at which a target is exceeded.
 
-    The radius axis is scaled by the square root; worst-case losses then start as straight lines. Several
-    displays can share axes; a target is drawn once.
+    The radius axis has a square-root scale, on which worst-case losses are nearly linear at small radii.
+    Several displays can share axes; a target is drawn once.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ class WorstCaseDisplay(Display):
             As in `tailboost.robustness.worst_case_loss`.
         """
         grid = RADII if radii is None else np.asarray(radii, dtype=np.float64)
-        base = {"sample_weight": sample_weight}
+        weights = {"sample_weight": sample_weight}
         shift = None
         if target is not None:
-            shift = robustness.certified_shift(estimator, X, y, target, uncertainty, loss, **base)
+            shift = robustness.certified_shift(estimator, X, y, target, uncertainty, loss, **weights)
         display = cls(
             grid,
-            robustness.worst_case_loss(estimator, X, y, grid, uncertainty, loss, **base),
+            robustness.worst_case_loss(estimator, X, y, grid, uncertainty, loss, **weights),
             loss=loss,
             uncertainty=uncertainty,
             target=target,
@@ -148,8 +148,8 @@ class WorstCaseDisplay(Display):
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         if self.shift is not None:
-            broken = "no shift" if np.isinf(self.shift) else f"shift {self.shift:.3g}"
-            name = f"{name or ''} ({broken} breaks {self.target:g})".strip()
+            exceeds = "at no shift" if np.isinf(self.shift) else f"at shift {self.shift:.3g}"
+            name = f"{name or ''} (exceeds {self.target:g} {exceeds})".strip()
         style = {**next_style(ax, "worst case"), "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.radii, self.values, **styled(style, kwargs))
         self.target_line_ = self.shift_line_ = None

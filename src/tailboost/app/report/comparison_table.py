@@ -13,7 +13,7 @@ from tailboost.app.report.results import Results, resampled_interval
 
 ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
 
-# Numbers are printed with three decimals; smaller differences are not shown as such.
+# Numbers are printed with three decimals. Smaller differences are printed as 0.000.
 NO_DIFFERENCE = 5e-4
 WORST_CLASS, WORST_GROUP = "worst_class_error", "worst_group_error"
 WORDS = {WORST_CLASS: "worst class", WORST_GROUP: "worst group"}
@@ -87,7 +87,7 @@ class ComparisonTable:
         """Methods with at least one finished fit."""
         return [m for m in self.document["methods"] if m["figures"]]
 
-    def side(self, ours: bool) -> list[ComparedMethod]:
+    def finished_methods(self, *, ours: bool) -> list[ComparedMethod]:
         """Return our finished methods, or the baselines."""
         return [m for m in self.finished if m["ours"] is ours]
 
@@ -98,7 +98,7 @@ class ComparisonTable:
 
     @cached_property
     def measures(self) -> dict[str, tuple[str, ...]]:
-        """Path of the figures of each measure, by its heading.
+        """Keys that lead to the results of each measure in the document, by column heading.
 
         A CVaR is left out if no method is better than a random guess.
         """
@@ -134,9 +134,10 @@ class ComparisonTable:
         return rows
 
     def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
-        """Return the figures along the trade-off of a method on the test rows; a single one without.
+        """Return the test results of a method: one entry per point of its trade-off, or a single entry.
 
-        A method that trains on groups has a trade-off with the worst group, any other with the worst class.
+        The trade-off of a method that trains on groups is about the worst group. Other methods have a
+        trade-off with the worst class.
         """
         by_group = bool(self.data["groups"]) and method["uses_groups"]
         if (worst == WORST_GROUP) == by_group and method["figures"].get("tradeoff"):
@@ -151,11 +152,11 @@ class ComparisonTable:
         """
         references = {}
         for worst in WORDS:
-            able = [m for m in self.side(True) if len(self.curve(m, worst)) > 1]
+            eligible = [m for m in self.finished_methods(ours=True) if len(self.curve(m, worst)) > 1]
             if worst == WORST_CLASS:
-                able = able or self.side(True)
-            if able and self.side(False):
-                references[worst] = min(able, key=lambda m: figure_of(m, worst)["mean"])
+                eligible = eligible or self.finished_methods(ours=True)
+            if eligible and self.finished_methods(ours=False):
+                references[worst] = min(eligible, key=lambda m: figure_of(m, worst)["mean"])
         return references
 
     @cached_property
@@ -168,7 +169,7 @@ class ComparisonTable:
         pairs = [
             (worst, ours, baseline)
             for worst, ours in self.references.items()
-            for baseline in self.side(False)
+            for baseline in self.finished_methods(ours=False)
             if _shared(ours, baseline) and self._position(ours, baseline, worst)
         ]
         return {(w, b["name"]): self._difference(ours, b, w, len(pairs)) for w, ours, b in pairs}
@@ -188,24 +189,24 @@ class ComparisonTable:
         return j, j, 0.0
 
     def _difference(
-        self, ours: ComparedMethod, baseline: ComparedMethod, worst: str, tests: int
+        self, ours: ComparedMethod, baseline: ComparedMethod, worst: str, n_differences: int
     ) -> Difference:
         j, k, t = self._position(ours, baseline, worst) or (0, 0, 0.0)
         points = self.curve(ours, worst)
         values = []
         for our_record, baseline_record in _shared(ours, baseline):
-            along = [our_record] if len(points) == 1 else our_record["tradeoff"]
-            values.append((1 - t) * along[j][worst] + t * along[k][worst] - baseline_record[worst])
+            our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
+            values.append((1 - t) * our_points[j][worst] + t * our_points[k][worst] - baseline_record[worst])
         counts = [self.data["class_counts"]]
         if worst == WORST_GROUP:
             counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
         size = self.settings["test_size"]
-        step = 1 / max(1.0, size * min(map(min, counts)))
-        interval = resampled_interval(values, size / (1 - size), step, tests)
+        one_more_error = 1 / max(1.0, size * min(map(min, counts)))
+        interval = resampled_interval(values, size / (1 - size), one_more_error, n_differences)
         measures = ("error", worst)
-        error, level = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
-        theirs = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
-        return Difference(ours, baseline, (error, level), theirs, interval)
+        our_error, our_worst = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
+        baseline_at = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
+        return Difference(ours, baseline, (our_error, our_worst), baseline_at, interval)
 
     @cached_property
     def headline(self) -> Difference | None:
@@ -218,7 +219,7 @@ class ComparisonTable:
         """The comparison in one sentence."""
         if not self.finished:
             return "No fit was finished."
-        if not (self.side(True) and self.side(False)):
+        if not (self.finished_methods(ours=True) and self.finished_methods(ours=False)):
             return "The comparison needs at least one of our methods and one baseline."
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
@@ -266,7 +267,7 @@ class ComparisonTable:
                 yield f"{method['title']}: {message}"
 
     def shown_first(self, most: int) -> list[ComparedMethod]:
-        """Return at most ``most`` methods for the charts: the compared ones, then by worst-class error."""
+        """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
         compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
         return sorted(self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"]))[
             :most
@@ -274,7 +275,7 @@ class ComparisonTable:
 
 
 def figure_of(method: ComparedMethod, *path: str) -> Any:
-    """Return the figure of a method under a path of keys; None if the path ends early."""
+    """Return one result of a method, under nested keys; None if a key is absent."""
     figure = method["figures"]
     for key in path:
         figure = None if figure is None else figure.get(key)

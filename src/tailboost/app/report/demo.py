@@ -26,26 +26,10 @@ Figure = Mapping[str, float]
 class UseCase:
     """A fitted model before and after the selection of a rule within limits.
 
-    Attributes
-    ----------
-    model : fitted classifier
-        The model before.
-    rule : classifier
-        The rule within the limits, with ``certificate_`` if ``not_certified`` is empty.
-    limits : list of Limit
-        The stated limits. The first one is on the misses of ``label``.
-    label : str
-        The class whose misses are counted.
-    cases : str
-        The noun for rows of this class, in the plural.
-    rows : dict
-        Numbers of rows: training, selection, certificate, test, and test rows of ``label``.
-    before, after : dict
-        ``missed`` and ``error`` on the test rows: mean and 95 % Clopper–Pearson interval.
-    differences : dict
-        After minus before, for the same measures: mean and paired 95 % interval.
-    not_certified : str
-        The reason if the limits are not certified; else empty.
+    Misses are counted among the rows of the class ``label``, ``cases`` in words. ``rows`` has the numbers of
+    rows: training, selection, certificate, test, and test rows of the class. ``before`` and ``after`` have
+    "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals. ``differences`` are after
+    minus before, with paired 95 % intervals. ``not_certified`` is empty if the limits are certified.
     """
 
     model: Any
@@ -106,14 +90,7 @@ def _paired(before: Any, after: Any) -> Figure:
 class Demo:
     """A use and two comparisons of one run, as sentences and tables.
 
-    Attributes
-    ----------
-    use : UseCase
-        A model, its rule within limits and the certificate.
-    credit, wine : ComparisonTable
-        Comparisons by the misses of one class, and by the worst class.
-    command : str
-        The command line.
+    The baselines are compared by the misses of one class in ``credit``, by the worst class in ``wine``.
     """
 
     use: UseCase

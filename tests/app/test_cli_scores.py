@@ -1,0 +1,179 @@
+"""Rules on a column of scores in the shell: tune, certify, predict, exit codes and errors."""
+
+import json
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+for needed in ("typer", "rich", "jinja2"):
+    pytest.importorskip(needed)
+
+from typer.testing import CliRunner
+
+import tailboost as tb
+from tailboost.app import cli
+
+LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def done(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments):
+    """Return the single line of an error."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.strip().splitlines()) == 1
+    return result.stderr
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    lang, toxic = rng.choice(["de", "en"], n), rng.random(n) < 0.3
+    logit = 3 * toxic - 2 - 0.5 * (lang == "de") + rng.normal(size=n)
+    return pd.DataFrame(
+        {"p_toxic": 1 / (1 + np.exp(-logit)), "lang": lang, "label": np.where(toxic, "toxic", "ok")}
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scores")
+    table(1500, 0).to_csv(folder / "scores.csv", index=False)
+    table(3000, 1).to_csv(folder / "fresh.csv", index=False)
+    return folder
+
+
+def tune(files, *more, out="rule.json"):
+    columns = ["--score", "p_toxic", "--target", "label"]
+    return done("tune", files / "scores.csv", *columns, *more, "--out", files / out)
+
+
+@pytest.fixture(scope="module")
+def rule(files):
+    output = tune(files, "--group", "lang", "--by-group", *LIMITS)
+    assert "de: p_toxic >= " in output
+    assert ": human review; else ok" in output
+    assert "miss rate of 'toxic' by lang" in output
+    return files / "rule.json"
+
+
+def test_the_rule_is_that_of_python(files, rule):
+    rows = pd.read_csv(files / "scores.csv")
+    score = tb.Scores("p_toxic", "toxic")
+    clf = tb.tune(
+        score,
+        rows[["p_toxic"]],
+        rows["label"],
+        groups=rows[["lang"]],
+        by_group=True,
+        limits=[LIMITS[1], LIMITS[3]],
+    )
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert stored == clf.rule_
+
+
+def test_predict_applies_the_rule(files, rule):
+    out = files / "answers.csv"
+    done("predict", rule, files / "fresh.csv", "--out", out)
+    answers, fresh = pd.read_csv(out), pd.read_csv(files / "fresh.csv")
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert answers["prediction"].tolist() == stored.predict(fresh["p_toxic"], fresh["lang"]).tolist()
+    assert set(answers["prediction"]) == {"ok", "toxic", "human review"}
+    assert (answers["margin"] >= 0).all()
+
+
+def test_certify_has_an_exit_code(files, rule):
+    document = json.loads(done("certify", rule, files / "fresh.csv", "--json"))
+    fresh = pd.read_csv(files / "fresh.csv")
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    answers = stored.predict(fresh["p_toxic"], fresh["lang"])
+    missed = (answers == "ok") & (fresh["label"] == "toxic") & (fresh["lang"] == "de")
+    toxic = (fresh["label"] == "toxic") & (fresh["lang"] == "de")
+    (line,) = [b for b in document["rates"] if b["subgroup"] == "de"]
+    assert line["estimate"] == pytest.approx(missed.sum() / toxic.sum())
+    loose = ["certify", rule, files / "fresh.csv", "--limit", "error() <= .3", "--require"]
+    assert "certified" in done(*loose)
+    strict = call("certify", rule, files / "fresh.csv", "--limit", "error() <= .001", "--require")
+    assert strict.exit_code == 4
+    assert "not certified: error" in strict.stderr
+    done("certify", rule, files / "fresh.csv", "--limit", "error() <= .001")
+
+
+def test_a_language_without_fresh_rows_is_not_certified(files, rule):
+    fresh = pd.read_csv(files / "fresh.csv")
+    fresh[fresh["lang"] == "en"].to_csv(files / "english.csv", index=False)
+    result = call("certify", rule, files / "english.csv", "--limit", LIMITS[1], "--require")
+    assert result.exit_code == 4, result.output
+
+
+def test_a_group_blind_rule_has_one_set_of_thresholds(files):
+    output = tune(files, "--group", "lang", *LIMITS, out="blind.json")
+    stored = json.loads((files / "blind.json").read_text())["rule"]
+    assert stored["groups"] is None
+    actions = [action for _, action in stored["bands"][0]]
+    assert actions in (["ok", "human review", "toxic"], ["ok", "toxic"])
+    assert "p_toxic >= " in output
+    predictions = done("predict", files / "blind.json", files / "fresh.csv")
+    assert predictions.startswith("row,prediction,margin\n")
+
+
+def test_a_model_file_is_certified_too(files):
+    tune(files, "--group", "lang", "--by-group", *LIMITS, out="rule.model")
+    command = ["certify", files / "rule.model", files / "fresh.csv", "--target", "label"]
+    assert "certified" in done(*command, "--limit", "error() <= .3", "--require")
+    strict = call(*command, "--limit", "error() <= .001", "--limit", "miss(toxic) <= .9", "--require")
+    assert strict.exit_code == 4
+    assert strict.stderr.strip().endswith("not certified: error: all rows")
+
+
+def test_errors_name_file_and_column(files, rule):
+    scores, fresh = files / "scores.csv", files / "fresh.csv"
+    given = ["tune", scores, "--target", "label", "--out", files / "x.json"]
+    assert "scores.csv' has no column 'p'" in refused(*given, "--score", "p")
+    assert "--score" in call(*given).output
+    swapped = ["tune", fresh, "--score", "label", "--target", "lang", "--out", files / "x.json"]
+    assert "fresh.csv': column 'label' holds no number in row 0" in refused(*swapped)
+    assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--group", "language")
+    assert "--positive" in refused(*given, "--score", "p_toxic", "--positive", "bad")
+    assert "--by-group" in refused(*given, "--score", "p_toxic", "--by-group")
+    assert "must end in" in refused(*given[:-1], files / "x.txt", "--score", "p_toxic")
+    pd.read_csv(fresh).drop(columns="p_toxic").to_csv(files / "bare.csv", index=False)
+    assert "bare.csv' has no column 'p_toxic'" in refused("certify", rule, files / "bare.csv")
+    assert "selection data" in refused("certify", rule, scores)
+    pd.read_csv(fresh).replace({"label": {"ok": "fine"}}).to_csv(files / "other.csv", index=False)
+    assert "labels that the rule does not know: 'fine'" in refused("certify", rule, files / "other.csv")
+    pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
+    assert "fr" in refused("predict", rule, files / "french.csv")
+    (files / "none.json").write_text("{}")
+    assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
+
+
+def test_rows_without_score(files):
+    rows = table(300, 2)
+    rows.loc[4, "p_toxic"] = np.nan
+    rows.to_csv(files / "holes.csv", index=False)
+    given = ["tune", files / "holes.csv", "--score", "p_toxic", "--target", "label"]
+    assert "holes.csv" in refused(*given, "--out", files / "h.json")
+    done(*given, "--missing", "0", "--limit", "miss(toxic) <= .2", "--out", files / "h.json")
+    assert json.loads((files / "h.json").read_text())["rule"]["missing"] == 0.0
+
+
+def test_labels_of_a_file_are_text(files):
+    rows = table(600, 3).assign(label=lambda t: (t["label"] == "toxic").astype(int))
+    rows.to_csv(files / "numbers.csv", index=False)
+    given = ["--score", "p_toxic", "--target", "label", "--limit", "miss(1) <= .2"]
+    output = done("tune", files / "numbers.csv", *given, "--out", files / "n.json")
+    assert "A higher p_toxic speaks for '1'." in output
+    pd.read_csv(files / "fresh.csv").replace({"label": {"ok": 0, "toxic": 1}}).to_csv(
+        files / "fresh01.csv", index=False
+    )
+    assert "miss rate of '1'" in done("certify", files / "n.json", files / "fresh01.csv")
