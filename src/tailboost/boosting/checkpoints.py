@@ -28,7 +28,7 @@ from tailboost.core.files import Lock, digest, make_folder, read_sealed, remove_
 LOCK = "fit.lock"
 # Scalars of at most this length are described by their ``repr``, other values by a hash.
 LONGEST_SCALAR = 60
-# Libraries that take part in every fit. Those of the estimator's classes are added.
+# Libraries of every fit. The libraries of the estimator's classes are added.
 LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 
 
@@ -68,7 +68,7 @@ def describe(value: Any) -> str:
 
 
 def identify(classifier: Any, data: str, entropy: int, free: Collection[str] = ()) -> dict[str, Any]:
-    """Return all that the rounds of a fit depend on, as plain values for JSON.
+    """Return all inputs of the rounds of a fit, as plain values for JSON.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def identify(classifier: Any, data: str, entropy: int, free: Collection[str] = (
     entropy : int
         Root of all random seeds. Parameters ``random_state`` are left out.
     free : collection of str
-        Parameters that may differ between the fits of one folder.
+        Parameters without a check: they may differ between the fits of one folder.
 
     Raises
     ------
@@ -132,13 +132,13 @@ class Checkpoints:
     """Folder with the finished rounds of one fit; without a folder nothing is written.
 
     Use it as a context manager, which holds a lock on the folder. Files of another fit are refused. After
-    Ctrl-C nothing is written: a learner that caught it may have returned a half-trained model.
+    Ctrl-C nothing is written: the learner may have returned a half-trained model.
     """
 
     folder: Path | None
     identity: dict[str, Any]
     interrupted: Callable[[], bool]
-    _tables: dict[str, Any] = field(default_factory=dict)  # by digest: tables that base models share
+    _tables: dict[str, Any] = field(default_factory=dict)  # by digest: shared tables of base models
     _lock: Lock | None = None
 
     @classmethod
@@ -242,7 +242,7 @@ class Checkpoints:
         raise ValueError(f"checkpoint {str(path)!r} {difference}; use another checkpoint_dir")
 
     def _share_table(self, member: Any) -> None:
-        """Let base models share one table reader, so that `predict` prepares rows once for all of them."""
+        """Let base models share one table reader. `predict` then prepares rows once for all models."""
         if table := vars(member).get("table_"):
             member.table_ = self._tables.setdefault(digest(pickle.dumps(table)), table)
 

@@ -27,7 +27,7 @@ from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing
 from tailboost.learners.session import is_real, predict_models
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
-Look = tuple[NDArray[Any], Ints]
+StageResult = tuple[NDArray[Any], Ints]
 # Distance of a stage from its target: growth ends at the first stage with a distance of at most 0.
 Goal = Callable[[NDArray[Any], Ints], float]
 
@@ -35,7 +35,8 @@ Goal = Callable[[NDArray[Any], Ints], float]
 # it holds out a fifth, with two fits in each round.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
-# Folds of classifiers that take fewer beyond a number of distinct rows: four fits in a round instead of six.
+# Number of folds for "auto" if a classifier limits five folds to fewer distinct rows (`five_up_to`). A round
+# then needs four fits instead of six.
 FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
@@ -160,7 +161,7 @@ def grown(
 
 
 def choose_stage(
-    growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None, lasting: bool = False
+    growing: Generator[Any], measure: Callable[[Any], StageResult], goal: Goal | None, lasting: bool = False
 ) -> Stage:
     """Return the first stage that reaches the goal, else the first of the closest stages.
 
@@ -171,7 +172,7 @@ def choose_stage(
         for n, model in enumerate(growing, 1):
             if not lasting:
                 taken = replace(taken, model=None)
-            losses, answers = look(model)
+            losses, answers = measure(model)
             distance = 0.0 if goal is None else goal(losses, answers)
             if n == 1 or distance < least:
                 least, taken = distance, Stage(n, losses, answers, model)
@@ -213,13 +214,13 @@ class AllRows:
         """Fit on all rows; training losses end the growth."""
         session, weight = self.session, self.train.weight * round_significant(u)
 
-        def look(model: Any) -> Look:
+        def measure(model: Any) -> StageResult:
             answers = session.predict(model)
             losses = row_losses(answers, self.train.y)
             return losses, answers if self.predict is None else self.predict(model)
 
         growing = stages(session, weight, seed, grow=goal is not None)
-        stage = choose_stage(growing, look, goal, lasting(session))
+        stage = choose_stage(growing, measure, goal, lasting(session))
         base_model = grown(session, stage.number, weight, seed) if stage.model is None else stage.model
         return Response(base_model, stage.losses, stage.answers)
 
@@ -248,12 +249,12 @@ class HeldOut:
         rest, grow = ~self.held, goal is not None
         rest_weight = outside(self.held, weight, self.train)
 
-        def look(model: Any) -> Look:
+        def measure(model: Any) -> StageResult:
             answers = self.session.predict(model)
             return row_losses(answers, self.train.y)[rest], answers[self.held]
 
         keep = lasting(self.session) and not self.refit
-        stage = choose_stage(stages(self.session, rest_weight, seed, rest, grow=grow), look, goal, keep)
+        stage = choose_stage(stages(self.session, rest_weight, seed, rest, grow=grow), measure, goal, keep)
         base_model = stage.model
         if self.refit:
             base_model = grown(self.session, stage.number, weight, seed, grow=grow)

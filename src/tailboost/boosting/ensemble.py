@@ -21,12 +21,12 @@ from tailboost.learners.session import is_constant, is_real, model_probabilities
 
 @dataclass(frozen=True)
 class MixtureEnsemble:
-    """Randomised rule: answers as a base model drawn with probability λ.
+    """Randomised rule: draws a base model with probabilities λ and predicts its label.
 
     Parameters
     ----------
     members : list of classifiers
-        The pool: the boosted models in order, then the models outside of the game.
+        The pool: the boosted models in order, then models that were fitted without boosting weights.
     weights : ndarray of shape (n_members,)
         λ, with sum 1.
     n_classes : int

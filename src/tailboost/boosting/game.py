@@ -35,7 +35,7 @@ SHOWN_ROUNDS = 20
 
 @dataclass(frozen=True)
 class Units:
-    """Carriers of weight, and their relation to the rows of the training table."""
+    """Units that the player weights (rows, classes, groups or cells), and the training rows in each."""
 
     # Shape (m,): base measure ``p`` over the units, positive, with sum 1: the player's first weights.
     base: Floats

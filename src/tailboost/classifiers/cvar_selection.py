@@ -1,4 +1,4 @@
-"""Selection for a CVaR, the only objective that needs the loss of each row."""
+"""Selection for a CVaR. This objective needs the loss of each row; confusion counts do not suffice."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tailboost.selection.rule import RulePart, log_weights
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
-# Powers β of the probabilities from which labels are drawn.
+# Powers β of the probabilities; labels are drawn from the result.
 POWERS = (0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class PowerDraw:
-    """A candidate that draws labels from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
+    """Candidate with labels drawn from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
 
     table_: Models  # the models, shared by all candidates
     model: int | None  # number of the model; None for the average
@@ -50,7 +50,7 @@ class PowerDraw:
 
     @property
     def source(self) -> tuple[int, ...]:
-        """Numbers of the models that it reads."""
+        """Numbers of the models behind the probabilities."""
         return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
 
     def as_part(self) -> RulePart:
@@ -106,7 +106,7 @@ class SelectedMixture:
 
     @property
     def gap(self) -> float:
-        """Decrease of the CVaR that other mixture weights may bring."""
+        """Possible decrease of the CVaR by other mixture weights."""
         return self.ensemble.gap
 
     @property
@@ -141,9 +141,9 @@ class SelectedMixture:
         """The errors of the classes by `predict`, on the selection data."""
         strata, logs = self.engine.data.strata, self.outputs.table
         used = np.flatnonzero(self.ensemble.weights > 0)
-        said = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
-        shares = self.ensemble.mix(said.values(), logs.n_rows, lambda m, rows: said[m][rows])
-        counts = self.engine.data.in_memory.count(shares.argmax(axis=1))
+        answers = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
+        distributions = self.ensemble.mix(answers.values(), logs.n_rows, lambda m, rows: answers[m][rows])
+        counts = self.engine.data.in_memory.count(distributions.argmax(axis=1))
         stated = [(error(by="class"), None)]
         refit = self.engine.refit
         return RateTable.counted(stated, strata, counts, self.engine.words, kind="class", refit=refit)
@@ -159,9 +159,9 @@ class SelectedMixture:
 
 
 def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
-    """Return a mixture without weights that are rounding errors of the solver."""
+    """Return a mixture after removal of tiny weights, which are rounding errors of the solver."""
     weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
-    # Candidates without weight settle no ties, so that their models are not needed.
+    # Candidates without weight settle no ties, so prediction does not need their models.
     order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 

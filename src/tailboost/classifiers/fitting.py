@@ -50,13 +50,13 @@ def fit_models(
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
 
-    Estimators that read opened tables share one table. The final model of an `AveragingLearner` is the mean
+    The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
     of the models of its folds. The final model of other estimators is fitted on all rows.
 
     Parameters
     ----------
     estimators : list of (str, classifier)
-        A frozen estimator is not fitted. It must not have been fitted on the selection data before.
+        Frozen estimators are not fitted. Their earlier training data must not include selection data.
     problem : Problem
         The training rows, with a validation set if one was given.
     classes : ndarray of shape (K,)
@@ -79,7 +79,7 @@ def fit_models(
     judged : ModelOutputs
         The final models, and the out-of-fold log-probabilities.
     chosen : str, int or float
-        The kind of selection data that "auto" selected.
+        The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
@@ -134,7 +134,7 @@ def _fits(
 ) -> dict[int, list[Any]]:
     """Return the `Fit`s of each estimator: one for each part, and the final model; none if it is frozen.
 
-    A fit is None if the time limit was reached before it began.
+    A fit is None if the time limit was reached before its start.
     """
     fits: dict[int, list[Any]] = {}
     sharing, others = dict[int, Any](), dict[int, Any]()
@@ -169,7 +169,7 @@ class Clock:
 
     @classmethod
     def of(cls, seconds: float | None, verbose: bool) -> Clock:
-        """Return a clock that starts now."""
+        """Return a started clock."""
         return cls(np.inf if seconds is None else time.time() + seconds, verbose)
 
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
@@ -185,17 +185,17 @@ class Clock:
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of the rows that are held out in turn, and the rows fitted meanwhile."""
+    """Held-out parts of the rows, and the training rows for each part."""
 
     # Masks of shape (n,): the rows of each part, and the rows on which its models are fitted.
     held: list[Mask]
     fitted: list[Mask]
-    rows: Rows  # the selection data: all rows that are held out, or the validation set
+    rows: Rows  # the selection data: all held-out rows, or the validation set
     chosen: Any  # name of the scheme
 
     @classmethod
     def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
-        """Return the parts that ``cv`` states.
+        """Return the parts for a value of ``cv``.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class Parts:
 
     @property
     def fold(self) -> Ints:
-        """The part of each row, shape (n,); −1 for a row that is never held out."""
+        """The part of each row, shape (n,); −1 for rows without a held-out prediction."""
         fold = np.full(len(self.held[0]), -1)
         for j, part in enumerate(self.held):
             fold[part] = j
@@ -289,7 +289,7 @@ def _marked(rows: Any, place: Ints, split: int) -> Mask:
 
 @dataclass(frozen=True)
 class _Fitter:
-    """Fit an estimator on some rows of a problem; return it with the class number of each column."""
+    """Return an estimator fitted on some rows of a problem, and the class number of each column."""
 
     problem: Problem
     weighted: bool
@@ -317,14 +317,14 @@ def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
 
 
 class _OneTable:
-    """Fit learners that read opened tables; the table of a problem is opened once.
+    """Fit learners of tailboost on a prepared table. The table of a problem is prepared once.
 
     Parameters
     ----------
     problem : Problem
         The rows.
     parts : Parts
-        The parts that are held out.
+        The held-out parts.
     seed : int
         Seed of the session.
     """

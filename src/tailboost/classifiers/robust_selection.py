@@ -28,7 +28,7 @@ from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.curve import SLACK, Curve, CurvePoint, LookedAt, RateOf, front
+from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, RateOf, front
 from tailboost.selection.probability_tables import ModelOutputs, Models
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
@@ -323,7 +323,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return limited, small if b is None else b
 
     def _rate_curve(
-        self, limited: Any, small: Any, n_points: int, looked_at: LookedAt | None = None
+        self, limited: Any, small: Any, n_points: int, measured_rows: MeasuredRows | None = None
     ) -> Curve:
         one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
         other = Objective.of(small)
@@ -388,7 +388,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             at,
             self._along,
             self._sketch,
-            _looked_at=looked_at or LookedAt(),
+            _measured_rows=measured_rows or MeasuredRows(),
         )
 
     def _tail_curve(self) -> Curve:
@@ -448,9 +448,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         others = tuple(limit for limit in problem.limits if limit.rate != deferred())
         limited, small = self._pair(a, b, replace(problem, limits=others))
         loosest = [self._reaching(Objective.of(small), (*others, deferred() <= x)) for x in given]
-        looked_at = LookedAt()  # a point may be picked from any of the curves
+        measured_rows = MeasuredRows()  # a point may be picked from any of the curves
         return {
-            fraction: classifier._rate_curve(limited, small, n_points, looked_at)
+            fraction: classifier._rate_curve(limited, small, n_points, measured_rows)
             for fraction, classifier in zip(given, loosest, strict=True)
         }
 

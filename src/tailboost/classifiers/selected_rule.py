@@ -1,4 +1,4 @@
-"""The selected rule of a problem of rates: its table, its warnings, and whether it is useless."""
+"""The selected rule of a problem of rates: table of rates, warnings, and test for useless rules."""
 
 from __future__ import annotations
 
@@ -42,24 +42,25 @@ from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_error
 if TYPE_CHECKING:
     from tailboost.classifiers.rated import RateProblem
 
-# The most subgroups that a warning names.
+# Maximum number of subgroups in a warning.
 SHOWN = 4
-# A rule is useless if a larger fraction of the rows gets one action. If this action is right for more than
-# .9 of the rows, the other actions must be at least half as frequent as they are right.
+# A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
+# this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
-# A standard normal number is larger with probability .05.
+# 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
-# Relative excess of the objective of a rule over that of the best mixture above which a warning is given.
+# A rule gets a warning if its objective exceeds the objective of the best mixture by a larger fraction.
 WORSE_THAN_MIXTURE = 0.1
-# Rates over fewer rows are named in a warning.
+# A warning names rates over fewer rows.
 FEW_ROWS = 10
 UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
-# A gap held on new rows in 22 % of 40 draws in which 54 % was computed (one score, two groups).
+# Measured with one score and two groups, 40 draws: a limit on a gap held on new rows in 22 %. The computed
+# probability was 54 %.
 GUESSED = "no probability that limits hold on new rows: the groups are estimated from the scores alone"
 
 
 def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits with too few rows to show that any rule satisfies them."""
+    """Warn of limits with too few rows to confirm any rule."""
     for limit in limits:
         if (why := below_noise(limit, strata)) is not None:
             warn_user(why, LimitBelowNoiseWarning)
@@ -70,14 +71,14 @@ class SelectedRule:
     """The selected rule: its members with their weights, and its confusion counts on the selection data."""
 
     problem: RateProblem
-    program: Program  # the objective and all limits, with that of the budget
+    program: Program  # the objective and all limits, including the error budget
     pool: Pool  # the candidates
     selection: Selection
     ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
     words: str  # the selection data, for people
     randomized: bool  # whether several candidates may have mixture weight
     refit: bool  # whether refitted models answer instead of the counted models
-    confidence: float | None = None  # probability with which the limits had to hold on new rows
+    confidence: float | None = None  # required probability of the limits on new rows
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class SelectedRule:
 
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
-        """The probability that all limits hold on new rows; None if it is not known."""
+        """The probability that all limits hold on new rows; None if unknown, and without limits."""
         if not self.problem.limits or self._guesses_groups:
             return None
         counts = self.selection.counts
@@ -159,7 +160,7 @@ class SelectedRule:
 
     @property
     def objective(self) -> Objective:
-        """The rate that is minimised."""
+        """The minimised rate."""
         return self.program.objective
 
     @property
@@ -177,7 +178,7 @@ class SelectedRule:
         return measured.value(measured.rate.terms(self.program.strata).values(self.selection.counts))
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return the summary, with constants and the most accurate rule; ``name`` is that of the rule."""
+        """Return the summary, with constants and the most accurate rule; ``name`` names this rule."""
         program, counts = self.program.within(()), self.selection.counts
         constants = Pool(self.pool.data)
         numbers = constants.constants()
@@ -273,7 +274,7 @@ class SelectedRule:
         )
 
     def _warn_of_deferral(self) -> None:
-        """Warn if the labels of deferred rows would not be worse than those of the other rows."""
+        """Warn if the error on deferred rows would not exceed the error on the other rows."""
         data, K, sums = self.pool.data.in_memory, self.program.strata.n_classes, np.zeros(5)
         y = data.strata.y[data.stratum]
         for weight, number in zip(self.selection.weights, self.selection.numbers.tolist(), strict=True):
@@ -321,7 +322,7 @@ class SelectedRule:
 
 
 def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
-    """Return the value of a violated limit, by the subgroups that violate it."""
+    """Return the value of a violated limit, with each violating subgroup."""
     names = limit.rate.terms(strata).names
     if limit.compares or len(names) == 1:
         return f"{limit.value(values):.4g}"
@@ -336,10 +337,11 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
 
 
 def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
-    """Return why a rule within limits is useless, with the limit behind this and the nearest useful one.
+    """Return the reason why a rule within limits is useless, with the limit that forces this result.
 
-    A rule is useless if it gives more than 95 % of the rows one action, or if its objective is no better than
-    that of the best random guess within the same limits. None for a useful rule, or without limits.
+    A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its
+    objective is no better than the best random guess within the same limits. Return None for a useful rule,
+    or without limits.
     """
     if not program.limits or not selection.keeps:
         return None
@@ -353,7 +355,7 @@ def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
     )
     violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
     violations = np.where(violations > SLIGHT, violations, 0.0)
-    # The useful candidate that violates the fewest limits, and these the least.
+    # The useful candidate with the fewest violated limits; of equal ones the smallest largest violation.
     best = int(np.lexsort((violations.max(axis=1), (violations > 0).sum(axis=1)))[0])
     limit = program.limits[int(violations[best].argmax())]
     forced = f"{why}, to satisfy {limit} (value {_reached(program, limit, selection.counts)})"
@@ -366,7 +368,7 @@ def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
 
 
 def _why(program: Program, counts: Floats, value: float, guess: float) -> str | None:
-    """Return the reason why confusion counts are those of a useless rule; None if they are not."""
+    """Return the reason why a rule with these confusion counts is useless; None for a useful rule."""
     strata = program.strata
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())

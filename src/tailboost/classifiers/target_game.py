@@ -1,4 +1,4 @@
-"""Limits on the errors of subgroups as a game, and warnings about subgroups that miss them."""
+"""Limits on the errors of subgroups as a game, and warnings about subgroups above their limits."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tailboost.guarantees.fit_summary import Bound
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
 
-# Largest number of subgroups that a warning about missed limits names.
+# Maximum number of subgroups in a warning about missed limits.
 NAMED = 5
-# Largest number of small subgroups that a warning names with their rows.
+# Maximum number of small subgroups in a warning about few rows.
 MOST_COUNTED = 20
 
 
@@ -39,7 +39,7 @@ def target_subgroups(
     scheme : Scheme
         Selection data of the game.
     pools : Pools
-        Subgroups that share a weight.
+        Sets of subgroups with a common weight.
     max_error : ndarray of shape (m,)
         Allowed error of each subgroup; NaN for none.
     indicator : bool
@@ -87,7 +87,7 @@ def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand
 
 
 def least_error_met(reached: float) -> float:
-    """Return the smallest of `MAX_ERRORS` that is not below an error."""
+    """Return the smallest value of `MAX_ERRORS` that is at least an error."""
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
@@ -131,14 +131,14 @@ def warn_of_small(kind: str, names: Sequence[Any], size: Floats, few: str, least
 def warn_of_missed(
     missed: Sequence[RateLine], combiner: SubgroupMixture, words: str, reasons: Sequence[str] = ()
 ) -> None:
-    """Warn of subgroups whose error is above their limit.
+    """Warn of subgroups with an error above their limit.
 
     Parameters
     ----------
     missed : sequence of RateLine
         Errors of these subgroups.
     combiner : SubgroupMixture
-        The hypotheses.
+        The candidates.
     words : str
         Name of the selection data.
     reasons : sequence of str
@@ -154,7 +154,7 @@ def warn_of_missed(
 
 
 def unreachable(combiner: SubgroupMixture) -> str:
-    """Return the smallest violation of a mixture of the hypotheses as text; empty if one has no violation."""
+    """Return the smallest possible violation of the limits as text; empty if all limits can be satisfied."""
     if combiner.even or combiner.limit is None:
         return ""
     beyond = combiner.beyond(combiner.candidates().all_counts)
@@ -181,7 +181,7 @@ def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -
 
 
 def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
-    """Return the largest error of `predict` beside its limit; the largest excess if limits differ."""
+    """Return the largest error of `predict` and its limit; if limits differ, the largest excess."""
     note, values = "a limit, not a theorem", np.array([line.value for line in errors])
     words = f"on a {errors.kind}, as measured on {errors.words}"
     largest = float(np.nanmax(values))

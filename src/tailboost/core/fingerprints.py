@@ -18,21 +18,28 @@ from tailboost.core.tables import summed
 
 # Largest number of row hashes in a fingerprint, of four bytes each.
 MOST_HASHES = 50_000
-# Fraction of fresh rows that may equal known rows by chance, and the allowed standard errors above it.
-CHANCE, STANDARD_ERRORS = 0.05, 3.0
-# For tables with natural repeats: allowed standard errors above the fraction that the table's own repeats
-# explain, and level of the permutation test of the labels.
-NATURAL_ERRORS, LABELS_LEVEL = 4.0, 0.001
+# Largest fraction of fresh rows that may equal known rows by chance.
+CHANCE = 0.05
+# Allowed excess over this fraction, in standard errors.
+STANDARD_ERRORS = 3.0
+# Tables with natural repeats: allowed excess over the fraction expected from repeats within the table, in
+# standard errors.
+NATURAL_ERRORS = 4.0
+# Tables with natural repeats: level of the permutation test of the labels.
+LABELS_LEVEL = 0.001
 # Largest number of distinct contents whose labels are compared.
 MOST_COMPARED = 2000
-# Bits of the mantissa that are hashed, by the number of fractional numbers in a row. The more fractional
-# numbers a row has, the coarser each may be, and the more of them a file with fewer digits would change.
+# Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
+# fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
+# fewer digits.
 MANTISSA_BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
 # Offset of the rounding grid relative to its step. With it, common decimals (tenths, halves) are on no
 # border.
 GRID_OFFSET = 0.381966
-# A number is a rounding error if it is below the first value and below the second times the row's largest.
-ABSOLUTE_ZERO, RELATIVE_ZERO = 1e-10, 1e-6
+# A number is a rounding error if it is below `ABSOLUTE_ZERO` and below `RELATIVE_ZERO` times the largest
+# number of its row.
+ABSOLUTE_ZERO = 1e-10
+RELATIVE_ZERO = 1e-6
 
 # Number of rows hashed at a time, which fit the processor's cache. On Dask's workers, arrays from 128 kB on
 # return to the system at once, and hashing whole columns took five times as long.
@@ -98,9 +105,14 @@ def _columns(X: Any) -> Iterator[Hashes]:
 def hash_rows(X: Any, seed: int = 0) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
-    Rows are numbers (also images, with further axes), of a sparse matrix, or anything a data frame or an
-    object array may hold. Equal rows have equal hashes at any position, different rows almost surely
-    different ones; another seed, another hash.
+    The table may be one of these:
+
+    * an array of numbers with two axes, or with more axes, such as images;
+    * a sparse matrix;
+    * a data frame or an object array with values of any type.
+
+    Equal rows have equal hashes at any position. Different rows almost surely have different hashes. The hash
+    of a row depends on the seed.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(summed(X))

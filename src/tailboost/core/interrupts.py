@@ -1,6 +1,6 @@
-"""Ctrl-C, also during calls that catch KeyboardInterrupt.
+"""Ctrl-C, even if other code catches KeyboardInterrupt.
 
-Some learners, as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
+Some learners, such as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
 model.
 """
 
@@ -18,15 +18,16 @@ _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGINT has arrived; other effects of SIGINT remain.
+    """Yield a test for the arrival of SIGINT. Other effects of SIGINT remain.
 
-    In other threads than the main one, and if SIGINT is ignored, the function always returns False.
+    The yielded function takes no argument and returns True after SIGINT. It always returns False if SIGINT is
+    ignored, and in threads other than the main one.
 
     Examples
     --------
     >>> from tailboost.core.interrupts import noticing_interrupts
     >>> with noticing_interrupts() as interrupted:
-    ...     pass  # a fit, perhaps of a learner that catches Ctrl-C
+    ...     pass  # a fit; the learner may catch Ctrl-C
     >>> interrupted()
     False
     """
@@ -45,10 +46,10 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def ending_at_interrupts() -> Iterator[None]:
-    """End the block with KeyboardInterrupt at the first SIGINT, even if code in the block catches it.
+    """End the block with KeyboardInterrupt at the first SIGINT, even if code in the block catches this.
 
-    SIGINT raises an exception that no library catches as a request to stop early. In other threads than the
-    main one, and if SIGINT is ignored, nothing changes.
+    SIGINT raises a private exception, so no library mistakes the signal for a request to stop early. The
+    block runs unchanged if SIGINT is ignored, and in threads other than the main one.
     """
     came = False
 

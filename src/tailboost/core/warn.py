@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's program."""
+"""Warnings with the line of the user's program."""
 
 from __future__ import annotations
 

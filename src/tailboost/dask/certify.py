@@ -146,7 +146,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
 
 
 def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **options: Any) -> Any:
-    """Return the cheapest rule of a classifier that rows in Dask collections certify.
+    """Return the least restricted rule of a classifier with targets certified by rows in Dask collections.
 
     The rows come to the client: a calibration needs some thousands of rows of each subgroup, see
     `tailboost.rates.bounds.rows_needed`.

@@ -1,4 +1,4 @@
-"""Calibration: the cheapest rule of a classifier whose targets fresh rows certify."""
+"""Calibration: the least restricted rule of a classifier with targets certified by fresh rows."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Shortfall:
     target : float
         The largest error allowed.
     more_rows : int or None
-        Approximate number of fresh rows of the subgroup for a next attempt (`rows_needed`), if the true error
-        equals ``error``, or ``low`` if ``error`` is not below the target. None if ``low`` is not below
-        the target.
+        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`). If
+        ``error`` is below the target, the number assumes that ``error`` is the true error. If only ``low`` is
+        below the target, the number assumes that ``low`` is the true error. Otherwise None.
     low : float
         Lower 95 % confidence bound on the true error.
     """
@@ -72,13 +72,16 @@ class Shortfall:
             return f"{self.name} (target {self.target:g}) has no rows"
         words = f"{self.name} has an error of {self.error:.4f} on {self.n:,} rows (target {self.target:g})"
         if self.more_rows is None:
-            return f"{words}: the true error is at least {self.low:.4f} (95 %), so more rows would not help"
+            return f"{words}. The true error is at least {self.low:.4f} (95 %), so more rows would not help"
         if self.error >= self.target:
             return (
-                f"{words}: the error is not below the target, but the true error may be as low as "
-                f"{self.low:.4f} (95 %); then about {self.more_rows:,} fresh rows of it would suffice"
+                f"{words}. The true error may be as low as {self.low:.4f} (95 %). About {self.more_rows:,} "
+                "fresh rows of this subgroup would then suffice"
             )
-        return f"{words}: about {self.more_rows:,} fresh rows of it would suffice if this is the true error"
+        return (
+            f"{words}. If this is the true error, about {self.more_rows:,} fresh rows of this subgroup would "
+            "suffice"
+        )
 
 
 class NotCertifiedError(ValueError):
@@ -166,7 +169,7 @@ def calibrate(
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
 ) -> Any:
-    """Return the cheapest rule of a classifier with a certificate for all targets, from fresh rows.
+    """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
 
     The tested rules run from the safest to the one with the smallest overall error within the targets. The
     sequence depends on the selection data alone. Each rule is tested for all targets at the whole level, and
@@ -291,8 +294,8 @@ def calibrate(
     certified = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
     plural = "limits" if checked else "targets"
     notes = [
-        f"The {plural} are certified, and nothing tighter. The rule is the cheapest one of a sequence that "
-        f"was fixed before these rows were used; all {plural} were tested for each rule.",
+        f"The {plural} are certified, and nothing tighter. The rule is the least restricted one of a "
+        f"sequence fixed before these rows were used. All {plural} were tested for each rule.",
         f"This was attempt {len(attempts)}. It spent {level_of(len(attempts), 0.0):.3g} of the allowed "
         "error probability. All attempts together keep the confidence if each is given the result of the "
         "previous one.",
@@ -322,7 +325,7 @@ def calibrate(
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
-    """Return classifiers with the same candidates, from the safest to the cheapest.
+    """Return classifiers with the same candidates, from the safest to the least restricted.
 
     Each has the smallest overall error within a fraction of the targets. If the selection data do not know
     the subgroups of the targets, the classifiers are the points of the model's curve.

@@ -25,7 +25,7 @@ from tailboost.guarantees.rate_bounds import (
     shared_bounds,
     subgroup_words,
 )
-from tailboost.guarantees.recheck import Cells, Recheck, bounds_html, bounds_text, listed, rows_unnamed
+from tailboost.guarantees.recheck import Cells, Recheck, bounds_html, bounds_text, joined, rows_unnamed
 from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP
@@ -602,7 +602,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     compared = (GAP, RATIO)
     empty = dict.fromkeys(f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in compared)
     if empty:
-        yield f"No row to count, so the bounds are trivial: {listed(list(empty), SHOWN, '; ')}."
+        yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
     yield (
         "The bounds on means of subgroups with rows share the confidence evenly (union bound). Bounds on "
         "gaps and ratios follow from them."
@@ -621,7 +621,7 @@ def _notes_of_errors(
         if names:
             yield (
                 f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the worst "
-                f"{kind} is 1: {listed(names, SHOWN)}."
+                f"{kind} is 1: {joined(names, SHOWN)}."
             )
     yield from unlisted(fresh, list(empty))
     if fresh.hashes is not None and fresh.clusters is None:

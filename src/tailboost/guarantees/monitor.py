@@ -28,8 +28,8 @@ from tailboost.guarantees.recheck import (
     Recheck,
     RecheckedBound,
     bounds_text,
-    listed,
-    shown,
+    formatted,
+    joined,
 )
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import level_of
@@ -43,7 +43,8 @@ MOST_SCORES = 10
 ANSWER = "answer"
 # Cap of the stored evidence: JSON has no infinity.
 MOST = 1e300
-WEAKER = (
+# Note on columns that moved.
+DRIFT_NOTE = (
     "This compares rows without labels: the rows changed, but errors need not have changed. Each column has "
     "a χ² test, whose level accounts for all batches and columns, and a stability index (PSI) of at least .1."
 )
@@ -60,7 +61,7 @@ class MonitoredBatch:
     rows : int
         Rows in the batch.
     labelled : int
-        Rows with labels tested in this look, without rows of an earlier look.
+        Number of rows tested in this look. Each row is tested once, in the first look with its label.
     waiting : int
         Rows without labels.
     errors : list of (int, float or None)
@@ -97,8 +98,8 @@ class Monitor:
     A limit on every group also holds for later groups. One bound on "other groups" tests the rows
     of all these groups together. A certificate does not cover them; the notes name them.
 
-    Labels may come late: rows without a label wait, and are tested when the same batch is given again.
-    Whether a label is late may depend on the class, but not on whether the answer is wrong.
+    Labels may come late: rows without a label wait, and are tested when the same batch is given again. The
+    delay of a label may depend on its class. The delay must not depend on the correctness of the prediction.
 
     Attributes
     ----------
@@ -354,15 +355,15 @@ class Monitor:
             n, error = first.errors[j]
             notes.append(
                 f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
-                f"{shown(error)} on {n:,} rows of that batch, {shown(bound.estimate)} on all {bound.n:,} "
-                "rows."
+                f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
+                f"{bound.n:,} rows."
             )
         notes += self._evidence.notes
         if late := sum(len(keys) for keys in self.waiting.values()):
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
         if moved := self.batches[-1].moved if self.batches else []:
-            columns = listed([f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES)
-            notes.append(f"Columns that moved in the last batch: {columns}. {WEAKER}")
+            columns = joined([f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES)
+            notes.append(f"Columns that moved in the last batch: {columns}. {DRIFT_NOTE}")
         return notes
 
     def summary(self) -> dict[str, Any]:

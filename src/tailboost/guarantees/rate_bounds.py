@@ -12,7 +12,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, shown, up
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, Expression, Limit, Rate, Sample, parse
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 
@@ -143,7 +143,7 @@ class CertifiedBound:
             target = target and f"{self.sense} {target}"
             # A lower bound of 0 holds for every rate.
             sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
-        counts = {"rows": f"{self.n:,}", "estimate": shown(self.estimate)}
+        counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
         result = {"method": self.method, limit: target, "": CERTIFIED_WORDS[self.certified]}
         return about | counts | sides | result
 

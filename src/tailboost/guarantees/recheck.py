@@ -27,7 +27,7 @@ MOST_NAMES = 10
 CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
-def shown(value: float | None) -> str:
+def formatted(value: float | None) -> str:
     """Return a number as printed, a dash for None."""
     return "–" if value is None else f"{value:.4f}"
 
@@ -42,8 +42,8 @@ def down(value: float) -> str:
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
 
 
-def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Return names as text, at most so many."""
+def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first ``most`` names as text, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{between.join(names[:most])}{more}"
 
@@ -395,8 +395,8 @@ class Recheck:
         for j, r in enumerate(self.bounds):
             evidence = r.evidence if largest is None else largest[j]
             word = "contradicted" if evidence >= self.threshold else "not contradicted" if r.n else "no rows"
-            of_last = [] if last is None else [shown(last[j])]
-            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
+            of_last = [] if last is None else [formatted(last[j])]
+            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", formatted(r.estimate)]
             rows.append([*cells, f"{evidence:.3g}"])
         before = [] if last is None else ["last batch"]
         return ["bound on", "result", "bound", *before, "new rows", "estimate", "evidence"], rows
@@ -410,7 +410,7 @@ class Recheck:
             f"{1 - self.confidence:.4g}."
         ]
         if self.unnamed:
-            names = listed([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
+            names = joined([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
             counted = any(bound.others for bound in self.tested)
             how = "no bound by group covers their rows"
             if counted:

@@ -28,7 +28,7 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class WeakRegion:
-    """One region with its errors on the rows that had no part in finding it.
+    """One region with its errors on the test half of the rows.
 
     Attributes
     ----------

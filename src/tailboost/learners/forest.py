@@ -24,7 +24,7 @@ CUT_BINS = 64
 CUT_FEATURES = "sqrt"
 # Approximate maximum of distinct rows for a tree. It bounds the time of a fit and the size of the trees.
 MOST_ROWS = 20_000
-# Minimum number of rows of a class in such a sample: one in this many of an equal part, or all its rows.
+# A sample has at least MOST_ROWS / (LEAST_SHARE · K) rows of each of K classes, or all rows of the class.
 LEAST_SHARE = 4
 BATCH = 5  # trees that share a sample
 # Maximum number of rows, and of table entries, in one prediction of a tree.
@@ -54,7 +54,8 @@ class TableForest(TableClassifier):
         Fraction of the trees with best cuts, as in random forests. The others have random cuts, as in
         extremely randomised trees. No tree uses a bootstrap sample.
     prior : float
-        Weight of the class frequencies in each prediction. Few trees predict out of fold, and often 0.
+        Weight of the class frequencies in each prediction. A positive prior keeps small forests from
+        predicting probabilities of 0.
     n_jobs : int, optional
         Maximum number of threads.
     random_state : int, optional

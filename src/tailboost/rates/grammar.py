@@ -17,9 +17,11 @@ from tailboost.rates.kinds import KINDS
 from tailboost.rates.objective import Largest, Spread
 from tailboost.rates.rate import Limit, Rate, as_expression
 
-# Longest and deepest text that is read; larger ones are refused before they exhaust the stack.
-LONGEST, DEEPEST = 10_000, 20
-# Number of characters of a text that an error message repeats.
+# Maximum length of a text, in characters.
+LONGEST = 10_000
+# Maximum depth of a text, in nested brackets. Deeper texts could exhaust the stack.
+DEEPEST = 20
+# Maximum number of characters of the text in an error message.
 SHOWN = 120
 
 _TOKEN = re.compile(
@@ -46,13 +48,13 @@ _REFUSED = {
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:
-    """Return the rate, objective or limit that a text describes; no code is evaluated.
+    """Return a rate, an objective or a limit from text, without evaluation of code.
 
     Parameters
     ----------
     text : str
         As printed by ``repr``. A text argument of one word needs no quotes. Numbers may be in percent
-        (``30%``). A label that looks like a number, such as "1", is written in quotes.
+        (``30%``). Text labels with digits only, such as "1", need quotes.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
 
 
 class _Parser:
-    """Translates a text into a Python expression, lets `ast` parse it and reads the tree.
+    """Translates a text into a Python expression, parses the expression by `ast` and reads the tree.
 
     In the translation, words are quoted and percentages are numbers.
     """
@@ -134,7 +136,7 @@ class _Parser:
         return self.error("the quote is not closed" if sign in "'\"" else "is not understood", at)
 
     def error(self, message: str, at: int) -> ValueError:
-        """Return an error that names the word at a position of the text."""
+        """Return an error with the word at a position of the text."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
         place = f"{word[0]!r}, character {at + 1}" if word else "the end"
         text = self.text if len(self.text) <= SHOWN else f"{self.text[: SHOWN - 1]}…"
@@ -224,7 +226,7 @@ class _Parser:
 
 
 def _number(text: str) -> str:
-    """Return a number, perhaps in percent, as Python writes it; 1e999 if it is infinite."""
+    """Return the Python literal of a number, possibly in percent; 1e999 for infinity."""
     if text.endswith("%"):
         return repr(float(text[:-1]) / 100).replace("inf", "1e999")
     number = int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
@@ -301,7 +303,7 @@ def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
-    """Return the expression that `to_dict` wrote.
+    """Return the expression of plain data from `to_dict`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kinds of rates: the class and action pairs that each counts, and its printed name."""
+"""Kinds of rates: the class and action pairs counted by each kind, and the printed names."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Kind:
     """Kind of a rate: a numerator and a denominator over confusion counts.
 
     ``table(K, A, label)`` returns both for each class and action, arrays of shape (K, A) with values in [0,
-    1]. If `weighted`, it takes β as a fourth argument.
+    1]. If `weighted`, the function takes β as a fourth argument.
     """
 
     words: str  # printed name
     table: Callable[..., tuple[Floats, Floats]]
     labelled: bool = False  # whether the rate is about one label
     ratio: bool = False  # whether the denominator depends on the answers
-    lowered: bool = True  # whether it can be an objective; one safe answer would maximise a precision
+    lowered: bool = True  # may be an objective; not for precision, which one safe answer maximises
     gain: bool = False  # whether large values are better; as objective, one minus the rate is minimised
     weighted: bool = False  # whether the rate has the parameter β, and denominators between 0 and 1
 

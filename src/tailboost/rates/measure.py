@@ -50,8 +50,8 @@ class Answered:
     ) -> Answered:
         """Return the rows of positive weight, checked.
 
-        The parameters are those of `measure`. Answers may also be probabilities of the labels, shape (n, K).
-        ``known`` are existing groups by column, also without rows.
+        The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
+        (n, K). ``known`` contains existing groups by column, also without rows.
         """
         truth = label_column(y_true, "y_true")
         n, draws = len(truth), getattr(answers, "ndim", 1) == 2
@@ -117,7 +117,7 @@ class Answered:
         return np.concatenate(columns).astype(np.float64)
 
     def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows that each rate is a mean over, with the value of each row."""
+        """Return the rows of each rate, with the value of each row. The rate is their mean."""
         return rate.samples(self.strata, self.stratum, self.actions, self.costs)
 
 
@@ -152,14 +152,14 @@ def measure(
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
-        True for rows that were deferred instead of answered.
+        True for deferred rows.
     costs : array-like of shape (n, K) or data frame, optional
         Cost of each answer for each row, for ``cost()`` without a matrix. The columns of an array are in the
-        order of the labels. Those of a data frame have their names.
+        order of the labels. The columns of a data frame are named by the labels.
     sample_weight : array-like of shape (n,), optional
         Weights; weight 2 counts as the row twice, weight 0 as no row.
     labels : array-like of shape (K,), optional
-        All labels; by default those in ``y_true`` and ``answers``, sorted.
+        All labels; by default the labels in ``y_true`` and ``answers``, sorted.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def measure(
     Raises
     ------
     ValueError
-        If lengths differ, or the rate needs labels, groups or costs that are missing.
+        If lengths differ, or if labels, groups or costs of the rate are missing.
 
     Examples
     --------

@@ -77,8 +77,8 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, eq=False)
-class LookedAt:
-    """Rows on which the points of a curve were measured. A point that is picked later may depend on them.
+class MeasuredRows:
+    """Rows on which the points of a curve were measured. A later selection of a point may depend on them.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class LookedAt:
         for point in self.points:
             point.chosen_rows_ = (*point.chosen_rows_, fingerprint)
 
-    def told_to(self, point: Any) -> Any:
+    def recorded_in(self, point: Any) -> Any:
         """Return a point; its ``chosen_rows_`` include the recorded rows."""
         if not self.fingerprints:
             return point
@@ -153,10 +153,10 @@ class Curve:
     _sketch: Callable[[Any], Fingerprint | None] = field(repr=False)
     gap: float = float("inf")
     # Shared by curves of one call, from any of which a point may be picked.
-    _looked_at: LookedAt = field(default_factory=lambda: LookedAt(), repr=False)
+    _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
 
     def __post_init__(self) -> None:
-        self._looked_at.points.extend(point.classifier for point in self.points)
+        self._measured_rows.points.extend(point.classifier for point in self.points)
 
     def __iter__(self) -> Iterator[CurvePoint]:
         return iter(self.points)
@@ -197,7 +197,8 @@ class Curve:
         """
         keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
         point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
-        return self._looked_at.told_to(copy.copy(point))  # rows measured later do not affect this copy
+        # A copy: the point of the curve records later rows, the returned one does not.
+        return self._measured_rows.recorded_in(copy.copy(point))
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.
@@ -220,7 +221,7 @@ class Curve:
         """
         X, y = unpack(X, y)
         if (sketch := self._sketch(X)) is not None:
-            self._looked_at.add(sketch)
+            self._measured_rows.add(sketch)
         found = []
         classifiers = [p.classifier for p in self.points]
         for classifier, (answers, deferred) in zip(

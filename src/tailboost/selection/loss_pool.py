@@ -18,8 +18,8 @@ from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_models
 from tailboost.solvers import BitLosses
 
-# Number of next likely classes that join the pool after the first round, if its models have probabilities.
-# With them a mixture can predict the second likeliest class.
+# Maximum number of runners-up. For models with probabilities, the pool contains predictions of the second
+# most likely class, the third, and so on. A mixture can then predict the second most likely class.
 RUNNERS_UP = 7
 
 
@@ -28,7 +28,7 @@ class LossPool:
     """Boosted base models in order, then the extras (plain ERM, constants, runners-up), with their losses."""
 
     ledger: CandidateLosses  # losses on the selection data
-    extras: list[Any]  # base models that were not boosted
+    extras: list[Any]  # base models without boosting
     boosted: list[Any] = field(default_factory=list)  # the base models so far
     # Class numbers that the boosted models predict for the selection data; None for two classes, for which
     # losses determine the predictions.
@@ -64,7 +64,7 @@ class LossPool:
         n_classes : int
             K.
         extras : iterable of Response
-            Base models that are not boosted: plain ERM first.
+            Base models without boosting: plain ERM first.
         constants : bool
             Whether the K constants join.
         outlier_fraction : float
@@ -97,13 +97,13 @@ class LossPool:
 
     @property
     def answers(self) -> list[NDArray[Any]] | None:
-        """Class numbers that all base models predict for the selection data; None for random draws."""
+        """Predictions of all base models for the selection data, as class numbers; None for random draws."""
         if self.said is None and not isinstance(self.ledger.boosted, BitLosses):
             return None
         return [self.answer(member) for member in range(len(self.boosted) + len(self.extras))]
 
     def answer(self, member: int) -> NDArray[Any]:
-        """Return the class numbers that a base model predicts for the selection data, shape (n,)."""
+        """Return the predictions of a base model for the selection data, as class numbers, shape (n,)."""
         t = self.n_rounds
         if self.said is not None:
             return self.said[member] if member < t else self.extras_said[member - t]
@@ -138,7 +138,7 @@ class LossPool:
         return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
 
     def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
-        """Return class probabilities of some rows, added to those of earlier rounds."""
+        """Return class probabilities of some rows, added to the probabilities of earlier rounds."""
         if self.n_rounds not in self.probabilities:
             raise ValueError(
                 "rounds can be added to a fit only in the process that made it, or from its checkpoint_dir: "
@@ -200,7 +200,7 @@ class LossPool:
         return replace(self.snapshot(), ledger=self.ledger.part(chosen), said=said, extras_said=extras_said)
 
     def snapshot(self) -> LossPool:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy. Further rounds do not change this copy."""
         said = None if self.said is None else list(self.said)
         return replace(self, boosted=list(self.boosted), said=said)
 

@@ -261,7 +261,7 @@ class RateTable:
             if priced:
                 row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
             rows.append(row)
-        head = [self.kind, "rows"] if self.kind else ["rate", "unit"]
+        head = [self.kind, "rows"] if self.kind else ["rate", "subgroup"]
         head += [*["error of"] * drawn, "estimate" if self.selected else "on these rows"]
         head += ["95 % interval"] * between
         return head + ["limit", "kept on these rows" if self.selected else "kept"] * limited + [

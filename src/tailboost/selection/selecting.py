@@ -18,23 +18,28 @@ from tailboost.solvers.tradeoff import undominated
 
 # A mixture weight up to this is 0.
 LEAST_WEIGHT = 1e-6
-# Cost of a violation of 1: this, plus this much times the sum of the shadow prices, and never above the last.
-CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
-# Violation of a limit by a mixture that counts as the precision of the solver.
+# The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
+# Constant part, in units of the scaled objective.
+CHARGE = 2.0
+# Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
+CHARGE_PER_PRICE = 2.0
+# Largest cost, however large the shadow prices are.
+MOST_CHARGE = 1e4
+# Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
 SOLVED = 1e-6
 # More than the rounding error of a sum of weights.
 ROUNDING = 1e-12
-# Candidates from which a search starts.
+# Number of candidates at the start of a search.
 STARTS = 4
-# A tolerance: excess of the scaled objective over that of the best mixture up to which no search is made. On
-# 39 problems of 10 tables the objective with 0 was .0002 ± .0002 higher, with .02 .0011 ± .0013 lower.
-SHORT = 5e-3
-# Rows on which candidates are made.
+# Largest excess of the scaled objective over the best mixture without a search for better candidates. On 39
+# problems of 10 tables the objective with 0 was .0002 ± .0002 higher, with .02 .0011 ± .0013 lower.
+MOST_EXCESS = 5e-3
+# Maximum number of rows for the generation of candidates.
 ROWS = 50_000
-# Steps between two candidates if the selection data have more than `ROWS` rows. Without them one limit of 38
-# fewer held on all rows, and the objective was .010 ± .010 higher.
+# Number of interpolated candidates between two candidates, for more than `ROWS` rows of selection data.
+# Without them one limit of 38 fewer held on all rows, and the objective was .010 ± .010 higher.
 STEPS = 24
-# Errors that agree to this many decimals are equal.
+# Errors are compared after rounding to this number of decimals.
 DECIMALS = 12
 
 
@@ -48,13 +53,13 @@ class Selection:
     value: float  # the objective
     bound: float  # the least objective of a mixture of the pool within the limits
     violations: Floats  # shape (n_limits,): violations by the rule on the selection data
-    # Shape (n_limits,): violations by the best mixture, which may satisfy a limit that one rule cannot.
+    # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
     mixture_violations: Floats
     growth: Growth | None  # the solution of the linear program over the pool; None if it was not solved
 
     @property
     def gap(self) -> float:
-        """Decrease of the objective that a mixture of the pool would bring on the selection data."""
+        """Possible decrease of the objective by a mixture of the pool, on the selection data."""
         return max(0.0, self.value - self.bound)
 
     @property
@@ -66,9 +71,9 @@ class Selection:
 def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
     """Return the best candidate of a pool within limits, or the best mixture.
 
-    The candidate with the least objective is selected among those that satisfy all limits on the selection
-    data; of equal candidates the one with the least overall error. If no candidate satisfies all limits,
-    violations are charged.
+    Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
+    objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
+    candidate is eligible, a cost for violations is added to the objective.
 
     Parameters
     ----------
@@ -117,7 +122,10 @@ def charge_of(growth: Growth) -> float:
 
 @one_blas_thread
 def seeded(data: AnySelectionData, program: Program) -> Pool:
-    """Return the candidates of an objective whatever its limits: plain rules, constants, answers to Hedge.
+    """Return candidates for an objective, for any limits.
+
+    These are rules of least expected cost and constants. For a largest rate there are also the best rules for
+    the subgroup weights of Hedge, an algorithm that gives more weight to subgroups with larger rates.
 
     If there are more than `ROWS` rows, candidates are made on a sample. The undominated ones are counted on
     all rows.
@@ -144,8 +152,8 @@ def seeded(data: AnySelectionData, program: Program) -> Pool:
 def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
     """Return the program with the limit of an error budget.
 
-    The overall error may exceed that of the most accurate candidate by the budget. If rows may be deferred,
-    only candidates within the limits on deferral count.
+    The budget is the largest increase of the overall error above the error of the most accurate candidate. If
+    rows may be deferred, only candidates within the limits on deferral count.
     """
     if error_budget is None:
         return program
@@ -159,7 +167,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
 def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted: bool = False) -> Selection:
     """Select within limits, and add candidates to the pool if they can help.
 
-    If the best candidate without limits satisfies all of them, it is selected, and no candidate is added.
+    If the best candidate without limits satisfies all limits, it is selected, and no candidate is added.
     Without limits, the best candidate is the rule of least expected cost or, for a largest rate, the best of
     the pool within the error budget.
 
@@ -174,7 +182,7 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     budgeted : bool
         Whether the last limit is an error budget.
     """
-    # The best rule for a ratio depends on the level that it reaches, which only the growth finds.
+    # The best rule for a ratio depends on the reached level. Only the growth finds this level.
     is_ratio = program.objective.rate.is_ratio and not program.objective.worst
     if not is_ratio and (not randomized or not (program.objective.worst or program.limits)):
         # Without limits one rule is best: a mixture would gain by chance alone.
@@ -222,14 +230,14 @@ def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
             mixing = float(weights[one] / (weights[one] + weights[other]))
             pool.add_all(_between(pool, other, one, (mixing, 0.25, 0.5, 0.75)))
     best = select(pool, program)
-    enough = best.bound / program.scale + SHORT
+    enough = best.bound / program.scale + MOST_EXCESS
     if (best.keeps and best.value / program.scale <= enough) or (best.mixture_violations > SOLVED).any():
         return
     charge = charge_of(growth)
     values, violations = program.evaluate(pool.all_counts)
     ranked = np.argsort(values + charge * violations, kind="stable")[:STARTS].tolist()
     starts = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked])
-    search(pool, program, list(starts)[:STARTS], towards, charge, enough - SHORT / 2)
+    search(pool, program, list(starts)[:STARTS], towards, charge, enough - MOST_EXCESS / 2)
 
 
 def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list[Candidate]:
@@ -239,7 +247,7 @@ def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list
 
 
 def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
-    """Add candidates near one that satisfies the limits on a sample, but not quite on all rows.
+    """Add candidates near the best candidate of a sample, which may violate limits on all rows.
 
     Parameters
     ----------
@@ -263,7 +271,7 @@ def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
     """Return a candidate with the cost of deferral at which as many rows are deferred as the limits allow.
 
     The rows that gain most are deferred first. Answers to shadow prices defer too many or too few rows if a
-    small change of a price moves many rows. Without a limit on deferral the candidate is returned as it is.
+    small change of a price moves many rows. Without a limit on deferral the candidate is returned unchanged.
     """
     if not len(program.caps[1]):
         return candidate

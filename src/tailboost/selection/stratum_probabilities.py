@@ -23,9 +23,11 @@ from tailboost.selection.candidates import Singles, spread
 FOLDS = 3
 # The calibration raises smaller probabilities to this one.
 LEAST = 1e-4
-# Rows on which a calibration is fitted at most, and the most strata for which one is fitted. Without it rules
-# under limits become constants with six groups; with up to four groups it shows no effect.
-CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
+# Maximum number of rows for the fit of a calibration.
+CALIBRATION_ROWS = 20_000
+# Maximum number of strata with a calibration. Without calibration, rules under limits become constants with
+# six groups. With up to four groups calibration shows no effect.
+CALIBRATED_STRATA = 60
 # Steps of iterative scaling that fit the factors of a group-aware rule.
 SCALINGS = 30
 # The most strata for which the calibration takes Newton steps.

@@ -23,11 +23,11 @@ from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import Selection, select, within_budget
 
-# Rounding of errors, so that a mixture does not depend on the order of the rows.
+# Errors are rounded to this number of decimals. Mixtures then do not depend on the order of the rows.
 ERROR_DECIMALS = 12
-# Parts of the limits within which mixtures are tried if `predict` breaks the limits themselves.
+# If `predict` violates the limits, mixtures within these multiples of the limits are tried.
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-# Room of a limit at a level that a mixture reaches, for the rounding of its solver.
+# A limit at the level of a mixture is eased by this much, for the rounding of the solver.
 EASED = 1e-9
 
 # Computed anew after loading.
@@ -67,17 +67,17 @@ class Grouping:
 
     @classmethod
     def of(cls, labels: Any, names: GroupNames | None = None, cells: Ints | None = None) -> Self:
-        """Return the grouping of rows whose groups have these names; None for rows without groups."""
+        """Return the grouping for groups with these names; ``names`` is None for rows without groups."""
         if names is None:
             return cls(tuple(labels.tolist()))
         values = tuple(tuple(of.tolist()) for of in names.values)
         return cls(tuple(labels.tolist()), names.titles, values, cells)
 
     def table(self, rows: Rows) -> tuple[SelectionData, Mask]:
-        """Return the selection data, and which of the rows take part.
+        """Return the selection data, and a mask of the rows in them.
 
-        A row outside all subgroups, of group −1, does not take part: no model that is judged on it knows its
-        class, or no training row is in its cell.
+        A row outside all subgroups (group −1) is left out: no model tested on this row knows its class, or no
+        training row is in its cell.
         """
         inside: Mask = np.ones(len(rows.y), dtype=np.bool_)
         numbers = None
@@ -97,7 +97,7 @@ class Grouping:
 class SubgroupMixture:
     """Combine by `select` on the confusion counts of the hypotheses, evenly, or by a majority vote."""
 
-    objective: Objective  # the rate that is minimised
+    objective: Objective  # the minimised rate
     grouping: Grouping
     n_classes: int  # K
     limits: tuple[Limit, ...] = ()  # limits on rates
@@ -107,18 +107,18 @@ class SubgroupMixture:
     even: bool = False  # whether all boosted hypotheses have the same weight
     # Whether the hypotheses vote with the same weight. If the selection data are out of fold, the first T*
     # rounds vote: T* has the least objective of the majority, or the least overall error within the limits.
-    # Else all rounds vote.
+    # Otherwise all rounds vote.
     voting: bool = False
     # with_erm, with_constants: whether plain ERM and the K constants join the pool.
     with_erm: bool = False
     with_constants: bool = False
     pool: LossPool = field(init=False)
-    # Of a vote: the votes for each class on the selection data with the number of rounds that are counted,
-    # and after each round the objective and the overall error of the majority.
+    # For a majority vote: the votes for each class on the selection data, and the number of counted rounds;
+    # then the objective and the overall error of the majority after each round.
     votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
     _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted hypotheses
-    # Responses of rounds, by their number from 0, that `gather` has not added to the pool.
+    # Responses of rounds by their number from 0; `gather` adds them to the pool.
     _newest: dict[int, Response] = field(init=False, default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class SubgroupMixture:
         return table.count(answers[inside].astype(np.intp))
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM."""
+        """Begin a new game with the selection data ``rows``; ``extras`` fits plain ERM."""
         self.pool = LossPool.open(
             rows,
             self.n_classes,
@@ -217,7 +217,7 @@ class SubgroupMixture:
 
     @property
     def steering(self) -> Any:
-        """The errors of the subgroups that the limits are about or, without limits, the objective."""
+        """The limited errors of the subgroups; without limits, the objective."""
         return self.objective.rate if (limit := self.limit) is None else limit.rate
 
     def worst(self, counts: Floats) -> float:
@@ -244,9 +244,9 @@ class SubgroupMixture:
     def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
         """Return the mixture weights of all members, and the gap of the selected rule.
 
-        Limits are about `predict`. If members share the weight, it answers by the largest share and can break
-        a limit that the randomised rule keeps. Then the candidates are the answers of this mixture, of
-        mixtures within tighter limits, and of single members.
+        Limits apply to `predict`. If several members have weight, `predict` returns the label with the
+        largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` of this
+        mixture is compared with `predict` of mixtures within tighter limits, and with single members.
         """
         pool = self.candidates(n_rounds)
         program = within_budget(pool, self.program, self.error_budget)
@@ -283,7 +283,7 @@ class SubgroupMixture:
         Parameters
         ----------
         limited : Objective or Spread
-            What is limited.
+            The limited rate.
         n_points : int
             Limits for which mixtures are selected; of single members all are returned.
 
@@ -343,7 +343,7 @@ class SubgroupMixture:
 
     @property
     def _selects_voters(self) -> bool:
-        """Whether the number of voters is selected; errors on rows fitted on say little about it."""
+        """Whether the number of voters is selected. This needs errors on rows outside of the fit."""
         return self.voting and not self.pool.ledger.rows.fitted
 
     def _voters(self, n_rounds: int) -> int:
@@ -377,7 +377,7 @@ class SubgroupMixture:
         return self.stage(self.pool.n_rounds)
 
     def stage(self, n_rounds: int) -> MixtureEnsemble:
-        """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have no weight in it."""
+        """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have weight 0."""
         order = self.pool.ledger.by_mean_loss()
         mixture = np.zeros(len(order))
         if self.even:
@@ -396,7 +396,7 @@ class SubgroupMixture:
         return mixture
 
     def ensemble(self, mixture: Floats, gap: float = 0.0) -> MixtureEnsemble:
-        """Return the classifier that has these weights of all members."""
+        """Return the classifier with these weights of all members."""
         order = self.pool.ledger.by_mean_loss()
         return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order, gap)
 
@@ -413,7 +413,7 @@ class SubgroupMixture:
         """Return the members as candidates: itself, by its own grouping."""
         return self
 
-    # -- what is reached -----------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------
 
     alpha: ClassVar[None] = None
     dropped: ClassVar[float] = 0.0
@@ -463,7 +463,7 @@ class SubgroupMixture:
     def rates_of(
         self, counts: Floats, stated: Sequence[tuple[Any, Limit | None]] | None = None, *, kind: str = ""
     ) -> RateTable:
-        """Return rates by confusion counts: by default those of the objective and the limits."""
+        """Return rates by confusion counts; the default is the rates of the objective and the limits."""
         if stated is None:
             stated = [(self.objective.rate, None), *((limit.rate, limit) for limit in self.limits)]
         rows, strata = self.pool.ledger.rows, self.table.strata
@@ -483,8 +483,8 @@ class SubgroupMixture:
     def refit_spread(self) -> float:
         """Standard deviation of an error of a subgroup between a hypothesis and its refit on all rows.
 
-        It is that between the models of folds, in the mean over the hypotheses. NaN if refits answer instead
-        of models that were judged on one held-out part.
+        The estimate is the standard deviation between the models of the folds, averaged over the hypotheses.
+        NaN if the models were tested on one held-out part and refits answer.
         """
         rows, (table, inside) = self.pool.ledger.rows, self._data
         if not rows.refit:
@@ -524,7 +524,7 @@ class SubgroupMixture:
         return new
 
     def snapshot(self) -> SubgroupMixture:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy. Further rounds do not change this copy."""
         self.gather()
         new = replace(self)
         new.pool = self.pool.snapshot()

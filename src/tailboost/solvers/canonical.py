@@ -1,4 +1,4 @@
-"""Canonical choice among the optima of the mixture program, independent of the method that found them.
+"""Canonical solution among the optima of the mixture program. It does not depend on the method.
 
 The canonical λ has the smallest mean loss; among those, it is a vertex that prefers earlier candidates. The
 canonical w is the optimum closest to p.
@@ -18,7 +18,7 @@ from tailboost.solvers.tails import tail
 LOSS = 1e-10
 #: Number of conditions per candidate from which an optimum may violate the others by rounding.
 ENOUGH = 10
-#: Smallest distance from a bound that is not rounding.
+#: Largest distance from a bound by rounding.
 CLEAR = 1e-9
 
 
@@ -95,7 +95,7 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
 
     The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact. Below some ε, its maximiser is optimal
     for the linear program and, among all optimal weights, has the smallest R (Mangasarian and Meyer 1979).
-    Weights of units that are not tied stay unchanged.
+    Only the weights of tied units change.
     """
     cap = problem.cap
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
@@ -122,7 +122,7 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     with ⟨w, ℓ^t⟩ = value; its loss is at least η for units at their cap, at most η for units of weight 0, and
     η for the others. Few conditions are active; they enter the linear program as they are violated.
 
-    None means that w is not exact enough; ``value`` is the smallest value known to be possible.
+    Return None if w is not exact enough. ``value`` is the smallest known value.
     """
     candidates = np.flatnonzero(optimum.candidates)
     losses = problem.losses

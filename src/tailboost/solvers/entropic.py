@@ -3,8 +3,8 @@
     min_w γ + (1/β) Σ w_i log(w_i/p_i)   s.t.  ⟨w, ℓ^s⟩ ≥ 1 − γ for all s,  w ∈ Δ,  w_i ≤ p_i/α
 
 This is regularised α-LPBoost (Warmuth et al. 2008; Zhai et al. 2021, equation 8, with the sign of the
-constraint corrected). Its dual is min_{λ ∈ Δ_T} F(λ) of `tailboost.solvers.regularized`, with T variables for
-any number of units. The optimum is 1 − F.
+constraint corrected). Its dual is min_{λ ∈ Δ_T} F(λ) of `tailboost.solvers.regularized`. The dual has T
+variables, one for each candidate, however many units there are. The optimum is 1 − F.
 """
 
 from __future__ import annotations

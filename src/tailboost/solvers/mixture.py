@@ -34,7 +34,7 @@ class MixtureSolution:
     mixture : ndarray of shape (T,)
         The mixture λ on the simplex.
     value : float
-        CVaR_α of the mixture's losses, on all units.
+        CVaR_α of the mixture's losses over all columns of ``losses``.
     dual_value : float
         min_t ⟨w, ℓ^t⟩ of ``unit_weights``, a lower bound for each mixture.
     gap : float
@@ -70,9 +70,10 @@ def minimize_cvar_mixture(
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
-    The function solves (3) and (4) above. If α ≤ min p, this is the minimax problem min_λ max_i Σ_t λ_t
-    ℓ_i^t. With classes or groups as units and error rates as losses, the result is the mixture with the
-    smallest error in the worst class or group.
+    The function solves (3) and (4) above. Each column of ``losses`` is a unit, for example a row, a class or
+    a group. The base measure p gives the mass of each unit. If α is at most the smallest p_i, the CVaR is the
+    largest loss: the function solves the minimax problem min_λ max_i Σ_t λ_t ℓ_i^t. With error rates of
+    classes or groups as losses, this mixture has the smallest error in the worst class or group.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def minimize_cvar_mixture(
     alpha : float
         Tail mass in (0, 1].
     base : array-like of shape (n,), optional
-        Base measure: non-negative weights or counts, normalised here; uniform by default.
+        Base measure p: non-negative weights or counts, normalised here; uniform by default.
     start : array-like of shape (≤ T,), optional
         Initial mixture, for example the solution with fewer candidates or a similar α.
     canonical : bool, default=True
@@ -151,10 +152,10 @@ def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[Mi
 
 
 def _single_candidate(problem: TailGame) -> Optimum | None:
-    """Return the best candidate alone, if the worst tail of its losses proves that no mixture is better.
+    """Return the best single candidate if its dual bound equals its value, otherwise None.
 
-    This is the case with one candidate, with one unit, at α = 1 and often at large α. The candidate has the
-    smallest mean loss and the weights are closest to p, so both are canonical.
+    No mixture is then better. This holds with one candidate, with one unit, at α = 1 and often at large α.
+    The candidate has the smallest mean loss and the weights are closest to p, so both are canonical.
     """
     p, n_candidates = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)

@@ -23,7 +23,7 @@ from tailboost.solvers.tail_game import GAP, SolverError
 MAX_ITERATIONS = 100
 # Relative gap at which the interior point method stops.
 TARGET = 1e-12
-# Largest fraction of the way to the boundary that a step may take.
+# Largest step, as a fraction of the distance to the boundary.
 DAMPING = 0.995
 
 
@@ -51,7 +51,7 @@ class SoftMarginSolution:
 
 
 def check_price(C: float, total: float, loss: str) -> None:
-    """Check that the program is bounded for rows whose sample weights sum to ``total``.
+    """Check that the program is bounded. ``total`` is the sum of the sample weights.
 
     Raise ValueError if the program is linear and C < 1/total.
     """
@@ -76,7 +76,7 @@ def soft_margin_weights(
     Parameters
     ----------
     wrong : array-like of shape (T, n) or BitLosses
-        Zero-one losses. The margin m of a row is 1 if the base model is right and −1/(K−1) if it is wrong.
+        Zero-one losses. The margin m of a row is 1 for a right base model and −1/(K−1) for a wrong one.
     C : float
         Price of a unit of slack, per unit of sample weight: C_i = C·sample_weight_i. For ``"linear"`` at
         least 1/Σ sample_weight.
@@ -131,7 +131,7 @@ def soft_margin_weights(
 
 
 def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution:
-    """Return the better of a and the weights that follow from v, with the bound from v."""
+    """Return the better of the weights a and ½(Mᵀv)₊, with the dual bound of v."""
     v = np.clip(v, 0.0, C)
     best = 0.5 * np.maximum(M.T @ v, 0.0)
     dual_value = float(v.sum() - best @ best)
@@ -167,7 +167,7 @@ class _MarginPoint:
         )
 
     def longest(self, d: _MarginPoint) -> float:
-        """Return the longest step, up to 1, that keeps a distance from the boundary."""
+        """Return the longest step of at most 1 that stays inside the boundary."""
         ratios = [
             (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf)
             for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)
@@ -181,7 +181,7 @@ def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
     Each step of Mehrotra's predictor-corrector method solves one T × T system.
     """
     T = M.shape[1]
-    scale = float(C.max())  # of the dual variables, so that the scaled C is at most 1
+    scale = float(C.max())  # scale of the dual variables: the scaled C is at most 1
     a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
     half = C / (2 * scale)
@@ -217,7 +217,7 @@ def _step(M: Floats, scale: float, at: _MarginPoint) -> _MarginPoint:
     factor = scipy.linalg.cho_factor(matrix)
 
     def direction(r_a: Floats, r_s: Floats, r_xi: Floats) -> _MarginPoint:
-        """Return Newton's direction that lowers a∘ν, s∘v and ξ∘μ by these amounts."""
+        """Return Newton's direction; r_a, r_s and r_xi are the decreases of a∘ν, s∘v and ξ∘μ."""
         h = r_xi / at.mu - r_s / at.v - feasibility
         da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / at.a)
         dv = D * (h - M @ da)

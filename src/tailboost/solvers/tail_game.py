@@ -1,4 +1,4 @@
-"""Game between candidates and units in reduced and scaled form, and the error if no method solves it."""
+"""Game between candidates and units in reduced and scaled form, and the error of unsolved games."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailboost.solvers.words import sums
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
-#: Smallest sample from which the number of units with equal losses is estimated.
+#: Smallest sample for an estimate of the number of units with equal losses.
 SAMPLE = 4096
 #: The sample contains at least one in this many units.
 SPARSE = 16
@@ -45,8 +45,8 @@ class Optimum:
     threshold: float  # boundary η of the tail of ``combined``
     n_iter: int
     method: str
-    tied: Mask  # units whose loss equals η in every optimum; a guess while the gap is open
-    candidates: Mask  # candidates that an optimal mixture may use
+    tied: Mask  # units with loss η in every optimum; a guess while the gap is open
+    candidates: Mask  # candidates with possible weight in an optimal mixture
     closest: bool = False  # w is the optimum closest to p
     canonical: bool = False  # w is closest to p and λ is canonical
     tried: bool = False  # solving for λ and w as unique vertices has failed
@@ -58,17 +58,17 @@ class Optimum:
 
     @property
     def closed(self) -> bool:
-        """Whether the gap is so small that no further method is tried (losses are in [0, 1])."""
+        """Whether the gap is small enough to try no further method. Losses are in [0, 1]."""
         return self.gap <= 0.2 * GAP
 
 
 @dataclass(frozen=True)
 class TailGame:
-    """Game between T candidates and n units, and the smaller equivalent game that the solvers solve.
+    """Game between T candidates and n units, with the smaller equivalent game for the solvers.
 
-    The reduction drops units without mass. It merges units with equal losses, whose base measures add up;
-    their weights are in proportion to p. It merges candidates with equal losses into the first one. Real
-    losses are scaled to [0, 1].
+    The reduction drops units without mass. Units with equal losses are merged, and their base measures are
+    added. Their weights in the full problem are in proportion to p. Candidates with equal losses are merged
+    into the first one. Real losses are scaled to [0, 1].
     """
 
     # Full problem; ``full_p`` is the number 1/n if the base measure is uniform.
@@ -127,7 +127,7 @@ class TailGame:
     ) -> Optimum:
         """Return the optimum with this mixture and these weights.
 
-        By default the weights are those of the worst tail, and the losses ``combined`` are computed.
+        By default ``w`` is the weights of the worst tail, and the losses ``combined`` are computed.
         Complementary slackness marks the units and candidates of all other optima.
         """
         if combined is None:
@@ -159,7 +159,7 @@ class TailGame:
         optimum.value = float(worst @ optimum.combined)
 
     def expand(self, w: Floats) -> Floats:
-        """Return the weights of the full problem from those of the reduced one."""
+        """Return the weights of the full problem from weights of the reduced problem."""
         if self.pattern is not None:
             # Merged units share their weight in proportion to p.
             p = self.full_p
@@ -189,7 +189,7 @@ class TailGame:
         return max(GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
 
     def error(self, what: str, gap: float, tolerance: float) -> SolverError:
-        """Return the error for a gap that stayed open."""
+        """Return the error for an open gap."""
         n_candidates, n_units = self.full.shape
         return SolverError(
             f"{what}: no method closed the duality gap: it is {gap:.3g}, above the tolerance {tolerance:.3g} "
@@ -218,7 +218,7 @@ def _distinct(losses: PackedLosses) -> tuple[Ints, Ints]:
 def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
     """Return one unit of each pattern of losses, and the pattern of each unit.
 
-    The result is None if the units are many and a sample has hardly any with equal losses.
+    Return None for many units if few units of a sample have equal losses.
     """
     n_units = losses.shape[1]
     if n_units > SAMPLE:

@@ -1,6 +1,7 @@
-"""Classes that are stored by content: boosters in the formats of their projects, and a few others.
+"""Storage by content for boosters, in the formats of their projects, and for a few other classes.
 
-Each object is created by a call in this module, from checked arguments. Nothing that a file names is called.
+Each object is created by a call in this module, from checked arguments. A file cannot name functions
+to call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tailboost.solvers import BitLosses
 
 
 class Refused(Exception):
-    """Raised if a model contains a value that is not on the list; the message names the value."""
+    """Raised if a model contains a value outside of the list; the message names the value."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Made:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value may be a parameter of a booster: no object, and no text that could be a path."""
+    """Return whether a value may be a parameter of a booster: no object, and no possible path."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
@@ -63,7 +64,7 @@ def _booster(content: Any) -> Any:
     return booster
 
 
-# Attributes of the fit, which predictions do not need.
+# Attributes of the fit. Predictions do not need them.
 _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 

@@ -14,7 +14,8 @@ from tailboost.core.files import digest
 
 RECORD, STRUCTURE, ARRAYS = "tailboost.json", "parts.json", "arrays.bin"
 FORMAT = 6
-# The structure is text that becomes many small objects, with about twenty times its memory.
+# Largest size of the structure: max_bytes / 32. Its text becomes many small objects, with about twenty times
+# the memory of the text.
 _STRUCTURE_SHARE = 32
 _PIECE = 2**20  # bytes decompressed at a time
 _LEVEL = 6
@@ -36,7 +37,7 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
 
 
 def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
-    """Return a digest that detects changes by accident; it has no key, so it can be forged."""
+    """Return a digest for the detection of damage. It has no key, so an attacker can forge a digest."""
     digests = {name: digest(content) for name, content in members.items()}
     return digest(
         json.dumps([digests, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True).encode()

@@ -71,9 +71,9 @@ def save_model(
     notes: Mapping[str, Any] | None = None,
     trusted: Collection[str] = (),
 ) -> None:
-    """Write a fitted model, or a pipeline that ends in one, to a file that runs no code.
+    """Write a fitted model, or a pipeline with a fitted model as last step, to a file without code.
 
-    Parts that several base models share are written once. The file contains library versions and, for
+    Parts shared by several base models are written once. The file contains library versions and, for
     classifiers of tailboost, predictions for at most 32 probe rows, which `load_model` compares. `fit`
     creates probe rows by drawing each column separately from the training table. So no person's row is
     stored, although single values are. The file also contains fingerprints of the training rows and of the
@@ -84,12 +84,12 @@ def save_model(
     model : estimator
         Any fitted classifier of tailboost, or a pipeline around one.
     path : path
-        The file, with a name that ends in ``.model``. An existing file is replaced as a whole.
+        The file. Its name ends in ``.model``. An existing file is replaced as a whole.
     notes : mapping, optional
         JSON values to store with the model, such as the origin of the data, date and purpose. `read_notes`
         returns them.
     trusted : collection of str, optional
-        Full names of other classes and functions that the model may contain, as "package.module.Class".
+        Full names of other allowed classes and functions, as "package.module.Class".
         `load_model` needs the same names. Without them a ``FunctionTransformer`` may contain only
         `numpy.log`, ``log1p``, ``log2``, ``log10``, ``exp``, ``expm1``, ``sqrt``, ``cbrt``, ``square``,
         ``absolute``, ``sign``; ``SelectKBest`` and similar classes only ``f_classif``, ``chi2`` and
@@ -141,7 +141,7 @@ def save_model(
         STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
         ARRAYS: bytes(writer.arrays),
     }
-    # Libraries that are not installed are not part of the model.
+    # Missing libraries are not part of the model.
     used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
     versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
     record: dict[str, Any] = {"versions": versions, "answers": _answered(model)}
@@ -199,8 +199,8 @@ def load_model(
     """Read a model written by `save_model`.
 
     A file contains plain data, arrays, boosters in the formats of their projects, and fields of objects of
-    listed classes. Nothing that the file names is called. Loading and predicting neither open nor write other
-    files. ``SECURITY.md`` describes the guarantees and their limits.
+    listed classes. The file cannot name functions to call. Loading and predicting neither open nor write
+    other files. ``SECURITY.md`` describes the guarantees and their limits.
 
     The predictions for the probe rows are compared: labels must be equal, probabilities must agree to 1e-6. A
     model without probe rows (a base learner, a model of another library) is not compared; other library
@@ -214,11 +214,10 @@ def load_model(
         Whether to compare predictions and versions. With False the model may predict differently than before.
     max_bytes : int, default=2**30
         Limit for the size of the unpacked file, in bytes. Loading needs about three times the size in memory.
-        The limit of the structure, which is text, is 1/32 of it.
+        The limit of the structure, which is text, is ``max_bytes`` / 32.
     trusted : collection of str, optional
-        Full names of other classes and functions that the file may contain, as "package.module.Class". They
-        are imported and get values from the file, so name only classes and functions that the author of the
-        file may use.
+        Full names of other allowed classes and functions, as "package.module.Class". They are imported and
+        get values from the file. Name only classes and functions that the author of the file may use.
 
     Returns
     -------
@@ -305,7 +304,7 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
 
 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
-    """Compare the predictions for the probe rows with those at saving."""
+    """Compare the predictions for the probe rows with the predictions at saving."""
     with reading("is damaged: its model is invalid"):
         rows = rows_of(model)
     if kept is None or rows is None:

@@ -1,4 +1,4 @@
-"""List of classes that may be in a model file, after a review of the calls and files of each class.
+"""List of allowed classes in a model file, after a review of the calls and files of each class.
 
 A class is listed if, with any values in its fields (plain data, arrays, objects of listed classes), its
 methods for prediction and transformation call only code of its library and methods of listed objects, and
@@ -80,13 +80,13 @@ def _with_neighbours(model: Any) -> None:
 
 
 def _asked_for_answers(model: Any) -> None:
-    """Refuse a stack that calls its models by a method other than a prediction."""
+    """Refuse a stack with calls of model methods other than predictions."""
     if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
         raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
 
 
 def _boosted_bytes(model: Any) -> None:
-    """Refuse a booster that is not in XGBoost's format."""
+    """Refuse a booster in a format other than XGBoost's."""
     if vars(model).get("backend_") == "xgboost" and not (
         isinstance(model.model_, bytes) and model.model_.startswith(b"{")
     ):
@@ -195,7 +195,7 @@ SKLEARN: dict[str, Reviewed] = {
 
 
 def _with_weights(net: Any) -> None:
-    """Refuse a net whose weights are not bytes."""
+    """Refuse a net unless its weights are bytes."""
     if not isinstance(net.weights, bytes):
         raise ValueError("a net without weights")
 
@@ -255,7 +255,7 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
     **_names("tailboost.classifiers.plan", "Plan"),
-    # -- what a fit found
+    # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),

@@ -31,7 +31,9 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
+# Entries of a split's record without a mean over the splits: its number and nested tables.
 UNSUMMARISED = ("repeat", "fit_summary", "confusion")
+# Attributes of a method that the results file copies for the report.
 DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
 
