@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import memberships
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
 
 State = TypeVar("State")
@@ -474,6 +475,7 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
+    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
