@@ -15,8 +15,7 @@ from tailboost import rates
 from tailboost.boosting.cross_fitting import folds
 from tailboost.boosting.game import Response, Units, shrunk
 from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
-from tailboost.boosting.training_set import GroupNames, Rows
-from tailboost.core.subgroups import memberships, strata_of
+from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture

@@ -66,8 +66,8 @@ def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
 
 def test_the_default_models_read_one_table(monkeypatch):
     X, y = noisy(3, n=120, K=3)
-    read, open_table = [], OpenTable.of
-    monkeypatch.setattr(OpenTable, "of", lambda table: read.append(len(table)) or open_table(table))
+    read, init = [], OpenTable.__init__
+    monkeypatch.setattr(OpenTable, "__init__", lambda new, table: read.append(len(table)) or init(new, table))
     mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     assert read == [120]
     np.testing.assert_array_equal(mix.fit(X, y).predict(X), mix.set_params(n_jobs=2).fit(X, y).predict(X))

@@ -21,7 +21,7 @@ def rows(seed, n=300):
 
 
 def session(X, y, part=None, **params):
-    opened = ForestSession(TableForest(**params), OpenTable.of(X), y)
+    opened = ForestSession(TableForest(**params), OpenTable(X), y)
     if part is not None:
         opened.leave_out(part)
     return opened
@@ -45,7 +45,7 @@ def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
         assert len(trees(own)) == forests.N_TREES // 5
         assert all(any(tree is other for other in trees(everything)) for tree in trees(own))
         flipped = np.where(out, K - 1 - y, y)  # labels of the held-out rows are noise
-        again = ForestSession(TableForest(), OpenTable.of(X), flipped)
+        again = ForestSession(TableForest(), OpenTable(X), flipped)
         again.leave_out(part)
         if most < len(y):  # the sample depends on all rows of a class
             assert all(tree.tree_.n_node_samples[0] <= 2 * most for tree in trees(own))
@@ -151,7 +151,7 @@ def test_trees_of_best_cuts_are_the_peers_on_bins():
     X, y = holes(0, 1200)
     fitted, fresh = slice(0, 800), slice(800, None)
     forest = TableForest(n_trees=20, best_cuts=1.0, leaf_rows=3.0).fit(X[fitted], y[fitted])
-    read = OpenTable.of(X[fitted])
+    read = OpenTable(X[fitted])
     bins = BinnedReader(read.reader, cuts(read.table, forests.CUT_BINS, read.hashes))
     (ours,) = forest.batches_
     peer = RandomForestClassifier(20, bootstrap=False).set_params(
@@ -184,7 +184,7 @@ def test_half_of_the_trees_cut_best_and_the_prior_is_the_shares():
 def test_more_trees_where_rows_are_few(n, expected):
     X = np.arange(n, dtype=float)[:, None]
     twice = np.r_[X, X]  # equal rows count once
-    opened = ForestSession(TableForest(n_trees="auto"), OpenTable.of(twice), np.arange(2 * n) % 2)
+    opened = ForestSession(TableForest(n_trees="auto"), OpenTable(twice), np.arange(2 * n) % 2)
     assert opened.n_trees == expected
 
 

@@ -103,7 +103,7 @@ def test_of_many_rows_a_part_of_each_class_is_read(monkeypatch):
 
 def test_a_fold_without_a_class_knows_the_others():
     X, y = rows(5)
-    session = TableLinear().open_table(OpenTable.of(X), y, 3)
+    session = TableLinear().open_table(OpenTable(X), y, 3)
     model = session.fit(np.ones(len(y)), rows=y != 1)
     assert model.classes_.tolist() == [0, 2]
     np.testing.assert_array_equal(model.coef_, TableLinear().fit(X[y != 1], y[y != 1]).coef_)

@@ -4,8 +4,7 @@ import numpy as np
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import Pool
-from tailboost.selection.counts import SelectionData
+from tailboost.selection.candidates import Pool, SelectionData
 from tailboost.selection.growth import EVERY, HEDGE_ROUNDS, PRICES, play
 from tailboost.selection.program import Program
 

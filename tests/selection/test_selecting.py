@@ -9,8 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import Candidate, decide, expected_costs
-from tailboost.selection.counts import SelectionData
+from tailboost.selection.candidates import Candidate, SelectionData, decide, expected_costs
 from tailboost.selection.growth import grow, solve
 from tailboost.selection.program import Program, mixed
 from tailboost.selection.selecting import seeded, select, selected, within_budget

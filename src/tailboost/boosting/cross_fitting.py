@@ -20,10 +20,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.training_set import Problem, Rows
+from tailboost.boosting.training_set import Problem, Rows, strata_of
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.fingerprints import distinct, stratified_places
-from tailboost.core.subgroups import strata_of
+from tailboost.core.fingerprints import stratified_places
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import is_real, predict_models
 
@@ -451,9 +450,11 @@ class Split:
         places = stratified_places(hashes, strata_of(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
-            smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
-            enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
-            validation = HELD_OUT if enough else "cv"
+            validation = "cv"
+            if n_distinct > CROSS_FIT_UP_TO:
+                first = np.unique(hashes, return_index=True)[1]
+                smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), first)))
+                validation = HELD_OUT if smallest * HELD_OUT >= LEAST_HELD_OUT else "cv"
         if validation == "cv" or validation >= 2:
             few = given == "auto" and n_distinct > five_up_to
             k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)

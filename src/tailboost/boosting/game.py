@@ -16,10 +16,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.boosting.training_set import memberships
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
-from tailboost.core.subgroups import memberships
 
 State = TypeVar("State")
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS
-from tailboost.boosting.training_set import GroupNames, Rows
+from tailboost.boosting.training_set import GroupNames, Rows, memberships
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import check_number
-from tailboost.core.subgroups import memberships, unit_name
+from tailboost.core.subgroups import unit_name
 
 # Values of max_error="auto"; θ in the paper is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

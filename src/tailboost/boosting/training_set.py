@@ -15,7 +15,6 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.core.checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, digest, hash_rows
-from tailboost.core.subgroups import memberships
 from tailboost.rates import wrong
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory.
@@ -25,6 +24,27 @@ BATCH_VALUES = 2**30
 N_SHORT_HASHES = 2**16
 # Decimals of effective sizes, so that the order of the rows does not matter.
 SIZE_DECIMALS = 6
+
+
+def memberships(groups: Ints) -> tuple[Ints, Ints]:
+    """Return the row and the subgroup of each membership, ordered by row.
+
+    Groups have shape (n,) or (n, c): the number of the subgroup of each row, or of its c subgroups; −1 for
+    none.
+    """
+    flat = groups.ravel()
+    row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
+    inside = flat >= 0
+    return (row, flat) if inside.all() else (row[inside], flat[inside])
+
+
+def strata_of(y: Ints, groups: Ints | None) -> Ints:
+    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
+    if groups is None:
+        return y
+    if groups.ndim == 1:
+        return np.unique((y.max() + 1) * groups + y, return_inverse=True)[1]
+    return np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)[1].ravel()
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from tailboost.boosting.training_set import GroupNames, batches, take
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import as_pandas, n_rows_of
+from tailboost.core.checks import n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
+from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import KnownRows
 from tailboost.learners.scores import Scores
 from tailboost.selection.probability_tables import LogProbabilities, Models

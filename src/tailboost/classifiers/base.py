@@ -46,7 +46,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.probe import probe_rows
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
 from tailboost.learners import HistBoostClassifier

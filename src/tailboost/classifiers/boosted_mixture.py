@@ -27,7 +27,7 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen

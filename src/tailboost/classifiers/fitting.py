@@ -86,34 +86,34 @@ def fit_models(
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     clock = Clock.of(None, False) if clock is None else clock
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
-    begun = _fits(estimators, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
-    if late := [i for i, found in begun.items() if None in found]:
+    fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
+    if late := [estimators[i][0] for i, found in fits.items() if None in found]:
         warn_user(
-            f"max_time is over: {[estimators[i][0] for i in late]} "
-            f"{'is' if len(late) == 1 else 'are'} left out of the mixture",
+            f"max_time is over: {late} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
-    remaining = [i for i in range(len(estimators)) if i not in late]
-    estimators, frozen = [estimators[i] for i in remaining], [frozen[i] for i in remaining]
-    fits = {new: [fit for fit in begun[i] if fit] for new, i in enumerate(remaining) if i in begun}
-    names = [name for name, _ in estimators]
-    models, logs = Models(names, problem.n_classes, [], []), []
-    for i, (name, estimator) in enumerate(estimators):
-        if frozen[i]:
+    models, logs = Models([], problem.n_classes, [], []), []
+    of_parts: list[Fit]
+    for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
+        if None in found:
+            continue
+        if is_frozen:
             kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
         else:
-            *of_parts, kept = fits[i]
+            *of_parts, kept = found
+        number = len(models.names)
+        models.names.append(name)
         models.fitted.append(kept[0])
         models.columns.append(kept[1])
         if problem.validation is not None:
             X_val, own = problem.validation
-            logs.append(models.logs(i, *kept, X_val, len(own.y)))
-        elif frozen[i]:
-            logs.append(models.logs(i, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
+            logs.append(models.logs(number, *kept, X_val, len(own.y)))
+        elif is_frozen:
+            logs.append(models.logs(number, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
             for held, fit in zip(parts.held, of_parts, strict=True):
-                out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
+                out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
             logs.append(out_of_fold[judged_rows])
     judged = ModelOutputs.of(models, logs, parts.rows)
     if problem.clusters is not None and problem.validation is None:  # rows of a cluster count as one
@@ -123,6 +123,7 @@ def fit_models(
 
 def _fits(
     estimators: Estimators,
+    frozen: list[bool],
     problem: Problem,
     parts: Parts,
     *,
@@ -130,33 +131,33 @@ def _fits(
     seed: int,
     n_jobs: int | None,
     clock: Clock,
-) -> dict[int, list[Fit | None]]:
-    """Return the fits of each estimator without `frozen`: one for each part, and the final model.
+) -> dict[int, list[Any]]:
+    """Return the `Fit`s of each estimator: one for each part, and the final model; none if it is frozen.
 
     A fit is None if the time limit was reached before its start.
     """
-    seeded = {
-        i: (name, _seeded(estimator, seed))
-        for i, (name, estimator) in enumerate(estimators)
-        if not isinstance(estimator, FrozenEstimator)
-    }
-    sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
-    others = [i for i in seeded if i not in sharing]
-    fits = dict[int, list[Fit | None]]()
-    # The first estimator has no time limit, unless a frozen one can answer instead.
-    clocks = {i: clock if j or len(seeded) < len(estimators) else clock.endless for j, i in enumerate(seeded)}
+    fits: dict[int, list[Any]] = {}
+    sharing, others = dict[int, Any](), dict[int, Any]()
+    for i, (name, estimator) in enumerate(estimators):
+        fits[i] = []
+        if frozen[i]:
+            continue
+        # The first estimator has no time limit, unless a frozen one can answer instead.
+        own_clock = clock if i or any(frozen) else replace(clock, until=np.inf)
+        jobs = sharing if isinstance(estimator, TableLearner) else others
+        jobs[i] = name, _seeded(estimator, seed), own_clock
     if sharing:
         share = _OneTable(problem, parts, seed)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(share)(*seeded[i], clocks[i]) for i in sharing
-        )
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*job) for job in sharing.values())
         fits |= dict(zip(sharing, found, strict=True))
-    wanted = [*parts.fitted, np.ones(len(problem.y), dtype=bool)]
-    fitter = _Fitter(problem, weighted)
-    found = Parallel(n_jobs=n_jobs)(
-        delayed(fitter)(*seeded[i], rows, clocks[i]) for i in others for rows in wanted
-    )
-    return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
+    if others:
+        wanted, fitter = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], _Fitter(problem, weighted)
+        found = Parallel(n_jobs=n_jobs)(
+            delayed(fitter)(*job, rows) for job in others.values() for rows in wanted
+        )
+        for j, i in enumerate(others):
+            fits[i] = found[j * len(wanted) :][: len(wanted)]
+    return fits
 
 
 @dataclass(frozen=True)
@@ -170,11 +171,6 @@ class Clock:
     def of(cls, seconds: float | None, verbose: bool) -> Clock:
         """Return a started clock."""
         return cls(np.inf if seconds is None else time.time() + seconds, verbose)
-
-    @property
-    def endless(self) -> Clock:
-        """The same clock without a limit."""
-        return replace(self, until=np.inf)
 
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""
@@ -268,12 +264,12 @@ class Parts:
     @property
     def whole(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
-        return len(self.held) > 1 and bool((self.fold >= 0).all()) and self.complementary
+        return len(self.held) > 1 and bool(np.any(self.held, axis=0).all()) and self.complementary
 
     @property
     def complementary(self) -> bool:
         """Whether all other rows are fitted while a part is held out."""
-        return all(np.array_equal(rest, ~part) for part, rest in zip(self.held, self.fitted, strict=True))
+        return np.array_equal(self.fitted, np.logical_not(self.held))
 
 
 def _marked(rows: Any, place: Ints, split: int) -> Mask:
@@ -298,7 +294,7 @@ class _Fitter:
     problem: Problem
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, rows: Mask, clock: Clock) -> Fit | None:
+    def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
         fit: Fit | None = clock.fitted(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
         return fit
 
@@ -335,7 +331,7 @@ class _OneTable:
 
     def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
         self.problem, self.parts, self.seed = problem, parts, seed
-        self.opened = OpenTable.of(problem.X)
+        self.opened = OpenTable(problem.X)
 
     def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
         problem, weight, kept = self.problem, self.problem.weight, None
@@ -355,7 +351,7 @@ class _OneTable:
             kept = session.mean(models, weight, parts.fitted)
             kept = None if kept is None else kept.table_  # its probabilities
         if kept is None:
-            kept = clock.fitted(name, len(weight), lambda: session.fit(weight, self.seed))
+            kept = clock.fitted(name, len(weight), partial(session.fit, weight, self.seed))
         if kept is None:
             return [None]
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]

@@ -16,7 +16,7 @@ from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.selection.rate_table import RateTable

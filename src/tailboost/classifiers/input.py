@@ -19,7 +19,6 @@ from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
-    as_pandas,
     check_row_shape,
     check_weights,
     n_rows_of,
@@ -28,9 +27,8 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.fingerprints import hash_rows
-from tailboost.core.sparse import summed
 from tailboost.core.subgroups import telling_features
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 

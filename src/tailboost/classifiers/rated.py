@@ -11,7 +11,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import as_pandas
+from tailboost.core.tables import as_pandas
 from tailboost.learners.table import TableReader
 from tailboost.rates import (
     AT_MOST,
@@ -26,9 +26,15 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.selection.candidates import Candidate, Pool, decide, expected_costs
+from tailboost.selection.candidates import (
+    AnySelectionData,
+    Candidate,
+    Pool,
+    SelectionData,
+    decide,
+    expected_costs,
+)
 from tailboost.selection.confidence import confident
-from tailboost.selection.counts import AnySelectionData, SelectionData
 from tailboost.selection.growth import Growth
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.program import Program

@@ -34,7 +34,7 @@ from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.guarantees.leakage import holds_unknown, noting_frozen, noting_seen
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -551,10 +551,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        estimators = [pair[1] for pair in self._chosen_estimators() if len(pair) == 2]
-        each = [input_tags(estimator) for estimator in estimators if hasattr(estimator, "__sklearn_tags__")]
-        tags.input_tags.sparse = all(own.sparse for own in each)
-        tags.input_tags.allow_nan = all(own.allow_nan for own in each)
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        for pair in self._chosen_estimators():
+            if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
+                own = input_tags(pair[1])
+                tags.input_tags.sparse &= own.sparse
+                tags.input_tags.allow_nan &= own.allow_nan
         return tags
 
 

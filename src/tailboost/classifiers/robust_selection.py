@@ -23,7 +23,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
@@ -118,10 +118,6 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ensemble = self.ensemble_
         return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
-    @property
-    def _objective_name(self) -> str:
-        return name_of(self.objective)
-
     def _settle(
         self,
         outputs: ModelOutputs,
@@ -171,7 +167,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     @property
     def _randomized(self) -> bool:
         """Whether several candidates may have mixture weight."""
-        return self._objective_name == "cvar" if self.randomized == "auto" else bool(self.randomized)
+        return self.objective == "cvar" if self.randomized == "auto" else bool(self.randomized)
 
     # -- another selection -----------------------------------------------------------------------------
 
@@ -240,7 +236,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         if objective is not None or alpha is not None:
             new.objective = "cvar" if objective is None else objective
             new.alpha = self.alpha if new.objective == "cvar" and alpha is None else alpha
-        if new._objective_name != self._objective_name:
+        if name_of(new.objective) != name_of(self.objective):
             new.max_error = None  # it names other subgroups
         changed = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
         for name, value in (changed | {"confidence": confidence}).items():
@@ -517,7 +513,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
 def check_parameters(mix: Any, groups: Any) -> None:
     """Raise ValueError if parameters exclude each other, or groups are needed."""
-    problem, name = mix._problem, mix._objective_name
+    problem, name = mix._problem, name_of(mix.objective)
     if problem is None:
         if mix.alpha is None:
             raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")

@@ -32,9 +32,8 @@ from tailboost.rates import (
     Strata,
     error,
 )
-from tailboost.selection.candidates import Pool, decide, expected_costs
+from tailboost.selection.candidates import Pool, decide, expected_costs, plain_state
 from tailboost.selection.confidence import LimitsOutlook, outlook
-from tailboost.selection.counts import plain_state
 from tailboost.selection.growth import grow, solve
 from tailboost.selection.program import SLIGHT, Program, mixed
 from tailboost.selection.rate_table import RateTable, below_noise
@@ -87,8 +86,8 @@ class SelectedRule:
 
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
-        """The probability that all limits hold on new rows; None if unknown."""
-        if self._guesses_groups:
+        """The probability that all limits hold on new rows; None if unknown, and without limits."""
+        if not self.problem.limits or self._guesses_groups:
             return None
         counts = self.selection.counts
         return outlook(self.problem.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
@@ -108,8 +107,8 @@ class SelectedRule:
     @property
     def _guesses_groups(self) -> bool:
         """Whether rules estimate the group from the models' probabilities, without features."""
-        each = [member.probabilities for member in self.ensemble.members]
-        return any(p.infers and not p.by_features for p in each)
+        members = self.ensemble.members
+        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
 
     def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
         program, limits = self.program, self.program.limits
@@ -298,7 +297,7 @@ class SelectedRule:
 
     def _warn_of_rates(self) -> None:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
-        lines, limits, strata = self._table(), self.program.limits, self.program.strata
+        lines, limits, strata = self._table().lines, self.program.limits, self.program.strata
         few = [
             f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
             for line in lines

@@ -24,11 +24,7 @@ from tailboost.core.numeric import finite as finite
 from tailboost.core.numeric import loss_vector as loss_vector
 from tailboost.core.numeric import relative_weights as relative_weights
 from tailboost.core.spelling import did_you_mean
-
-
-def as_pandas(table: Any) -> Any:
-    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
-    return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
+from tailboost.core.tables import as_pandas
 
 
 def n_rows_of(X: Any) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost.core.array_types import Floats, Hashes, Ints
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 
 # Largest number of row hashes in a fingerprint, of four bytes each.
 MOST_HASHES = 50_000
@@ -302,12 +302,6 @@ def _parts(X: NDArray[Any]) -> Iterator[slice]:
     return (slice(a, a + size) for a in range(0, len(X), size))
 
 
-def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct content and the content number of each row, ordered by hash."""
-    _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
-    return first, index
-
-
 @dataclass(frozen=True)
 class Fingerprint:
     """Row hashes of a table, to recognise its rows: all of a small table, a sample of a large one."""
@@ -472,15 +466,15 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     count for the heavier one. The result is the place of each row, shape (n,), from 0 to the number of
     distinct rows − 1. Equal rows have the same place.
     """
-    first, block = distinct(hashes)
+    contents, block = np.unique(hashes, return_inverse=True)
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
     pairs, pair = np.unique(block * (int(strata.max()) + 1) + strata, return_inverse=True)
     mass = np.bincount(pair, weights=weight)
     content, stratum = np.divmod(pairs, int(strata.max()) + 1)
     order = np.lexsort((stratum, -mass, content))
     heaviest = stratum[order][np.unique(content[order], return_index=True)[1]]
-    place = np.empty(len(first), dtype=np.intp)
-    place[np.argsort(heaviest, kind="stable")] = np.arange(len(first))
+    place = np.empty(len(contents), dtype=np.intp)
+    place[np.argsort(heaviest, kind="stable")] = np.arange(len(contents))
     return place[block]
 
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import as_pandas
+from tailboost.core.tables import as_pandas
 
 #: Name of the group of missing values.
 UNKNOWN = "unknown"

@@ -24,27 +24,6 @@ GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them 
 GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
 
 
-def memberships(groups: Ints) -> tuple[Ints, Ints]:
-    """Return the row and the subgroup of each membership, ordered by row.
-
-    Groups have shape (n,) or (n, c): the number of the subgroup of each row, or of its c subgroups; −1 for
-    none.
-    """
-    flat = groups.ravel()
-    row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
-    inside = flat >= 0
-    return (row, flat) if inside.all() else (row[inside], flat[inside])
-
-
-def strata_of(y: Ints, groups: Ints | None) -> Ints:
-    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
-    if groups is None:
-        return y
-    if groups.ndim == 1:
-        return np.unique((y.max() + 1) * groups + y, return_inverse=True)[1]
-    return np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)[1].ravel()
-
-
 def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
     return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)

@@ -24,7 +24,7 @@ from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
-from tailboost.selection.counts import RemoteSelectionData
+from tailboost.selection.candidates import RemoteSelectionData
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 

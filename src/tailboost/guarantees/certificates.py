@@ -11,9 +11,10 @@ import numpy as np
 from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import as_pandas, check_alpha, check_number, check_weights, n_rows_of
+from tailboost.core.checks import check_alpha, check_number, check_weights, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.pipelines import last_step
+from tailboost.core.tables import as_pandas
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows, one_answers
 from tailboost.guarantees.leakage import EqualRows, LeakageError
 from tailboost.guarantees.rate_bounds import (

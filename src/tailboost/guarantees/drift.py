@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import chi2_contingency, fisher_exact
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import as_pandas
+from tailboost.core.tables import as_pandas
 
 __all__ = ["Drift", "Reference"]
 

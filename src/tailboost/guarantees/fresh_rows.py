@@ -12,7 +12,6 @@ from scipy.sparse import issparse
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import (
-    as_pandas,
     check_length,
     check_mask,
     check_probabilities,
@@ -29,6 +28,7 @@ from tailboost.core.checks import (
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers, too_many
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import can_defer, deferral_words, group_arguments
+from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import EqualRows, check_equal_rows
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error

@@ -48,14 +48,21 @@ def came_fitted(estimator: Any) -> list[Any]:
 
 def holds_unknown(estimator: Any) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
-    finals = [None if model is None else last_step(model) for model in came_fitted(estimator)]
-    return any(not isinstance(final, KnownRows) or not final.seen_rows_.complete for final in finals)
+    for model in came_fitted(estimator):
+        final = None if model is None else last_step(model)
+        if not isinstance(final, KnownRows) or not final.seen_rows_.complete:
+            return True
+    return False
 
 
 def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
     """Return the counts of known rows of the frozen models, each from `KnownRows.count_known`."""
-    models = [model for model in came_fitted(estimator) if isinstance(last_step(model), KnownRows)]
-    return [final.count_known(table) for final, table in (final_step(model, X) for model in models)]
+    counts = []
+    for model in came_fitted(estimator):
+        if isinstance(last_step(model), KnownRows):
+            final, table = final_step(model, X)
+            counts.append(final.count_known(table))
+    return counts
 
 
 class LeakageError(ValueError):

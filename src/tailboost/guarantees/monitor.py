@@ -12,11 +12,12 @@ import numpy as np
 
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Hashes
-from tailboost.core.checks import as_pandas, check_length, check_number, n_rows_of
+from tailboost.core.checks import check_length, check_number, n_rows_of
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import hash_rounded_rows, is_missing
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import group_arguments
+from tailboost.core.tables import as_pandas
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.guarantees.drift import Drift, Reference, columns_of
 from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit

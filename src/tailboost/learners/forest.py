@@ -279,7 +279,7 @@ def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> f
     classes have equal numbers of rows. Equal rows count once.
     """
     codes = np.unique(y, return_inverse=True)[1]
-    rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
+    _, rows = places(codes, hashes)
     if leaf_rows is None:
         leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
     smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
@@ -310,4 +310,5 @@ def quota(size: Ints, most: int) -> Ints:
 
 
 def _evenly(n: int, parts: int) -> list[int]:
-    return [n // parts + (i < n % parts) for i in range(parts)]
+    sizes: list[int] = (n // parts + (np.arange(parts) < n % parts)).tolist()
+    return sizes

@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, refuse_frame
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
-from tailboost.learners.mean import ClassProbabilities, Ranked, shares
+from tailboost.learners.mean import ClassProbabilities, Ranked
 from tailboost.learners.table import BinnedReader, OpenTable, Table, TableReader, cuts
 from tailboost.learners.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 
@@ -47,7 +47,7 @@ def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDA
     The shape is (largest number of bins of a column, d).
     """
     table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
-    n_rows = 1 + max(len(c) for c in thresholds)
+    n_rows = 1 + max(map(len, thresholds))
     for j, kind in enumerate(feature_types):
         if kind == "c":  # categories are their own bins
             n_rows = max(n_rows, int(np.nanmax(table[:, j], initial=0)) + 1)
@@ -228,7 +228,10 @@ class BoostSession(HistSession):
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
         """Return the mean of the models, see `protocols.AveragingLearner`."""
         sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
-        return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
+        # A model counts for the classes of its rows; all models count for a class that none of them has.
+        seen = np.array(sums) > 0.0
+        used = seen | ~seen.any(axis=0)
+        return Ranked(ClassProbabilities(models, used / used.sum(axis=0)))
 
     def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
@@ -298,7 +301,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        return self.open_table(OpenTable.of(X), y, n_classes, sample_weight)
+        return self.open_table(OpenTable(X), y, n_classes, sample_weight)
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
@@ -395,11 +398,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return total / total.sum() if total.any() else total
 
     def _margin(self, table: Table) -> NDArray[np.float32]:
-        booster = self.booster_
-
-        def predict(block: Table) -> NDArray[np.float32]:
-            return np.asarray(booster.inplace_predict(block, predict_type="margin", missing=np.nan))
-
+        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
     def _call_sklearn(self, method: str, table: Table) -> NDArray[Any]:

@@ -49,10 +49,15 @@ class TableLinear(TableClassifier):
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Fit the model to rows of at least two classes."""
         table, self.table_ = opened.table, opened.reader
-        levels = [None if names is None else len(names) for names in self.table_.categories_]
-        self.columns_ = np.flatnonzero([n is None for n in levels])
-        self.levels_ = [(j, n) for j, n in enumerate(levels) if n and n <= MOST_CATEGORIES]
-        width = len(self.columns_) + sum(n for _, n in self.levels_)
+        numbers, self.levels_, width = list[int](), list[tuple[int, int]](), 0
+        for j, categories in enumerate(self.table_.categories_):
+            if categories is None:
+                numbers.append(j)
+                width += 1
+            elif 0 < len(categories) <= MOST_CATEGORIES:
+                self.levels_.append((j, len(categories)))
+                width += len(categories)
+        self.columns_ = np.array(numbers, dtype=np.intp)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
         index = np.flatnonzero(weight > 0.0)

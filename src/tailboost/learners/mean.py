@@ -8,22 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.learners.protocols import PreparedProba
 
 # Smallest probability, the same as in the selection of decision rules.
 LEAST = 1e-6
-
-
-def shares(seen: Mask) -> Floats:
-    """Return the weight of each model in the mean, for each class, shape (n_models, K).
-
-    ``seen``: classes that each model was fitted on. Other models have weight 0 for the class, unless no model
-    was fitted on it.
-    """
-    used = seen | ~seen.any(axis=0)
-    weights: Floats = used / used.sum(axis=0)
-    return weights
 
 
 def ranked(P: NDArray[Any], rank: int) -> Ints:
@@ -38,7 +27,8 @@ class ClassProbabilities:
     """Mean class probabilities of several models of one open table.
 
     It is a classifier, and also the prepared table of `Ranked` models. ``share`` of shape (n_models, K) has
-    the weight of each model by class, see `shares`; weights are divided by their sum over the models.
+    the weight of each model by class: 0 for classes that the model was not fitted on. The predictions divide
+    these weights by their sum over the models.
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:

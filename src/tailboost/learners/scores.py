@@ -15,7 +15,8 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import as_pandas, n_rows_of
+from tailboost.core.checks import n_rows_of
+from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 
 KINDS = ("probability", "logit", "number")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Hashes, Ints
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.schema import text
-from tailboost.core.sparse import summed
+from tailboost.core.tables import summed
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
@@ -96,16 +96,17 @@ def _refuse_infinite(table: NDArray[np.float32], names: Any) -> None:
 
 
 class OpenTable:
-    """Table that several learners share, with its fitted reader."""
+    """Table that several learners share, with its fitted reader.
 
-    def __init__(self, reader: TableReader, table: Table) -> None:
-        self.reader, self.table = reader, table
+    Parameters
+    ----------
+    X : data frame, ndarray or sparse matrix of shape (n, d)
+        The rows.
+    """
 
-    @classmethod
-    def of(cls, X: Any) -> OpenTable:
-        """Return the open table of a data frame, an array or a sparse matrix."""
-        reader = TableReader().fit(X)
-        return cls(reader, reader.transform(X))
+    def __init__(self, X: Any) -> None:
+        self.reader = TableReader().fit(X)
+        self.table: Table = self.reader.transform(X)
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -131,7 +132,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """Fit the classifier to weighted rows."""
         classes, index = np.unique(y, return_inverse=True)
         weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.learn(OpenTable.of(X), index, weight)
+        self.learn(OpenTable(X), index, weight)
         self.classes_ = classes
         return self
 

@@ -201,8 +201,8 @@ class Rate(Expression):
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, inside = strata.units(self.by)
-        counted, among = (table[strata.y] for table in self.tables(strata))
-        top, bottom = (inside[:, :, None] * table[None] for table in (counted, among))
+        y = strata.y
+        top, bottom = (inside[:, :, None] * table[y] for table in self.tables(strata))
         nothing = np.zeros_like(top)
         if strata.mean_costs is None:
             if self.needs_costs:

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import can_defer, group_arguments
-from tailboost.core.torch_data import unpack
+from tailboost.core.tables import unpack
 from tailboost.rates import Objective, Spread, measure
 from tailboost.solvers.tradeoff import undominated
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class LogProbabilities:
         cls, tables: Sequence[Floats], groups: Ints | None = None, average: Average | None = None
     ) -> LogProbabilities:
         """Return the table of computed log-probabilities."""
-        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), average=average)
+        return cls(len(tables[0]), tables.__getitem__, groups, len(tables), average=average)
 
     def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
@@ -136,21 +136,18 @@ class LogProbabilities:
         return LogProbabilities(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
 
     def __getitem__(self, model: int) -> Floats:
-        found: Floats = self.derived(model, lambda: self._of_model(model))
+        if model not in self._known:
+            self._known[model] = self._of_model(model)
+        found: Floats = self._known[model]
         return found
 
-    @property
+    @cached_property
     def pooled(self) -> Floats:
         """The average of all models' log-probabilities, shape (n, K)."""
-
-        def make() -> Floats:
-            if self.average is not None:
-                return self.average.of(self[i] for i in self.average.asked.tolist())
-            mean: Floats = np.mean([self[i] for i in range(self.n_models)], axis=0)
-            return mean
-
-        found: Floats = self.derived("pooled", make)
-        return found
+        if self.average is not None:
+            return self.average.of(self[i] for i in self.average.asked.tolist())
+        mean: Floats = np.mean([self[i] for i in range(self.n_models)], axis=0)
+        return mean
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make``, which is called once for each key."""

@@ -11,8 +11,8 @@ import highspy
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, Strata, error
-from tailboost.selection.counts import plain_state
+from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
+from tailboost.selection.candidates import plain_state
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
@@ -86,16 +86,17 @@ class Program:
                 variable = shared if row.free else -1
                 n_free = max(n_free, variable + 1)
                 rows.append((row.matrix, row.free, variable, row.bound, number))
+        matrix, free, of_variable, bound, of_limit = zip(*rows, strict=True) if rows else ((),) * 5
         return cls(
             strata,
             objective,
             tuple(limits),
             cost.ravel(),
-            np.array([row[0].ravel() for row in rows]).reshape(len(rows), cost.size),
-            np.array([row[3] for row in rows], dtype=np.float64),
-            np.array([row[1] for row in rows], dtype=np.float64),
-            np.array([row[2] for row in rows], dtype=np.intp),
-            np.array([row[4] for row in rows], dtype=np.intp),
+            np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size),
+            np.array(bound, dtype=np.float64),
+            np.array(free, dtype=np.float64),
+            np.array(of_variable, dtype=np.intp),
+            np.array(of_limit, dtype=np.intp),
             scale,
             level,
         )
@@ -221,13 +222,12 @@ class Program:
     @cached_property
     def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
         """For each rate: subgroups, numerators and denominators over flat counts, (m, W × A), and scale."""
-
-        def flat(rate: Rate) -> tuple[list[Any], Floats, Floats, float]:
-            terms = rate.terms(self.strata)
+        flat = []
+        for stated in (self.objective, *self.limits):
+            terms, scale = stated.rate.terms(self.strata), stated.rate.scale(self.strata)
             m = len(terms.names)
-            return terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), rate.scale(self.strata)
-
-        return [flat(self.objective.rate), *(flat(limit.rate) for limit in self.limits)]
+            flat.append((terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale))
+        return flat
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -345,7 +345,7 @@ class Master:
         return contradicting
 
 
-def mixed(weights: Floats, counts: Sequence[Floats]) -> Floats:
+def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
     """Return the confusion counts of a mixture."""
     total: Floats = np.zeros_like(counts[0])
     for i in np.flatnonzero(weights > 0).tolist():

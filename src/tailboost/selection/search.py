@@ -7,8 +7,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.selection.candidates import Candidate, Pool, contrasts, expected_costs, from_contrasts
-from tailboost.selection.counts import SelectionData
+from tailboost.selection.candidates import (
+    Candidate,
+    Pool,
+    SelectionData,
+    contrasts,
+    expected_costs,
+    from_contrasts,
+)
 from tailboost.selection.program import SLIGHT, Program
 
 # Lines from each start; lines without a better rule before the next start; fraction of lines that lead

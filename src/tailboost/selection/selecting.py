@@ -10,8 +10,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.rates import error
-from tailboost.selection.candidates import Candidate, Pool, expected_costs, plain_costs
-from tailboost.selection.counts import AnySelectionData
+from tailboost.selection.candidates import AnySelectionData, Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.growth import Growth, grow, play, solve
 from tailboost.selection.program import SLIGHT, Program, mixed
 from tailboost.selection.search import search, sweep
@@ -92,7 +91,7 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
     weights = np.where(growth.solved.weights > LEAST_WEIGHT, growth.solved.weights, 0.0)
     used = np.flatnonzero(weights)
     weights = weights[used] / weights[used].sum()
-    mixture = mixed(weights, [pool.counts[i] for i in used])
+    mixture = mixed(weights, pool.all_counts[used])
     bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
     if randomized:
         return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, growth)
@@ -133,7 +132,7 @@ def seeded(data: AnySelectionData, program: Program) -> Pool:
     """
     small = data.in_memory.thinned(ROWS)
     pool, over = Pool(small), program if small is data else program.over(small.strata)
-    plain = [pool.add(Candidate.of(costs)) for costs in (plain_costs(small), over.plain)]
+    plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
     if program.objective.worst:
         play(pool, over)
     plain += pool.constants()

@@ -12,11 +12,12 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
-from tailboost.core.checks import as_pandas, n_rows_of
+from tailboost.core.checks import n_rows_of
 from tailboost.core.fingerprints import hash_rows, stratified_places
+from tailboost.core.tables import as_pandas
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
-from tailboost.selection.counts import Singles, spread
+from tailboost.selection.candidates import Singles, spread
 
 # Folds of the group models.
 FOLDS = 3
@@ -302,8 +303,8 @@ class StratumProbabilities:
                 expected = (joint * self.factors / _summed(joint * self.factors)) @ weight
                 self.factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
             return
-        joint = self.joint(logs, groups, combination)
-        if self.infers and len(joint) <= CALIBRATED_STRATA:
+        if self.infers and self.n_classes * len(self.combinations) <= CALIBRATED_STRATA:
+            joint = self.joint(logs, groups, combination)
             self.calibration = Calibration.fit(joint.astype(np.float32), stratum, weights)
 
 

@@ -16,8 +16,8 @@ from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
+from tailboost.selection.candidates import SelectionData
 from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
-from tailboost.selection.counts import SelectionData
 from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable

@@ -251,7 +251,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.confidence", "LimitsOutlook"),
     **_names("tailboost.selection.growth", "Growth"),
     **_names("tailboost.selection.program", "Program", "Solution"),
-    **_names("tailboost.selection.counts", "SelectionData"),
+    **_names("tailboost.selection.candidates", "SelectionData"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
     **_names("tailboost.classifiers.plan", "Plan"),

@@ -1,4 +1,4 @@
-"""PyTorch datasets as arrays, without importing PyTorch: a user with a Dataset has imported it."""
+"""Tables of other libraries: polars and pyarrow, sparse matrices, datasets of PyTorch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,37 @@ import sys
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
+def as_pandas(table: Any) -> Any:
+    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
+    return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
+
+
+def summed(X: Any) -> Any:
+    """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
+
+    An entry stored more than once means the sum. SciPy and scikit-learn sort and sum such entries in place,
+    and conversions to csr share the arrays of the original. Other matrices are therefore copied, so that the
+    caller's matrix never changes.
+    """
+    if not sp.issparse(X) or X.ndim != 2:
+        return X
+    matrix = X if X.format in ("csr", "csc") else X.tocsr()
+    if matrix.has_canonical_format:
+        return matrix
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return matrix
+
+
 def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged."""
+    """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged.
+
+    PyTorch is not imported: a user with a Dataset has imported it.
+    """
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
         return X, y
