@@ -267,7 +267,7 @@ def _time_left() -> Iterator[Advance]:
 
         def advance(done: float, what: str) -> None:
             nonlocal tenths
-            left = f", about {(time.monotonic() - start) * (1 / done - 1):.0f} s left" if done else ""
+            left = f", about {(time.monotonic() - start) * (1 / done - 1):.0f} s left" if 0 < done < 1 else ""
             bar.update(task, completed=done, description=f"{what}{left}")
             if bar.disable and int(10 * done) > tenths:
                 tenths = int(10 * done)
