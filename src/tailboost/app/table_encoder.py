@@ -58,7 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     max_categories : int ≥ 1, default=50
         Largest number of 0/1 columns per text column; the rarest categories share one. A new category in
-        ``transform`` is encoded as rare. If ``fit`` found no rare category, all these 0/1 columns are 0.
+        ``transform`` is encoded as rare. If ``fit`` found no rare category, a new category is all 0.
     schema : TableSchema, default=None
         Schema of the table, as from `tailboost.datasets.load_table`; None takes it from the dtypes of X.
 

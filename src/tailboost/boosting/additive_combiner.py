@@ -38,7 +38,7 @@ class AdditiveCombiner:
     heaviest: int  # class number of the best constant classifier
     # Whether only the rounds up to the smallest error on the selection data are used.
     best_prefix: bool = False
-    # Computes new weights of these base models at the end; ``choice`` is the result.
+    # Computes new weights of the base models in `settle`, stored in ``choice``; None keeps the steps.
     refit: SoftMargin | None = None
     rows: Rows = field(init=False)
     boosted: list[Any] = field(init=False, default_factory=list)
@@ -50,7 +50,7 @@ class AdditiveCombiner:
     _wrong: BitLosses | None = field(init=False, default=None)
     _answers: list[NDArray[Any]] = field(init=False, default_factory=list)
     choice: SoftMarginStage | None = field(init=False, default=None)
-    # The prefix in use, preceded by the previous one, which an interrupt may restore.
+    # The last is in use. An interrupt in the newest round restores the one before.
     _prefixes: list[Prefix] = field(init=False, default_factory=list)
     _final: NDArray[Any] = field(init=False, repr=False)
     constant_alone: bool = field(init=False, default=False)  # no base model got a step
@@ -61,7 +61,7 @@ class AdditiveCombiner:
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Add the newest base model; return the error of the ensemble."""
+        """Add the newest base model; return the error of the ensemble and the gap 0."""
         self.boosted.append(response.member)
         votes = self._votes.copy()
         add_vote(votes, state.steps[-1], response.answers)
@@ -79,7 +79,7 @@ class AdditiveCombiner:
         return error, 0.0
 
     def first(self, n_rounds: int) -> None:
-        """Drop all rounds after the first ``n_rounds``, which an interrupt may have left unfinished."""
+        """Keep the first ``n_rounds`` rounds. An interrupt may have left a later one half added."""
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]
         if self._counted > n_rounds and self._before is not None:

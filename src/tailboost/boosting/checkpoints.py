@@ -63,7 +63,7 @@ def describe(value: Any) -> str:
     name = f"{cls.__module__}.{cls.__qualname__}"
     clone = getattr(cls, "__sklearn_clone__", None)
     if isinstance(value, BaseEstimator) and clone is BaseEstimator.__sklearn_clone__:
-        return name  # a clone has only parameters, and `identify` describes each of them
+        return name  # a clone keeps the parameters alone, and `identify` describes each one
     return f"{name} {_Hasher(hash_name='md5').hash(value)}"
 
 
@@ -138,7 +138,7 @@ class Checkpoints:
     folder: Path | None
     identity: dict[str, Any]
     interrupted: Callable[[], bool]
-    _tables: dict[str, Any] = field(default_factory=dict)  # by digest: shared tables of base models
+    _tables: dict[str, Any] = field(default_factory=dict)  # by digest: table readers that base models share
     _lock: Lock | None = None
 
     @classmethod

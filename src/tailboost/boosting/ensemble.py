@@ -57,7 +57,7 @@ class MixtureEnsemble:
 
     @property
     def draws(self) -> bool:
-        """Whether the answer is random: several models have weight, or the one with weight is random."""
+        """Whether answers are random: several models have positive weight, or a single one that is random."""
         used = np.flatnonzero(self.weights > 0)
         return len(used) > 1 or bool(np.isin(used, self.drawing).any())
 
@@ -206,9 +206,9 @@ def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classe
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
     """Settle ties of P (n, K), in place, by the first base model in ``order`` that names a tied class.
 
-    At small α the exact optimum often has ties, and a plain argmax would then answer the first class for each
-    row. The winner is raised by one unit in the last place above the others, so that the argmax of the
-    returned probabilities is the decision. Probabilities are compared after rounding to 1e-9.
+    Optima for the CVaR of a small fraction α often have ties. A plain argmax would give each tied row the
+    first class. The winner is raised by one unit in the last place above the others, so that the argmax of
+    the returned probabilities is the decision. Probabilities are compared after rounding to 1e-9.
     ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
     rounded = np.round(P, TIE_DECIMALS)
@@ -227,7 +227,7 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
 
 
 def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
-    """Return the class numbers of rows that have the base models ``members``, one each, shape (n,).
+    """Return the class number of each row by its base model, an entry of ``members``, shape (n,).
 
     ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """

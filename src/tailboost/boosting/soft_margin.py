@@ -14,7 +14,7 @@ from tailboost.core.array_types import Floats
 from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import SoftMarginSolution
 
-# Smallest gain over the constants' value v, relative to 1 + |v|, that is not rounding.
+# Gains over the constants' value v below this multiple of 1 + |v| count as rounding errors.
 LEAST_GAIN = 1e-7
 
 
@@ -22,7 +22,7 @@ LEAST_GAIN = 1e-7
 class SoftMarginStage:
     """New weights of the base models, and the facts about their solution."""
 
-    weights: Floats  # shape (T,): all 0 if no price gives better weights than the constants
+    weights: Floats  # shape (T,): all 0 if the best constant is used
     gap: float  # duality gap of the program
     price: float  # C
     value: float | None = None  # optimum of the program; None if the best constant is used
@@ -31,7 +31,7 @@ class SoftMarginStage:
 
 @dataclass(frozen=True)
 class SoftMargin:
-    """Soft-margin program over the training rows, at the best of several prices.
+    """Soft-margin program over the training rows, at the best of several prices C of the slack.
 
     Weights are rejected in two cases: if they gain nothing over the best mixture of constants in the
     program's objective, or if their vote errs on more of the training rows than the best constant. If the
@@ -48,7 +48,7 @@ class SoftMargin:
     def choose(
         self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
     ) -> SoftMarginStage:
-        """Return the weights of the price with the smallest error of the vote on the selection data ``rows``.
+        """Return the weights with the smallest error of their vote on ``rows``, the selection data.
 
         ``wrong`` are the losses (T, m) on the training rows, ``answers`` the T class numbers for the
         selection data, and ``constant`` is the class number of the best constant classifier.
@@ -89,7 +89,7 @@ class SoftMargin:
         return soft_margin_weights(wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight))
 
     def _gains(self, value: float, over: float) -> bool:
-        """Return whether a value of the program is better than another by more than rounding."""
+        """Return whether ``value`` is better than ``over`` by more than a rounding error."""
         gain = value - over if self.loss == "linear" else over - value
         return gain > LEAST_GAIN * (1 + abs(over))
 

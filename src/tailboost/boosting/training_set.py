@@ -22,15 +22,15 @@ BATCH = 262_144
 BATCH_VALUES = 2**30
 # Number of short row hashes (uint16).
 N_SHORT_HASHES = 2**16
-# Decimals of effective sizes, so that the order of the rows does not matter.
+# Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
     """Return the row and the subgroup of each membership, ordered by row.
 
-    Groups have shape (n,) or (n, c): the number of the subgroup of each row, or of its c subgroups; −1 for
-    none.
+    Groups of shape (n,) hold one subgroup number per row, groups of shape (n, c) up to c. The number −1 means
+    no subgroup.
     """
     flat = groups.ravel()
     row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
@@ -64,7 +64,7 @@ class RowOrigin:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """Rows that each row of a table aggregates: count and sum of squared weights."""
+    """Count and sum of squared weights of the original rows that each row of a table aggregates."""
 
     rows: Floats  # shape (n,): count
     squares: Floats  # shape (n,): sum of the squares of their weights
@@ -80,8 +80,8 @@ class Rows:
 
     y: Ints  # shape (n,): class numbers
     weight: Floats  # shape (n,): sample weights, positive
-    # Shape (n,) or (n, c): number of the subgroup of each row, −1 for none; by column if groups are a table
-    # of c columns, which overlap; None without subgroups.
+    # Shape (n,) or (n, c): number of the subgroup of each row, −1 for none. A table of c group columns has
+    # one number per column, and its subgroups overlap. None without subgroups.
     groups: Ints | None
     words: str  # description for messages
     # Shape (n,): short hash of the content, equal for equal rows.
@@ -128,7 +128,7 @@ class Rows:
         """
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
-        if self.row_hashes is not None:  # rows of one hash in a small subgroup are equal rows
+        if self.row_hashes is not None:  # equal short hashes in a small subgroup: almost surely equal rows
             pairs = subgroup * N_SHORT_HASHES + self.row_hashes[row]
             if n_subgroups * N_SHORT_HASHES <= len(pairs):  # counting is faster than sorting
                 sums: Floats = np.bincount(pairs, weights=weight).astype(np.float64)

@@ -148,7 +148,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     limits_met_ : bool or None
         Whether all limits are kept on the selection data; None without limits.
     limits_probability_ : float or None
-        Probability that the rule keeps all limits on new rows, by simulation about its confusion counts;
+        Probability that the rule keeps all limits on new rows, simulated from its confusion counts;
         None without limits, and with limits on costs of rows.
     subgroups_ : list
         The subgroups of ``subgroup_errors_``.

@@ -319,7 +319,7 @@ class LimitsOutlook:
         p = self.probability
         printed = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
         return (
-            f"on new rows all limits hold together with probability {printed}, by simulation about the "
+            f"on new rows all limits hold together with probability {printed}, simulated from the "
             "confusion counts of this rule"
         )
 

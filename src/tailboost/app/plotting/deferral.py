@@ -19,7 +19,7 @@ class DeferralDisplay(Display):
     Parameters
     ----------
     deferral_rates : sequence of float
-        Largest fraction of deferred rows of each curve.
+        Limit of the deferral rate, one for each curve.
     curves : sequence of pairs of array-like
         Values of the minimised rate and of the limited rate along each curve.
     value, limited : str
@@ -62,7 +62,7 @@ class DeferralDisplay(Display):
         if len(self.deferral_rates) != len(self.curves):
             raise ValueError(
                 f"{len(self.deferral_rates)} deferral rates, but {len(self.curves)} curves: "
-                "one of each is needed"
+                "one curve for each rate is needed"
             )
         for curve in self.curves:
             if len(curve) != 2 or curve[0].ndim != 1 or curve[0].shape != curve[1].shape:
@@ -86,7 +86,7 @@ class DeferralDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the rates of ``predict`` along the curves on given rows.
+        """Draw the curves by the rates of ``predict`` on given rows.
 
         Parameters
         ----------
@@ -94,10 +94,10 @@ class DeferralDisplay(Display):
             One fit gives all curves.
         X, y : array-like of shape (n, d), (n,)
             Test rows and labels.
-        limited, objective : rate, or largest of a family
+        limited, objective : rate, or largest rate of a family
             Limited rate and minimised rate, as in ``tradeoff``.
         deferred : sequence of float, default=(0, 0.01, 0.02, 0.05, 0.1)
-            Largest fraction of deferred rows of each curve.
+            Limit of the deferral rate, one for each curve.
         n_points : int, default=9
             Points of a curve.
         groups : optional

@@ -24,7 +24,7 @@ from tailboost.solvers.worst_case import Uncertainty
 # length count as 0.
 _LEAST_STEP = 1e-10
 _STEP_ACCURACY = 1e-14
-# Largest logarithm of the ratio of smoothing to the largest loss.
+# Upper limit of log(σ / largest loss). At this ratio the worst-case weights equal p to the last digit.
 LOG_LARGE = 200.0
 # For larger margins, log(1 + e^(−m)) equals e^(−m) to the last bit.
 _LARGE = 40.0
@@ -125,7 +125,7 @@ class WorstCase(AdditivePlayer):
         return WorstCaseState(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
 
     def _relative_smoothing(self, log_top: float) -> float:
-        """Return σ divided by the largest loss, at most e^LOG_LARGE; from there w is p to the last digit."""
+        """Return σ divided by the largest loss, at most e^LOG_LARGE."""
         if self.smoothing == 0:
             return 0.0
         return float(np.exp(min(np.log(self.smoothing) - log_top, LOG_LARGE)))
@@ -160,7 +160,7 @@ class WorstCase(AdditivePlayer):
     def minimiser(self, z: Floats, high: float, state: AdditiveState) -> float:
         """Return the minimiser of ``F`` at margins ``m + a z`` over a ≥ 0, from the first guess ``high`` > 0.
 
-        ``F′(a) = −Σ u_i z_i`` up to a positive factor; each trial solves for its worst case.
+        ``F′(a) = −Σ u_i z_i`` up to a positive factor. The weights u are those of the worst case at a.
         """
 
         def descent(a: float) -> float:
@@ -212,13 +212,13 @@ class RealWorstCase(WorstCase):
         elif self.n_classes == 2:  # right on all rows: the cost falls with the length of the step
             a = max(state.steps, default=PERFECT_STEP)
             verdict = "a base model made no error; it got the longest step so far"
-        else:  # no step is too long, but the positive score of the true class need not be the largest
+        else:  # longer steps never raise the cost, but the true class's positive score may not be the largest
             a = self.learning_rate * PERFECT_STEP
         return self.worst_case(AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict))
 
 
 def critical_radius(mass: float, share: float, uncertainty: Uncertainty) -> float:
-    """Return the radius of the smallest ball in which units of mass ``mass`` can have the weight ``share``.
+    """Return the smallest radius at which worst-case weights can raise units of mass ``mass`` to ``share``.
 
     For KL this is ``KL(share ‖ mass)`` of two Bernoulli distributions; 0 if ``share`` is at most ``mass``.
     """

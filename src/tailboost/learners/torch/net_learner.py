@@ -35,7 +35,7 @@ class TorchSession:
     """All trainings of one learner on one table. Every round starts from the same warmed-up model.
 
     The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C). The
-    sample weights are the weights of the warm-up, and give the class counts of losses.
+    warm-up draws rows by sample weight. Losses with class counts get the sums of the sample weights.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class TorchSession:
             compile=learner.compile,
             device=device,
         )
-        # Rows are drawn in an order by content, so positions and repetitions do not matter.
+        # The draws index the rows in an order by content, so positions and repetitions do not matter.
         self.order = np.lexsort((y, hash_rows(X)))
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.starts: dict[str, Start] = {}
@@ -150,7 +150,7 @@ class TorchSession:
         return self._fitted_net(training)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
-        """Predict the opened rows."""
+        """Return class numbers of the session's rows."""
         table = self.X if rows is None else self.X[torch.from_numpy(rows).to(self.X.device)]
         return model.predict_table(table)
 
@@ -192,9 +192,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     warmup_steps : int ≥ 0, default=0
         ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
     loss : str or callable, default="cross_entropy"
-        A name in ``tailboost.torch.losses.LOSSES``, or ``(logits, y) -> loss``, a mean or one per row. A
-        parameter ``class_counts`` gets the counts of the training rows, a parameter ``features`` the input
-        of the last linear layer.
+        A name in ``tailboost.torch.losses.LOSSES``, or ``(logits, y) -> loss``, a mean or one per row. If
+        the callable has a parameter ``class_counts``, it gets the class counts of the training rows; a
+        parameter ``features`` gets the input of the last linear layer.
     augment : callable, default=None
         Maps a batch of module inputs to another, on the device, during training. Draws from PyTorch's
         generators are reproducible.
@@ -206,8 +206,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     device : str, default="auto"
         "auto" is the GPU if there is one, else the CPU; or the name of a PyTorch device.
     growth : int ≥ 1, default=None
-        Steps of a stage of growth, for classifiers that end training as soon as their condition is met.
-        ``None`` trains all steps at once.
+        Number of steps between two checks of the model, for classifiers that end training as soon as their
+        condition is met. ``None`` trains all steps at once.
     compile : bool, default=False
         Whether to compile the module by ``torch.compile`` for training.
     eval_batch_size : int ≥ 1, default=1024
