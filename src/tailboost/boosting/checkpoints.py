@@ -93,7 +93,7 @@ def identify(classifier: Any, data: str, entropy: int, free: Collection[str] = (
         classes.append(type(value))
         try:
             params[name] = describe(value)
-        except Exception as error:
+        except Exception as error:  # pickling raises exceptions of any type
             raise ValueError(
                 f"checkpoint_dir needs parameters that can be pickled; {name} cannot "
                 f"({type(value).__name__}: {error}); define functions at the top of a module"

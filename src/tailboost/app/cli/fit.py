@@ -275,7 +275,7 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
                 say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
-    except Exception as error:
+    except Exception as error:  # the model is stored: no fault of its summary may lose it
         warn(f"the summary failed ({type(error).__name__}: {error})")
 
 

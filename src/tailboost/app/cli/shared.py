@@ -56,7 +56,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     except BrokenPipeError:  # the reader of the output has ended, for example `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except Exception as error:
+    except Exception as error:  # every other fault ends with one line and an exit code
         if verbose:
             traceback.print_exc()
         if isinstance(error, BadInput):
