@@ -1,7 +1,7 @@
 """The command line: ``tailboost demo | compare | fit | predict | evaluate | inspect | decide | …``.
 
 Exit codes: 0 success; 2 bad input, with one line that names the file, column, row or option; 3 an alarm of
-``monitor``; 130 stopped by Ctrl-C; 1 any other error.
+``monitor``; 4 a limit that ``certify --require`` does not certify; 130 stopped by Ctrl-C; 1 any other error.
 """
 
 from importlib.util import find_spec
