@@ -582,11 +582,12 @@ def selective(data: Scored, asked: Asked) -> Floats:
 
 @dataclass(frozen=True)
 class Method:
-    """A method, the limits it can be asked (empty: all), and the most groups it is asked for."""
+    """A method, the limits it can be asked (empty: all), and the most groups and splits it is asked for."""
 
     answer: Callable[[Scored, Asked], Floats]
     limits: tuple[Any, ...] = ()
     most_groups: int = 99
+    most_splits: int = 99
 
 
 _LINEAR = (gap, ratio, odds, miss, precision, worst_class)
@@ -603,7 +604,7 @@ METHODS = {
     "OxonFair": Method(oxonfair, (gap, ratio, odds, miss, precision), 2),
     "error-parity": Method(error_parity, (gap, odds)),
     "ThresholdOptimizer": Method(threshold_optimizer, (gap, odds)),
-    "ExponentiatedGradient": Method(reductions, (gap, ratio, odds)),
+    "ExponentiatedGradient": Method(reductions, (gap, ratio, odds), most_splits=3),
     f"LinearPost, {_RULE}": Method(linear_post, (gap, odds)),
     f"PostProcess, {_RULE}": Method(post_process, (gap, odds, miss), 2),
     f"DROPS, {_RULE}": Method(drops, (worst_class,)),

@@ -121,13 +121,15 @@ def _cell(data: Scored, name: str, limit: str, entry: Path) -> Run:
     }
 
 
-def _asks(method: str, limit: str, n_groups: int) -> bool:
-    """Return whether a method is asked for a limit with this number of groups."""
+def _asks(method: str, limit: str, n_groups: int, seed: int) -> bool:
+    """Return whether a method is asked for a limit with this number of groups in a split."""
     asked, known = LIMITS[limit], METHODS.get(method)
     if asked.by_group and n_groups == 1:
         return False
     return known is None or (
-        (not known.limits or asked.value in known.limits) and n_groups <= known.most_groups
+        (not known.limits or asked.value in known.limits)
+        and n_groups <= known.most_groups
+        and seed < known.most_splits
     )
 
 
@@ -151,7 +153,7 @@ def play(settings: Settings, name: str) -> Report:
                 smallest = int(np.unique(some.g, return_counts=True)[1].min())
                 for limit in LIMITS:
                     for method in methods:
-                        if not _asks(method, limit, int(data.g.max()) + 1):
+                        if not _asks(method, limit, int(data.g.max()) + 1, seed):
                             continue
                         key = {"table": table, "rows": n, "limit": limit, "method": method, "seed": seed}
                         if settings.late and key not in cells:
