@@ -19,11 +19,11 @@ from sklearn.model_selection import train_test_split
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
 from experiments._worst_case_profile import worst_case_profile
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.datasets import load_credit_default
 from tailboost.app.report.results import summarise
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier
 from tailboost.guarantees.robustness import row_losses
+from tailboost.learners.named import plain_xgboost
 from tailboost.solvers import cvar, worst_case_weights
 
 Floats = NDArray[np.float64]

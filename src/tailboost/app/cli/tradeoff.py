@@ -195,5 +195,5 @@ class _Curves:
         for deferred, curve in self.curves:
             here, name = tuple(curve.values), None if deferred is None else f"at most {deferred:.3g} deferred"
             points, selection = (here, None) if self.measured is None else (self.measured, here)
-            rates = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+            rates: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
             TradeOffDisplay(*points, selection=selection, name=name, **rates).plot(ax=ax)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +60,7 @@ class ClassErrorDisplay(Display):
         errors: Mapping[Any, float],
         *,
         mean: float | None = None,
-        kind: Literal["class", "group"] = "class",
+        kind: str = "class",
         name: str | None = None,
         intervals: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
