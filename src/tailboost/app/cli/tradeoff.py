@@ -190,17 +190,10 @@ class _Curves:
 
     def draw(self, ax: Any) -> None:
         """Draw the curves on axes of matplotlib."""
-        from tailboost.app.plotting import DeferralDisplay, TradeOffDisplay
+        from tailboost.app.plotting import TradeOffDisplay
 
-        first = self.curves[0][1]
-        numbers = [self.numbers(*pair) for pair in self.curves]
-        limited, objective = str(first.limited), str(first.objective)
-        if self.curves[0][0] is not None:
-            pairs = [(table["objective"], table["limited"]) for table in numbers]
-            fractions = [float(deferred or 0.0) for deferred, _ in self.curves]
-            DeferralDisplay(fractions, pairs, value=objective, limited=limited).plot(ax=ax)
-            return
-        here = numbers[0]["limited"], numbers[0]["objective"]
-        points, selection = (here, None) if self.measured is None else (self.measured, here)
-        display = TradeOffDisplay(*points, selection=selection, limited_name=limited, objective=objective)
-        display.plot(ax=ax)
+        for deferred, curve in self.curves:
+            here, name = tuple(curve.values), None if deferred is None else f"at most {deferred:.3g} deferred"
+            points, selection = (here, None) if self.measured is None else (self.measured, here)
+            rates: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+            TradeOffDisplay(*points, selection=selection, name=name, **rates).plot(ax=ax)
