@@ -214,7 +214,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
-    **_names("tailboost.learners.scores", "Scores"),
+    **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
     **_names("tailboost.learners.linear", "TableLinear"),
     **_names("tailboost.learners.hist",
         "HistBoostClassifier",
