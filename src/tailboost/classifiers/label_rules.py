@@ -304,7 +304,8 @@ def tune_labels(
                     raise
                 break
         rule = classifier.rule_
-        assert isinstance(rule, ThresholdRule) and rule.groups is not None
+        assert isinstance(rule, ThresholdRule)
+        assert rule.groups is not None
         bands = dict(zip(rule.groups, rule.bands, strict=True))
         rules = {name: score.rule(bands[name]) for name, score in zip(names, fitted, strict=True)}
         found = LabelRules(rules, checked_limits(limits))
