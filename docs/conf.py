@@ -28,7 +28,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.zip"]
+exclude_patterns = [
+    "_build",
+    "gallery/*.ipynb",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+    "gallery/**/*.md5",
+    "gallery/**/*.zip",
+]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # `make notebooks` runs them
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
