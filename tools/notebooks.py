@@ -1,7 +1,4 @@
-"""Execute the notebooks of docs/notebooks in place, with their outputs and without times.
-
-    python tools/notebooks.py [NOTEBOOK ...]
-"""
+"""Execute notebooks in place: those given, or all of docs/notebooks. Outputs are stored, times are not."""
 
 from __future__ import annotations
 
