@@ -2,8 +2,8 @@
 
     python tools/release.py v0.1.0
 
-The version is written in ``src/tailboost/__init__.py``; CITATION.cff repeats it for citations, with the date of
-the changelog. The addresses of ``pyproject.toml`` are placeholders until the project has a site.
+The version is written in ``src/tailboost/__init__.py``; CITATION.cff repeats it for citations, with the
+date of the changelog. The addresses of ``pyproject.toml`` are placeholders until the project has a site.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def problems(tag: str) -> list[str]:
     if f"version: {number}\n" not in citation:
         reasons.append(f"CITATION.cff has another version than {number}")
     if PLACEHOLDER in project + citation:
-        reasons.append(f"the addresses in pyproject.toml or CITATION.cff are placeholders: {PLACEHOLDER}")
+        reasons.append(f"the addresses of the project are placeholders: {PLACEHOLDER}")
     return reasons
 
 
