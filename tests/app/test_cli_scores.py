@@ -207,11 +207,11 @@ def test_calibrate_gives_a_certified_rule_file(files, rule):
 
 def test_calibrate_names_a_limit_that_is_missed(files, rule):
     table(60, 6).to_csv(files / "few.csv", index=False)
-    given = ["calibrate", rule, files / "few.csv", "--model", files / "none.json"]
+    given = ["calibrate", rule, files / "few.csv", "--model", files / "unsafe.json"]
     result = call(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .05")
     assert result.exit_code == 1, result.output
     assert "no model is written" in result.stderr
-    assert not (files / "none.json").exists()
+    assert not (files / "unsafe.json").exists()
 
 
 def test_monitor_tests_the_limits_on_later_batches(files, rule):

@@ -112,7 +112,7 @@ def tune(
         labels = sorted(set(rows.y.tolist()))
         if REVIEW in labels:
             raise BadInput(f"{str(data)!r}: column {target[0]!r} has the label {REVIEW!r}")
-        selection = Selection(
+        selection = RuleSelection(
             tuple(score),
             _positives(positive, score, labels),
             kind,
@@ -202,7 +202,7 @@ def _numbers(table: Any, name: str, data: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RuleSelection:
     """Settings of a selection, as in a rule file."""
 
     scores: tuple[str, ...]
@@ -347,7 +347,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 class StoredRule(StoredModel):
     """Content of a rule file, read as a model file."""
 
-    selection: Selection = field(kw_only=True)
+    selection: RuleSelection = field(kw_only=True)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -359,7 +359,7 @@ class StoredRule(StoredModel):
             )
         with bad_input(f"{path}: "):
             try:
-                selection = Selection.from_dict(content["selection"])
+                selection = RuleSelection.from_dict(content["selection"])
                 of = ThresholdRule if "bands" in content["rule"] else Rule
                 rule, certificate = of.from_dict(content["rule"]), content["certificate"]
                 classifier = RuleClassifier(rule, selection.model, selection.limits)
