@@ -1,4 +1,4 @@
-"""Canonical vertices of linear programs, by HiGHS."""
+"""The mixture program as a linear program, and canonical vertices of linear programs, by HiGHS."""
 
 from __future__ import annotations
 
@@ -13,6 +13,38 @@ from scipy.sparse import csc_array
 from tailboost.core.array_types import Floats
 
 TOLERANCE = 1e-10
+
+
+def mixture_program(
+    losses: Floats, cap: Floats, fixed: Floats | float = 0.0, mass: float = 1.0
+) -> tuple[Floats, Floats, int]:
+    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ c and Σ w = mass, and the iterations.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n, T)
+        Losses of the candidates on each unit.
+    cap : ndarray of shape (n,)
+        Largest weights c.
+    fixed : ndarray of shape (T,)
+        Expected losses of units whose weights are fixed.
+    mass : float
+        Weight of the n units.
+    """
+    n_units, n_candidates = losses.shape
+    matrix = np.ones((n_candidates + 1, n_units + 1))
+    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.T, -1.0, 0.0
+    lower = np.append(np.zeros(n_candidates) - fixed, mass)
+    upper = np.append(np.full(n_candidates, np.inf), mass)
+    # No weight exceeds Σ w, so larger caps have no effect.
+    columns = np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 2.0 * mass), np.inf)
+    highs = highs_model(np.append(np.zeros(n_units), -1.0), matrix, (lower, upper), columns)
+    highs.run()
+    solution = highs.getSolution()
+    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
+    total = float(lam.sum())
+    lam = lam / total if total > 0 else np.full(n_candidates, 1.0 / n_candidates)
+    return lam, np.array(solution.col_value)[:-1], int(highs.getInfo().simplex_iteration_count)
 
 
 def lexicographic_vertex(

@@ -49,7 +49,6 @@ class Optimum:
     candidates: Mask  # candidates with possible weight in an optimal mixture
     closest: bool = False  # w is the optimum closest to p
     canonical: bool = False  # w is closest to p and λ is canonical
-    tried: bool = False  # solving for λ and w as unique vertices has failed
 
     @property
     def gap(self) -> float:
