@@ -133,7 +133,7 @@ def _certify(
 ) -> EntropicSolution:
     """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ)."""
     weights = problem.expand(w)
-    penalty = divergence(w, problem.p) / beta
+    penalty = divergence(w / problem.p - 1.0, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
     best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)

@@ -63,9 +63,8 @@ class NewtonResult(NamedTuple):
     free: tuple[float, float]
 
 
-def divergence(w: Floats, p: Floats) -> float:
-    """Return KL(w ‖ p) for p > 0, exact to the last digits also if w is nearly p."""
-    excess = w / p - 1.0
+def divergence(excess: Floats, p: Floats) -> float:
+    """Return KL(w ‖ p) from w/p − 1, exact to the last digits also if w is nearly p > 0."""
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
@@ -106,7 +105,7 @@ class Entropic:
             free = float(d.sum()) / beta
             penalty = (float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most) / beta
         else:
-            penalty = divergence(w, p) / beta
+            penalty = divergence(w / p - 1.0, p) / beta
         self.guess = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
         return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
