@@ -13,7 +13,6 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import base_measure, check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
 from tailboost.solvers.tails import tail
-from tailboost.solvers.words import sums
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
@@ -102,7 +101,9 @@ class TailGame:
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
-            reduced, p = reduced.select(units=first), sums(pattern, p, first.size)
+            # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
+            mass, factor = (None, p) if isinstance(p, float) else (p, 1.0)
+            reduced, p = reduced.select(units=first), factor * np.bincount(pattern, mass, first.size)
         elif isinstance(p, float):
             p = np.full(n_units, p)
         candidates, equal_to = _distinct(reduced)

@@ -122,12 +122,8 @@ def worst_case_weights(
         value = float(p @ values)
         return WorstCaseSolution(p, value, value, 0.0, 0.0 if uncertainty == "kl" else top, "closed-form")
     d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
-    if smoothing and (smoothed := _smoothed(values - top, p, uncertainty, radius, smoothing)):
-        shifted = (top + each for each in (smoothed.value, smoothed.dual_value))
-        parameter = smoothed.parameter + (top if uncertainty == "cvar" and smoothed.gap else 0.0)
-        return replace(
-            smoothed, **dict(zip(("value", "dual_value"), shifted, strict=True)), parameter=parameter
-        )
+    if smoothing and (smoothed := _smoothed(values, p, uncertainty, radius, smoothing)):
+        return smoothed
     largest = float(p[d == 0].sum())
     if radius >= _LIMITS[uncertainty](largest):
         w = np.where(d == 0, p / largest, 0.0)
@@ -229,18 +225,20 @@ _BALLS: dict[str, Callable[[Floats, Floats, float], _Best]] = {"kl": _kl, "cvar"
 
 
 def _smoothed(
-    losses: Floats, p: Floats, uncertainty: str, radius: float, smoothing: float
+    values: Floats, p: Floats, uncertainty: str, radius: float, smoothing: float
 ) -> WorstCaseSolution | None:
-    """Return the maximiser with smoothing for losses of at most 0; None if the ball decides alone.
+    """Return the maximiser with smoothing; None if the ball decides alone.
 
     Without a ball, the maximiser is p tilted at temperature σ. If this tilt is outside of the KL ball, the
     ball decides the temperature. If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
     """
+    top = float(values.max())
+    losses = values - top
     scale = -float(losses.min())
     w, distance, log_total = _tilted(losses / scale, p, scale / smoothing)
     # The largest w/p is e^(−log_total), that of the largest loss.
     if (distance if uncertainty == "kl" else -log_total) <= radius:
-        value = smoothing * log_total
+        value = top + smoothing * log_total
         return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, "smoothed")
     if uncertainty == "kl":
         return None
@@ -252,5 +250,5 @@ def _smoothed(
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
-    _check_gap(dual - value, value, scale + smoothing)
-    return WorstCaseSolution(solution.w, value, dual, dual - value, caps_from, "smoothed")
+    _check_gap(dual - value, top + value, scale + abs(top) + smoothing)
+    return WorstCaseSolution(solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed")
