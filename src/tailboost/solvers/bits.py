@@ -93,7 +93,7 @@ class _Losses:
 
 
 def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
-    """Return the first row with each distinct combination of values of columns, and each row's combination."""
+    """Return the first unit with each combination of values of the columns, and each unit's combination."""
     key, rng = np.zeros(len(columns[0]), dtype=np.uint64), np.random.default_rng(0)
     for column in columns:
         word = column.astype(np.uint64) if column.dtype == np.uint8 else (column + 0.0).view(np.uint64)
