@@ -320,7 +320,7 @@ class DenseLosses(_Losses):
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
-        return _patterns(self.array)
+        return _patterns(list(self.array))
 
 
 Losses = npt.ArrayLike | BitLosses | DenseLosses

@@ -103,7 +103,8 @@ class TailGame:
             first, pattern = merged
             # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
             mass, factor = (None, p) if isinstance(p, float) else (p, 1.0)
-            reduced, p = reduced.select(units=first), factor * np.bincount(pattern, mass, first.size)
+            counted: Floats = factor * np.bincount(pattern, mass, first.size).astype(np.float64)
+            reduced, p = reduced.select(units=first), counted
         elif isinstance(p, float):
             p = np.full(n_units, p)
         candidates, equal_to = _distinct(reduced)
