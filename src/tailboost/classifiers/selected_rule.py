@@ -193,11 +193,8 @@ class SelectedRule:
         each = counts, random_guess, most_accurate, best_guess
         achieved, random_value, accurate_value, guess_value = map(program.value, each)
         return Summary(
-            promised=(),
-            observed=(),
             achieved=achieved,
             achieved_on_all=achieved,
-            dropped=0.0,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
@@ -207,10 +204,6 @@ class SelectedRule:
             constants_value=guess_value,
             single=only,
             ignores_features=all(member.candidate.is_constant for member in members),
-            largest_error=None,
-            is_random_guess=achieved >= random_value - ROUNDING,
-            beats_random_guess_from=None,
-            symbols={},
             upper=self.upper,
             errors=self.errors,
             draws=len(members) > 1,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -79,16 +79,6 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 """A-priori and observed bounds of a game."""
 
 
-def bound_lines(
-    observed: Sequence[Bound], promised: Sequence[Bound], symbols: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield a line for each bound, and one with the meaning of the symbols."""
-    yield from (f"observed: {bound}" for bound in observed)
-    yield from (f"a priori: {bound}" for bound in promised)
-    if symbols:
-        yield "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
-
-
 @dataclass(frozen=True)
 class Budget:
     """The error budget of a mixture, and its overall error on the selection data."""
@@ -111,9 +101,9 @@ class Budget:
         )
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Value of the objective of a fitted classifier, with bounds and comparisons.
+@dataclass(frozen=True, kw_only=True)
+class PrintedSummary:
+    """Base of the summaries of fitted classifiers.
 
     Attributes
     ----------
@@ -121,6 +111,80 @@ class Summary:
         Published a-priori bounds, or the reason why their conditions do not hold.
     observed : tuple of Bound
         Bounds computed from the losses of the rounds; they hold for any η and any sample weights.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    objective : str
+        Name of the objective.
+    measured_on : str
+        The rows of the errors.
+    errors : RateTable or None
+        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
+    symbols : dict
+        Names and values of all symbols printed.
+    upper : float or None
+        Upper end of a 95 % interval for the objective (of an additive classifier: the error) on new rows;
+        None for a vote, and if models were trained on these rows.
+    groups : tuple of GroupUse
+        For each column of groups given to `fit`: whether and how answers depend on it.
+    """
+
+    gap: float
+    objective: str
+    measured_on: str
+    promised: tuple[Bound, ...] = ()
+    observed: tuple[Bound, ...] = ()
+    errors: RateTable | None = None
+    symbols: dict[str, str] = field(default_factory=dict)
+    upper: float | None = None
+    groups: tuple[GroupUse, ...] = ()
+
+    comparison: ClassVar[Any]  # one sentence: comparison with the best answers without the features
+    headline: ClassVar[Any]  # one sentence: the largest error, or the objective
+
+    @property
+    def summary(self) -> str:
+        """`comparison` and `headline`."""
+        return f"{self.comparison} {self.headline}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        errors = None if self.errors is None else self.errors.to_dict()
+        return asdict(self) | {"errors": errors, "summary": self.summary}
+
+    @property
+    def details(self) -> str:
+        """The table, all values, the bounds, and the meaning of the symbols."""
+        lines = [
+            *([] if self.errors is None else [str(self.errors)]),
+            *map(str, self.groups),
+            self.summary,
+            *self._values(),
+            *(f"observed: {bound}" for bound in self.observed),
+            *(f"a priori: {bound}" for bound in self.promised),
+        ]
+        if self.symbols:
+            lines.append("symbols: " + "; ".join(f"{name} = {words}" for name, words in self.symbols.items()))
+        return "\n".join(lines)
+
+    def _values(self) -> list[str]:
+        """Return the lines of values in `details`."""
+        return []
+
+    def _repr_html_(self) -> str:
+        table = "" if self.errors is None else self.errors._repr_html_()
+        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
+        details = html_details("Values, bounds and symbols", self.details)
+        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(PrintedSummary):
+    """Value of the objective of a fitted classifier, with bounds and comparisons.
+
+    Further attributes are those of `AdditiveSummary` about bounds, objective, rows, errors and symbols.
+
+    Attributes
+    ----------
     achieved : float
         The objective of the randomised rule on the selection data, without outliers.
     achieved_on_all : float
@@ -128,12 +192,6 @@ class Summary:
     dropped : float
         Fraction of their weight left out of ``achieved``, and of the values compared with ``achieved``, as
         outliers.
-    gap : float
-        Largest optimality gap of any solve in the fit.
-    objective : str
-        Name of the objective.
-    measured_on : str
-        The rows of ``achieved``.
     random_guess_value : float
         The objective of the even mixture of all constants.
     reference_value : float
@@ -149,63 +207,37 @@ class Summary:
         Whether every candidate with weight gives all rows one answer.
     largest_error : float or None
         The largest error of a subgroup, if the objective is another rate within limits.
-    is_random_guess : bool
-        Whether the mixture is no better than a random guess.
     beats_random_guess_from : float or None
         The α from which on the candidates beat a random guess; None if the objective has no α.
-    symbols : dict
-        Names and values of all symbols printed.
-    upper : float or None
-        Upper end of a 95 % interval for the objective of this rule on new rows; None for a vote, and if
-        models were trained on the selection data.
     budget : Budget or None
         The error budget, if there is one.
-    errors : RateTable or None
-        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
     draws : bool
         Whether answers are drawn. Otherwise `predict` and the randomised rule are the same.
-    groups : tuple of GroupUse
-        For each column of groups given to `fit`: whether and how answers depend on it.
     """
 
-    promised: tuple[Bound, ...]
-    observed: tuple[Bound, ...]
     achieved: float
     achieved_on_all: float
-    dropped: float
-    gap: float
-    objective: str
-    measured_on: str
+    dropped: float = 0.0
     random_guess_value: float
     reference_value: float
     reference: str
     constants_value: float
     single: str | None
     ignores_features: bool
-    largest_error: float | None
-    is_random_guess: bool
-    beats_random_guess_from: float | None
-    symbols: dict[str, str]
-    upper: float | None = None
+    largest_error: float | None = None
+    beats_random_guess_from: float | None = None
     budget: Budget | None = None
-    errors: RateTable | None = None
     draws: bool = True
-    groups: tuple[GroupUse, ...] = ()
+
+    @property
+    def is_random_guess(self) -> bool:
+        """Whether the rule is no better than a random guess."""
+        return self.achieved >= self.random_guess_value - VALUE_TOLERANCE
 
     @property
     def beats_random_guess(self) -> bool:
         """Whether the interval for new rows is below the value of every answer without the features."""
         return self.upper is not None and self.upper < self.constants_value - VALUE_TOLERANCE
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        errors = None if self.errors is None else self.errors.to_dict()
-        return asdict(self) | {"errors": errors, "summary": self.summary}
-
-    @property
-    def summary(self) -> str:
-        """`comparison` and `headline`."""
-        return f"{self.comparison} {self.headline}"
 
     @property
     def comparison(self) -> str:
@@ -247,9 +279,7 @@ class Summary:
         table = [] if self.errors is None else [self.errors.of_rule("predict").text]
         return "\n".join([*table, *map(str, self.groups), self.comparison, self.headline])
 
-    @property
-    def details(self) -> str:
-        """The table, all values, the bounds, and the meaning of the symbols."""
+    def _values(self) -> list[str]:
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
         if self.dropped:
             achieved += (
@@ -273,22 +303,8 @@ class Summary:
         )
         if (alpha := self.beats_random_guess_from) is not None:
             compared += f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
-        lines = [
-            *([] if self.errors is None else [str(self.errors)]),
-            *map(str, self.groups),
-            self.summary,
-            f"{achieved} ({gap}); {about}",
-            f"compared with: {compared}",
-            *([] if self.budget is None else [f"budget: {self.budget}"]),
-            *bound_lines(self.observed, self.promised, self.symbols),
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        table = "" if self.errors is None else self.errors._repr_html_()
-        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
-        details = html_details("Values, bounds and symbols", self.details)
-        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
+        budget = [] if self.budget is None else [f"budget: {self.budget}"]
+        return [f"{achieved} ({gap}); {about}", f"compared with: {compared}", *budget]
 
 
 def mixture_summary(
@@ -305,8 +321,7 @@ def mixture_summary(
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
-    losses, K = combiner.pool.ledger, combiner.n_classes
-    random_guess, achieved = combiner.coin, combiner.value(mixture)
+    losses, K, achieved = combiner.pool.ledger, combiner.n_classes, combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
     if combiner.error_budget is not None:
@@ -333,14 +348,13 @@ def mixture_summary(
         gap=gap,
         objective=str(combiner.objective),
         measured_on=losses.rows.words,
-        random_guess_value=random_guess,
+        random_guess_value=combiner.random_guess,
         reference_value=combiner.value(reference),
         reference=named(first),
         constants_value=combiner.constants,
         single=single,
         ignores_features=None not in constants,
         largest_error=combiner.largest_error(mixture),
-        is_random_guess=achieved >= random_guess - VALUE_TOLERANCE,
         beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(losses, K),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
         upper=None if losses.rows.fitted or combiner.voting else combiner.highest(mixture),

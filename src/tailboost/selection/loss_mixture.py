@@ -196,9 +196,9 @@ class Mixture:
         return self.objective.evaluate(self.pool.ledger.whole, mixture)
 
     @property
-    def coin(self) -> float:
+    def random_guess(self) -> float:
         """The objective of the even mixture of all constants."""
-        return self.objective.coin(self.pool.ledger, self.n_classes)
+        return self.objective.random_guess(self.pool.ledger, self.n_classes)
 
     @property
     def constants(self) -> float:

@@ -428,7 +428,7 @@ class SubgroupMixture:
         return self.value(mixture)
 
     @property
-    def coin(self) -> float:
+    def random_guess(self) -> float:
         """The objective of the even mixture of all constants."""
         return self.program.value(np.mean(self._constants.counts, axis=0))
 
