@@ -10,16 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.game import Game
 from tailboost.boosting.players.corrective import entropic_theory
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GroupUse, unit_name
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR
+from tailboost.selection.loss_mixture import CVaR, Mixture
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 from tailboost.solvers import cvar
 
 # Smaller differences of the objective count as zero.
@@ -321,33 +319,33 @@ def mixture_summary(
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
-    losses, K, achieved = combiner.pool.ledger, combiner.n_classes, combiner.value(mixture)
+    pool, K, achieved = combiner.pool, combiner.n_classes, combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
     if combiner.error_budget is not None:
-        means = losses.mean_losses()
+        means = pool.mean_losses()
         budget = Budget(combiner.error_budget, float(means.min()), float(means @ mixture), combiner.price)
     reference = np.zeros(len(mixture))
     reference[first] = 1.0
     promised, observed = bounds
     used = np.flatnonzero(mixture > NO_SHARE)
-    constants = [losses.constant_answer(int(m)) for m in used]
+    constants = [pool.constant_answer(int(m)) for m in used]
     single = None
     if len(used) == 1:
         (number,), (constant,) = used.tolist(), constants
         single = named(number)
         if constant is not None:
-            extra = number >= combiner.pool.n_rounds or names is not None
+            extra = number >= pool.n_rounds or names is not None
             single = f"the constant {classes[constant]!r}" if extra else f"{single}, a constant"
     return Summary(
         promised=promised,
         observed=observed,
         achieved=achieved,
-        achieved_on_all=combiner.on_all(mixture) if combiner.dropped else achieved,
-        dropped=combiner.dropped,
+        achieved_on_all=combiner.on_all(mixture) if pool.dropped else achieved,
+        dropped=pool.dropped,
         gap=gap,
         objective=str(combiner.objective),
-        measured_on=losses.rows.words,
+        measured_on=pool.rows.words,
         random_guess_value=combiner.random_guess,
         reference_value=combiner.value(reference),
         reference=named(first),
@@ -355,11 +353,11 @@ def mixture_summary(
         single=single,
         ignores_features=None not in constants,
         largest_error=combiner.largest_error(mixture),
-        beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(losses, K),
+        beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(pool),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
-        upper=None if losses.rows.fitted or combiner.voting else combiner.highest(mixture),
+        upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
-        draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
+        draws=len(used) > 1 or bool(getattr(pool.members[used[0]], "draws", False)),
     )
 
 
@@ -369,7 +367,7 @@ def _reference(
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
-        given, least = names, int(combiner.pool.ledger.by_mean_loss()[0])
+        given, least = names, int(combiner.pool.by_mean_loss()[0])
         return least, lambda number: given[number] + " (the most accurate candidate)" * (number == least)
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
     first = game.n_rounds if combiner.with_erm else 0
@@ -444,23 +442,21 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     return (Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, note=note),), tuple(observed)
 
 
-def mixed_by_program(
-    game: Game[Any], losses: CandidateLosses, alpha: float, value: float, bounds: Bounds
-) -> Bounds:
+def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds) -> Bounds:
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
     Zhai et al. 2021, section 3: on the losses of the game λ is at least as good as the even mixture, so the
     bounds of the even mixture's CVaR hold for λ. On other rows nothing follows. The player is a `Hedge` over
-    rows; ``value`` is the CVaR at ``alpha`` of λ on the rows of ``losses``, on which λ was chosen.
+    rows; ``value`` is the CVaR at ``alpha`` of λ on the rows of ``pool``, on which λ was chosen.
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
     player: Any = game.player
     if player.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
-    of_rows = np.sum([losses.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    of_rows = np.sum([pool.loss(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
     same = np.array_equal(of_rows, game.state.cumulative)
-    same = same and np.allclose(losses.rows.base, game.state.base, rtol=1e-12, atol=0)
+    same = same and np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
 
     def of_mixture(even: Bound) -> Bound:
         if not same:
@@ -516,18 +512,18 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     return (Bound(name, formula, bound, best, f"δ = {delta:.3g}"),), ()
 
 
-def beats_random_guess_from(losses: CandidateLosses, n_classes: int) -> float:
+def beats_random_guess_from(pool: ModelPool) -> float:
     """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
 
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
     α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
     """
-    guess = 1 - 1 / n_classes
-    high = min(1.0, float(losses.pool().means(losses.base()).min()) / guess)
+    guess = 1 - 1 / pool.n_classes
+    high = min(1.0, float(pool.losses().means(pool.base()).min()) / guess)
     low = high / 1000
 
     def beats(alpha: float) -> bool:
-        return CVaR(alpha).solve(losses).value < guess - VALUE_TOLERANCE
+        return CVaR(alpha).solve(pool).value < guess - VALUE_TOLERANCE
 
     if high <= 0.0 or beats(low):
         return low

@@ -237,59 +237,40 @@ class RateFamily:
         of_seen = of_every and not fresh.knows(ERRORS[kind].by)
         return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
 
-    @property
-    def needs(self) -> list[tuple[Any, ...]]:
-        """The bounds on means with a share of the level: for each side and each subgroup with rows."""
-        with_rows = [i for i, sample in enumerate(self.samples) if len(sample.rows)]
-        return [(self.rate, self.rule, i, side) for i in with_rows for side in self.sides]
-
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples = self.limit, self.samples
-        ends = np.array([self.ends(sample, level) for sample in samples]).reshape(-1, 2)
-        means = np.array([sample.mean for sample in samples])
-        names = [sample.name for sample in samples]
+        limit, samples, method = self.limit, self.samples, EXACT if self.exact else BETTING
+        ends = [self.ends(sample, level) for sample in samples]
+        means, names = [sample.mean for sample in samples], [sample.name for sample in samples]
         compares = limit is not None and limit.compares
         targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
-        empty = CertifiedBound(
-            self.kind,
-            rule=self.rule,
-            rate=self.rate if self.kind == "rate" else None,
-            sense="" if len(self.sides) > 1 else "≤" if self.sides == (ABOVE,) else "≥",
+        rate, sense = self.rate if self.kind == "rate" else None, "≤" if self.sides == (ABOVE,) else "≥"
+        empty = CertifiedBound(self.kind, rule=self.rule, rate=rate, sense=sense * (len(self.sides) < 2))
+        bounds = []
+        for sample, mean, (low, high), target in zip(samples, means, ends, targets.tolist(), strict=True):
+            n, of_seen = len(sample.rows), self.of_seen and not np.isnan(target)
+            bound = replace(
+                empty, subgroup=sample.name, estimate=_number_or_none(mean), lower=low, upper=high
+            )
+            target, used = _number_or_none(target), method if n else NO_ROWS
+            bounds.append(replace(bound, n=n, method=used, target=target, of_seen=of_seen))
+        if limit is None or not compares:
+            return bounds
+        low, high = _compared(limit, np.array(ends).reshape(-1, 2), samples)
+        comparison = replace(
+            empty,
+            subgroup=limit.form,
+            estimate=_number_or_none(limit.value(np.array(means))),
+            lower=low,
+            upper=high,
+            n=min((bound.n for bound in bounds), default=0),
+            method=f"bounds of {len(names)} subgroups",
+            sense="≤" if limit.from_above else "≥",
+            target=limit.bound,
+            of_seen=self.of_seen,
+            subgroups=tuple(names),
         )
-        bounds = [
-            replace(
-                empty,
-                subgroup=sample.name,
-                estimate=_number_or_none(mean),
-                lower=low,
-                upper=high,
-                n=len(sample.rows),
-                method=NO_ROWS if not len(sample.rows) else EXACT if self.exact else BETTING,
-                target=_number_or_none(target),
-                of_seen=self.of_seen and not np.isnan(target),
-            )
-            for sample, mean, (low, high), target in zip(
-                samples, means.tolist(), ends.tolist(), targets.tolist(), strict=True
-            )
-        ]
-        if limit is not None and compares:
-            low, high = _compared(limit, ends, samples)
-            comparison = replace(
-                empty,
-                subgroup=limit.form,
-                estimate=_number_or_none(limit.value(means)),
-                lower=low,
-                upper=high,
-                n=min((len(sample.rows) for sample in samples), default=0),
-                method=f"bounds of {len(names)} subgroups",
-                sense="≤" if limit.from_above else "≥",
-                target=limit.bound,
-                of_seen=self.of_seen,
-                subgroups=tuple(names),
-            )
-            bounds.append(comparison)
-        return bounds
+        return [*bounds, comparison]
 
     def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
         """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
@@ -306,9 +287,14 @@ class RateFamily:
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        if self.exact:
-            return sample.low + width * clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
-        return sample.low + width * betting_upper(scaled, level)
+        return sample.low + width * upper_mean(scaled, level, self.exact)[0]
+
+
+def upper_mean(values: Floats, level: float, exact: bool) -> tuple[float, str]:
+    """Return an upper bound on the mean of numbers in [0, 1] (``exact`` if 0 or 1), and its method."""
+    if exact:
+        return clopper_pearson_upper(round(float(values.sum())), len(values), level), EXACT
+    return betting_upper(values, level), BETTING
 
 
 def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
@@ -323,9 +309,15 @@ def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: floa
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
-    """Return the bounds of families; their bounds on means share δ evenly."""
-    needed = {need for family in families for need in family.needs}
-    return [bound for family in families for bound in family.bounds(delta / max(1, len(needed)))]
+    """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
+    divided = {
+        (family.rate, family.rule, i, side)
+        for family in families
+        for i, sample in enumerate(family.samples)
+        for side in family.sides
+        if len(sample.rows)
+    }
+    return [bound for family in families for bound in family.bounds(delta / max(1, len(divided)))]
 
 
 def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[CertifiedBound]:
