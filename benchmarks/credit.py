@@ -33,12 +33,12 @@ import tailboost as tb
 from tailboost.app.baselines import (
     adjusted_answers,
     balanced_forest,
-    plain_xgboost,
     tune_class_weights,
     weighted_xgboost,
 )
 from tailboost.app.datasets import load_credit_default
 from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.learners.named import plain_xgboost
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, None)
 OURS = "ours"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.datasets import load_wine, make_classification
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
 from sklearn.pipeline import make_pipeline
@@ -17,14 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, plotting
-from tailboost.app.plotting import (
-    ClassErrorDisplay,
-    CVaRCurveDisplay,
-    DeferralDisplay,
-    TradeOffDisplay,
-    WeightTrajectoryDisplay,
-    WorstCaseDisplay,
-)
+from tailboost.app.plotting import ClassErrorDisplay, CVaRCurveDisplay, TradeOffDisplay
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -50,16 +42,6 @@ def case():
         weight=np.linspace(0, 2, 300),
         clf=LogisticRegression().fit(X, names),
     )
-
-
-def trace(T=6, **parts):
-    """Stand-in for the trace of a fit."""
-    common = {
-        "weighted_loss": np.linspace(0.2, 0.4, T),
-        "effective_size": np.linspace(1, 0.1, T),
-        "weights": None,
-    }
-    return SimpleNamespace(**(common | parts))
 
 
 def labels_of(ax):
@@ -250,51 +232,6 @@ def test_class_error_bad_input():
         ClassErrorDisplay.from_predictions([0, 1], [0, 1], groups=["a"])
 
 
-# --- weights -----------------------------------------------------------------------------------------------
-
-
-def test_trajectory_of_a_game_over_samples():
-    clf = SimpleNamespace(trace_=trace())
-    display = WeightTrajectoryDisplay.from_estimator(clf, name="mine")
-    size, loss = display.lines_
-    np.testing.assert_array_equal(size.get_xdata(), np.arange(1, 7))
-    np.testing.assert_array_equal(size.get_ydata(), clf.trace_.effective_size)
-    np.testing.assert_array_equal(loss.get_ydata(), clf.trace_.weighted_loss)
-    assert labels_of(display.ax_) == ["effective size of the weights", "weighted loss"]
-    assert display.ax_.get_title() == "mine"
-
-
-def test_trajectory_of_a_game_over_groups():
-    weights = np.random.default_rng(0).dirichlet(np.ones(3), size=6)
-    clf = SimpleNamespace(trace_=trace(weights=weights), groups_=np.array(["f", "m", "x"]))
-    display = WeightTrajectoryDisplay.from_estimator(clf)
-    np.testing.assert_array_equal([line.get_ydata() for line in display.lines_], weights.T)
-    assert labels_of(display.ax_) == ["f", "m", "x"]
-    assert len({line.get_color() for line in display.lines_}) == 3
-
-
-def test_the_heaviest_of_many_subgroups_are_named():
-    weights = np.ones((1, 40))
-    weights[0, [3, 17]] = 9
-    display = WeightTrajectoryDisplay([0.2], [0.5], weights=weights / weights.sum()).plot()
-    assert len(display.lines_) == 40
-    assert {"3", "17"} <= set(labels_of(display.ax_))
-    assert len(labels_of(display.ax_)) == 8
-
-
-def test_trajectory_bad_input():
-    with pytest.raises(NotFittedError, match=r"LogisticRegression has no trace_"):
-        WeightTrajectoryDisplay.from_estimator(LogisticRegression())
-    with pytest.raises(ValueError, match="T ≥ 1"):
-        WeightTrajectoryDisplay([], [])
-    with pytest.raises(ValueError, match="T ≥ 1"):
-        WeightTrajectoryDisplay([0.1], [0.1, 0.2])
-    with pytest.raises(ValueError, match=r"weights must have shape \(1, m\)"):
-        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]] * 2)
-    with pytest.raises(ValueError, match="subgroups has 3 names for 2 columns"):
-        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], subgroups="abc")
-
-
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 
@@ -327,6 +264,13 @@ def test_the_trade_off_and_other_classifiers(case):
     assert alone.name == "GroupDROBoostClassifier"
 
 
+def test_curves_of_several_limits_share_axes():
+    ax = plt.figure().gca()
+    displays = [TradeOffDisplay([0.1, 0.2], [0.5, x], name=f"{x} deferred").plot(ax=ax) for x in (0.3, 0.2)]
+    assert labels_of(ax) == ["0.3 deferred", "0.2 deferred"]
+    assert len({display.line_.get_color() for display in displays}) == 2
+
+
 def test_a_trade_off_needs_arrays_of_one_shape():
     with pytest.raises(ValueError, match="must have one shape"):
         TradeOffDisplay([0.1, 0.2], [0.3])
@@ -337,9 +281,6 @@ def test_a_trade_off_needs_arrays_of_one_shape():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
-    "DeferralDisplay": lambda: DeferralDisplay(
-        [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"
-    ),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],
@@ -347,8 +288,6 @@ DISPLAYS = {
         point=(0.1, 0.4),
         others={"b": (0.2, 0.6)},
     ),
-    "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
-    "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }
 
 

@@ -213,10 +213,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:
                 raise ValueError("objective='worst_group' needs groups")
-            X, rows = judged_rows(
-                new, self._learner(), ValidationRows(X, y, groups, sample_weight), "",
-                "the {:,} rows given to reweight",
-            )  # fmt: skip
+            rows_given_here = ValidationRows(X, y, groups, sample_weight)
+            words = "the {:,} rows given to reweight"
+            X, rows = judged_rows(new, self._checked(X), rows_given_here, "", words)
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
             pool = pool.judged_on(X, rows)

@@ -19,7 +19,8 @@ from tailboost.selection.probability_tables import (
     SUM_TOLERANCE,
     Models,
     check_named,
-    logs_by_name,
+    logs_of,
+    stacked,
 )
 
 FORMAT = 1
@@ -185,12 +186,13 @@ class Rule:
             rule estimates groups from features.
         """
         self._refuse_inferred()
+        K, classes = len(self.classes), np.asarray(self.classes)
         check_named(probabilities)
+        given = stacked(probabilities, list(probabilities), classes)
         if missing := [name for name in self.models if name not in probabilities]:
             raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
-        K, classes = len(self.classes), np.asarray(self.classes)
-        logs = logs_by_name(probabilities, classes, least=self.least_probability)
-        n = len(next(iter(logs.values())))
+        logs = {name: logs_of(given[:, i], self.least_probability) for i, name in enumerate(probabilities)}
+        n = len(given)
         number = self._numbers(groups, n)
         distribution = np.zeros((n, K))
         for j, part in enumerate(self.parts):

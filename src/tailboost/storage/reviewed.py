@@ -214,7 +214,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
-    **_names("tailboost.learners.scores", "Scores"),
+    **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
     **_names("tailboost.learners.linear", "TableLinear"),
     **_names("tailboost.learners.hist",
         "HistBoostClassifier",
@@ -272,8 +272,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
     **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
     # -- baselines
-    **_names("tailboost.app.baselines.thresholds", "TunedThresholdClassifier"),
-    **_names("tailboost.app.baselines.weights", "CellWeightedClassifier"),
+    **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),
 }  # fmt: skip
 
 

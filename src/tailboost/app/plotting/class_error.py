@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,6 @@ from tailboost.rates.bounds import clopper_pearson_interval
 
 class ClassErrorDisplay(Display):
     """Bars of the error of each class or group, with confidence intervals and the overall error.
-
-    `from_estimator` and `from_predictions` compute the errors and draw the display.
 
     Parameters
     ----------
@@ -41,10 +39,8 @@ class ClassErrorDisplay(Display):
         Axes and figure of the plot.
     bars_ : matplotlib BarContainer
         One bar per class or group; the largest error has another colour.
-    mean_line_ : matplotlib Line2D or None
-        Overall error.
-    whiskers_ : matplotlib LineCollection
-        Intervals.
+    mean_line_, whiskers_ : matplotlib Line2D or None, LineCollection
+        Overall error, and intervals.
 
     Raises
     ------
@@ -64,16 +60,13 @@ class ClassErrorDisplay(Display):
         errors: Mapping[Any, float],
         *,
         mean: float | None = None,
-        kind: Literal["class", "group"] = "class",
+        kind: str = "class",
         name: str | None = None,
         intervals: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         if not any(math.isfinite(error) for error in errors.values()):
             raise ValueError("errors must hold at least one number")
-        self.errors = dict(errors)
-        self.mean = mean
-        self.kind = kind
-        self.name = name
+        self.errors, self.mean, self.kind, self.name = dict(errors), mean, kind, name
         self.intervals = dict(intervals or {})
 
     @classmethod
@@ -124,19 +117,13 @@ class ClassErrorDisplay(Display):
             Predicted labels, or label distributions of a randomised rule.
         groups : array-like of shape (n,), default=None
             Group of each row; None shows the classes.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-        labels : array-like of shape (K,), default=None
-            Classes, as in `tailboost.metrics.class_errors`.
+        sample_weight, labels
+            As in `tailboost.metrics.class_errors`.
         confidence : float in (0, 1) or None, default=0.95
             Level of the exact binomial interval (Clopper and Pearson) of each error. Weighted and expected
             errors have no interval.
-        name : str, default=None
-            Title.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``barh``.
+        name, ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -147,29 +134,24 @@ class ClassErrorDisplay(Display):
         ValueError
             As in `tailboost.metrics.class_errors` and ``group_errors``.
         """
-        weight, given = {"sample_weight": sample_weight}, {"sample_weight": sample_weight, "labels": labels}
+        options: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+        by_group, kind = () if groups is None else (groups,), "class" if groups is None else "group"
         if np.ndim(y_pred) == 2:
-            mean = metrics.cvar_zero_one_loss(y_true, y_pred, 1.0, **given)
-            if groups is None:
-                errors = metrics.expected_class_errors(y_true, y_pred, **given)
-            else:
-                errors = metrics.expected_group_errors(y_true, y_pred, groups, **given)
+            mean = metrics.cvar_zero_one_loss(y_true, y_pred, 1.0, **options)
+            measure = getattr(metrics, f"expected_{kind}_errors")
         else:
-            mean = zero_one_loss(y_true, y_pred, **weight)
-            if groups is None:
-                errors = metrics.class_errors(y_true, y_pred, **given)
-            else:
-                errors = metrics.group_errors(y_true, y_pred, groups, **weight)
-        intervals = None
+            mean = zero_one_loss(y_true, y_pred, sample_weight=sample_weight)
+            measure = getattr(metrics, f"{kind}_errors")
+            if by_group:
+                del options["labels"]
+        errors, intervals = measure(y_true, y_pred, *by_group, **options), None
         if confidence is not None:
             check_number(confidence, "confidence", 0, 1)
             if np.ndim(y_pred) == 1 and sample_weight is None:
                 column = np.asarray(y_true if groups is None else groups)
                 rows = {key: n for key in errors if (n := np.count_nonzero(column == key))}
-                counted = [errors[key] for key in rows]
-                ends = clopper_pearson_interval(counted, list(rows.values()), confidence)
+                ends = clopper_pearson_interval([errors[key] for key in rows], [*rows.values()], confidence)
                 intervals = dict(zip(rows, np.transpose(ends).tolist(), strict=True))
-        kind: Literal["class", "group"] = "class" if groups is None else "group"
         return cls(errors, mean=mean, kind=kind, name=name, intervals=intervals).plot(ax=ax, **kwargs)
 
     def _figsize(self) -> tuple[float, float]:
@@ -186,16 +168,14 @@ class ClassErrorDisplay(Display):
         self.whiskers_ = ax.hlines(places, lows, highs, color=text_colour(), alpha=0.8, linewidth=1.2)
         ax.set_yticks(places, [unit_name(key) for key in self.errors])
         texts = ["no rows" if math.isnan(width) else f"{width:.3g}" for width in widths]
-        for text, high in zip(
-            ax.bar_label(self.bars_, texts, padding=4, fontsize="small"), highs, strict=True
-        ):
+        labels = ax.bar_label(self.bars_, texts, padding=4, fontsize="small")
+        for label, high in zip(labels, highs, strict=True):
             if math.isfinite(high):
-                text.xy = (high, text.xy[1])
+                label.xy = (high, label.xy[1])
         xlabel, self.mean_line_ = "error rate", None
         if self.mean is not None:
-            self.mean_line_ = ax.axvline(
-                self.mean, color=text_colour(), alpha=0.7, linestyle=(0, (4, 3)), linewidth=1
-            )
+            line = {"color": text_colour(), "alpha": 0.7, "linestyle": (0, (4, 3)), "linewidth": 1}
+            self.mean_line_ = ax.axvline(self.mean, **line)
             xlabel = f"error rate (dashed: overall, {self.mean:.3g})"
         ax.set(xlabel=xlabel, ylabel=self.kind, title=name, ylim=(len(places) - 0.4, -0.6))
         ax.set_xlim(0, max(1.18 * np.nanmax([worst, *highs]), 0.01))

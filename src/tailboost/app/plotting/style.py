@@ -85,10 +85,10 @@ def reference_line(ax: Any, y: float, label: str) -> Any:
     )
 
 
-def styled(defaults: dict[str, Any], given: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
-    """Merge drawing options; the caller's options override defaults, also under an alias such as ``lw``."""
+def styled(defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
+    """Merge options of matplotlib; the caller's override defaults, also under an alias such as ``lw``."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    return defaults | dict(normalize_kwargs(given, Patch if bars else Line2D))
+    return defaults | dict(normalize_kwargs(options, Patch if bars else Line2D))
