@@ -213,7 +213,7 @@ def test_cells_of_a_table_and_targets_by_name():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, y, groups=table)
     assert len(clf.subgroups_) == 2 * 7
-    predicted = clf.ensemble_.scores_of(clf.combiner_.pool.answers).argmax(axis=1)
+    predicted = clf.combiner_.pool.shares(clf.ensemble_).argmax(axis=1)
     for (k, (column, value)), error, allowed in zip(
         clf.subgroups_, errors_of(clf), clf.max_error_, strict=True
     ):

@@ -228,12 +228,12 @@ class Mixture(PoolCombiner):
     # -- results -------------------------------------------------------------------------------------
 
     @property
-    def alpha(self) -> float | None:  # type: ignore[override]
-        """Tail mass of the objective."""
-        return self.objective.alpha
+    def dropped(self) -> float:
+        """Fraction of the weight left out as outliers."""
+        return self.pool.dropped
 
     @property
-    def price(self) -> float | None:  # type: ignore[override]
+    def price(self) -> float | None:
         """Gain in the objective per unit of budget; None without a budget."""
         solution = None if self.error_budget is None else self.solve()
         return solution.price if isinstance(solution, WithinSolution) else None

@@ -306,8 +306,6 @@ class PoolCombiner:
     limits: tuple[Limit, ...] = ()
     outlier_fraction: float = 0.0
     runners_up: bool = False
-    alpha: float | None = None  # tail mass of the objective
-    price: float | None = None  # gain in the objective per unit of the error budget
 
     def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
@@ -317,6 +315,21 @@ class PoolCombiner:
             self.pool.add_extra(response.member, response.answers)
         for k in range(K if self.with_constants else 0):
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
+
+    @property
+    def alpha(self) -> float | None:
+        """Tail mass of the objective; None for rates."""
+        return getattr(self.objective, "alpha", None)
+
+    @property
+    def price(self) -> float | None:
+        """Gain in the objective per unit of the error budget, if it is known."""
+        return None
+
+    @property
+    def dropped(self) -> float:
+        """Fraction of the weight left out as outliers."""
+        return 0.0
 
     @property
     def chooses_shares(self) -> bool:

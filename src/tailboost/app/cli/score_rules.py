@@ -100,11 +100,7 @@ def tune(
                 by_group=by_group,
             )
             rule = classifier.rule_
-            if not isinstance(rule, ThresholdRule):
-                values = np.unique(rows.features[score].dropna())
-                mark = {"deferred": REVIEW} if classifier.can_defer else {}
-                actions = classifier.predict(pd.DataFrame({score: values}), **mark)
-                rule = ThresholdRule.of_actions(score, labels, values, actions, missing)
+            assert isinstance(rule, ThresholdRule)
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target]}
         save_model(classifier, out, notes=notes)
