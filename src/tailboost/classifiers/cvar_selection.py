@@ -77,7 +77,7 @@ class SelectedMixture:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
         models = outputs.models
-        members = [
+        members: list[Any] = [
             *map(engine.member, engine.seeded(program).candidates),
             *(
                 PowerDraw(models, model, power)

@@ -69,7 +69,9 @@ def certify_losses(
         subgroups += [("group", name, values[labels == name]) for name in np.unique(labels).tolist()]
     bounds = []
     for kind, name, of_subgroup in subgroups:
-        upper, method = upper_mean(of_subgroup, delta / len(subgroups), np.isin(of_subgroup, (0, 1)).all())
+        upper, method = upper_mean(
+            of_subgroup, delta / len(subgroups), bool(np.isin(of_subgroup, (0, 1)).all())
+        )
         size, mean = len(of_subgroup), float(of_subgroup.mean())
         bounds.append(
             CertifiedBound(kind, name, estimate=mean, upper=upper, n=size, method=method, target=max_loss)

@@ -316,6 +316,13 @@ class PoolCombiner:
         for k in range(K if self.with_constants else 0):
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
+    @abstractmethod
+    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+        """Add the newest base model; return the objective of the combination and the gap of its solution.
+
+        If not ``watched``, the objective may be NaN when its computation needs a solver.
+        """
+
     @property
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
