@@ -274,13 +274,7 @@ class Models:
         )
 
     def logs(
-        self,
-        i: int,
-        model: Any,
-        columns: Ints,
-        X: Any,
-        n_rows: int,
-        read: Callable[[Any], Any] | None = None,
+        self, i: int, model: Any, columns: Ints, X: Any, n_rows: int, read: Callable[[Any], Any] | None = None
     ) -> Floats:
         """Return the log-probabilities of a model, named model i in errors.
 
