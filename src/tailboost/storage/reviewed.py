@@ -249,7 +249,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
     **_names("tailboost.selection.confidence", "LimitsOutlook"),
-    **_names("tailboost.selection.growth", "Growth"),
     **_names("tailboost.selection.program", "Program", "Solution"),
     **_names("tailboost.selection.candidates", "SelectionData"),
     # -- classifiers
