@@ -39,7 +39,7 @@ ROWS = 50_000
 # Number of interpolated candidates between two candidates, for more than `ROWS` rows of selection data.
 # Without them one limit of 38 fewer held on all rows, and the objective was .010 ± .010 higher.
 STEPS = 24
-# Learning rate of Hedge, its rounds for each share of `ERROR_SHARES`, and the rounds between new candidates. 80
+# Learning rate of Hedge, its rounds for each share of `ERROR_SHARES`, the rounds between new candidates. 80
 # rounds instead of 20 changed the cost by −.0000 ± .0008 (25 tables, 3 splits).
 HEDGE_RATE, HEDGE_ROUNDS, EVERY = 1.0, 20, 2
 # Shares of the overall error in the action costs. With all five the worst subgroup within budgets is
