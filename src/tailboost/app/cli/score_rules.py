@@ -376,8 +376,7 @@ class StoredRule(StoredModel):
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Write the rule of another selection on the same data."""
-        rows = NewRows(None, pd.DataFrame(), path)
-        write_out(path, self.selection.document(classifier, self.classifier.rule_, **notes))
+        write_out(path, self.selection.document(classifier, classifier.rule_, **notes))
 
     def read_rows(
         self,
