@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.baselines.thresholds import adjusted_answers, tune_class_weights
+from tailboost.app.baselines import adjusted_answers, tune_class_weights
 
 BUDGETS = (None, 0.0, 0.005, 0.02, 0.05)
 

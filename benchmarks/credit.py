@@ -1,4 +1,4 @@
-"""The table and the picture of the README: one default mixture and tuned opponents on credit default.
+"""Table and picture of docs/which.md: one default mixture and tuned opponents on credit default.
 
     python benchmarks/credit.py --out benchmarks/credit.json --picture docs/images/credit.png
     python benchmarks/credit.py --beside benchmarks/credit.json --out ...     keep the recorded opponents
@@ -33,12 +33,12 @@ import tailboost as tb
 from tailboost.app.baselines import (
     adjusted_answers,
     balanced_forest,
-    plain_xgboost,
     tune_class_weights,
     weighted_xgboost,
 )
 from tailboost.app.datasets import load_credit_default
 from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.learners.named import plain_xgboost
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, None)
 OURS = "ours"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch.nn import functional
 from tailboost.learners.torch.nets import Shape, check_image, mlp, mlp_100_100, small_cnn
 
 __all__ = [
+    "centred",
     "mlp",
     "mlp_100_100",
     "mlp_1024_512",
@@ -27,6 +28,23 @@ __all__ = [
 def mlp_1024_512(input_shape: Shape, n_classes: int) -> nn.Module:
     """Return the perceptron d-1024-512-K of Saito et al. 2024 (artificial data)."""
     return mlp(input_shape, n_classes, (1024, 512))
+
+
+class _Centred(nn.Module):
+    """A net for inputs in [−1, 1], given inputs in [0, 1]."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.net(2 * x - 1)
+        return scores
+
+
+def centred(make: Callable[[Shape, int], nn.Module], input_shape: Shape, n_classes: int) -> nn.Module:
+    """Return a net whose inputs are scaled from [0, 1] to [−1, 1]."""
+    return _Centred(make(input_shape, n_classes))
 
 
 class _BasicBlock(nn.Module):

@@ -130,8 +130,16 @@ def vector_scaling(
     )
 
 
-def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; absent classes are ignored [1]_.
+def naive(
+    logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, by_accuracy: bool = False
+) -> Tensor:
+    """Mean cross-entropy of the worst class in the batch; absent classes are ignored [1]_.
+
+    Parameters
+    ----------
+    by_accuracy : bool
+        Whether the worst class is the one with the lowest accuracy in the batch, as in the code of [1]_. By
+        default it is the class with the largest mean cross-entropy, as in the text.
 
     References
     ----------
@@ -139,8 +147,16 @@ def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tens
     """
     # `bincount` would wait for a GPU, and `index_add` would sum in a varying order.
     belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
-    total, rows = torch.where(belongs, _cross_entropies(logits, y)[:, None], 0).sum(0), belongs.sum(0)
-    return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
+    rows = belongs.sum(0)
+
+    def of_classes(values: Tensor) -> Tensor:
+        total = torch.where(belongs, values[:, None], 0).sum(0)
+        return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf)
+
+    losses = of_classes(_cross_entropies(logits, y))
+    if not by_accuracy:
+        return losses.max()
+    return losses[of_classes((logits.argmax(1) != y).to(logits)).argmax()]
 
 
 def cvar_doro(

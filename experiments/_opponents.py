@@ -25,11 +25,11 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from experiments._tables import Split
 from tailboost.app.baselines import (
     adjusted_answers,
-    plain_xgboost,
     tune_class_weights,
     weighted_xgboost,
 )
 from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.learners.named import plain_xgboost
 
 FOLDS = 5
 ROUNDS = 100

@@ -19,12 +19,11 @@ from sklearn.model_selection import train_test_split
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
 from experiments._worst_case_profile import worst_case_profile
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.datasets import load_credit_default
-from tailboost.app.plotting import WorstCaseDisplay
 from tailboost.app.report.results import summarise
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier
 from tailboost.guarantees.robustness import row_losses
+from tailboost.learners.named import plain_xgboost
 from tailboost.solvers import cvar, worst_case_weights
 
 Floats = NDArray[np.float64]
@@ -240,7 +239,10 @@ def _picture(results: dict[str, list[dict[str, Any]]], plt: Any) -> Any:
     shrunk = ("AdaBoost, shrinkage 0.1", "DRO, δ from the data, shrinkage 0.1")
     for name in ("AdaBoost", *shown[1:], *shrunk, "XGBoost"):
         values = np.mean([cell["curve"] for cell in results[name]], axis=0)
-        WorstCaseDisplay(CURVE, values, loss="exponential", name=name).plot(ax=right)
+        right.plot(CURVE, values, label=name)
+    right.set_xscale("function", functions=(np.sqrt, np.square))
+    right.set(xlabel="radius of the KL ball", ylabel="worst-case exponential loss")
+    right.legend()
     right.set_ylim(top=8 * right.get_ylim()[1])  # room for the legend
     right.set_title("Worst case over a KL ball around the test rows")
     return figure

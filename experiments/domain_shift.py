@@ -28,10 +28,10 @@ from experiments._experiment import (
     plus_minus,
 )
 from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.report.results import interval, summarise
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.guarantees.robustness import Loss, row_losses
+from tailboost.learners.named import plain_xgboost
 
 N_ROUNDS = 50
 MOST_TRAINING_ROWS = 7000

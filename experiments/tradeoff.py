@@ -26,10 +26,10 @@ from experiments._experiment import Cells, Experiment, Report, Settings, markdow
 from experiments._opponents import AVERAGES, FOR_GROUPS, OF_MIXTURE, Answers, Bench, opponents
 from experiments._regret import Case, Points, Regret, regret, twin_share
 from experiments._tables import Data, load_all, split, without_rare_classes
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.report.comparison import joint_groups
 from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.core.pipelines import label_shares
+from tailboost.learners.named import plain_xgboost
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 LEAST_SHARE = 0.05

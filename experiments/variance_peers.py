@@ -21,10 +21,10 @@ from experiments._experiment import Experiment, Report, Settings, markdown, of_e
 from experiments._tables import LOADERS, Data, table
 from experiments.variance import CUT, TASKS, halves, one_hot
 from tailboost import metrics
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.report.results import interval, summarise
 from tailboost.classifiers import AdaBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier
+from tailboost.learners.named import plain_xgboost
 
 PATIENCE = 50
 MOST_ROUNDS = 500

@@ -1,6 +1,7 @@
 """Blocks of code on the pages run, in the order of the page."""
 
 import doctest
+import json
 import re
 import shlex
 from pathlib import Path
@@ -17,6 +18,7 @@ from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
+RECIPES = ["reasons", "regulation", "mlflow"]
 HOUR = ["start", "limits", "deferral", "tradeoff"]
 HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]
 
@@ -52,8 +54,10 @@ def test_doctests_run(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture", "weak-regions"])
+@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture", "weak-regions", *RECIPES])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
+    if name == "mlflow":
+        pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}
@@ -66,3 +70,17 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
             assert command == "tailboost"
             result = CliRunner().invoke(cli.app, arguments)
             assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_cells_of_a_notebook_run(path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
+    assert "display_data" in kinds  # stored with its pictures
+    assert "error" not in kinds
+    assert path.stat().st_size < 150_000
+    shared = {}
+    for cell in cells:
+        exec(compile("".join(cell["source"]), path.name, "exec"), shared)

@@ -18,8 +18,8 @@ import tailboost as tb
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown
 from experiments.field._scores import drawn
 from experiments.field._tables import TABLES, Table
-from tailboost.app.baselines import plain_xgboost
 from tailboost.app.table_encoder import TableEncoder
+from tailboost.learners.named import plain_xgboost
 
 # By table: most rows to choose on, the share of test rows, and the two columns and their values of the first.
 CASES: dict[str, tuple[int, float, tuple[tuple[str, Any], tuple[str, Any]]]] = {

@@ -33,10 +33,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers import published as published
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
-    from tailboost.classifiers.group_dro import GroupDROBoostClassifier as GroupDROBoostClassifier
-    from tailboost.classifiers.robust_mixture import RobustMixtureClassifier as RobustMixtureClassifier
-    from tailboost.classifiers.robust_mixture import tune as tune
-    from tailboost.classifiers.worst_class import WorstClassBoostClassifier as WorstClassBoostClassifier
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees import robustness as robustness
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
@@ -60,8 +56,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.selection.loss_objective import CVaR as CVaR
-    from tailboost.selection.loss_objective import WorstRow as WorstRow
+    from tailboost.selection.loss_mixture import CVaR as CVaR
+    from tailboost.selection.loss_mixture import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
     from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -78,9 +74,6 @@ _MODULES = {
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
     "classifiers.decisions": "Decisions RandomizedDecision",
-    "classifiers.group_dro": "GroupDROBoostClassifier",
-    "classifiers.robust_mixture": "RobustMixtureClassifier tune",
-    "classifiers.worst_class": "WorstClassBoostClassifier",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
@@ -94,7 +87,7 @@ _MODULES = {
     "learners.scores": "Scores",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
-    "selection.loss_objective": "CVaR WorstRow",
+    "selection.loss_mixture": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",

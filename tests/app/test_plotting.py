@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.datasets import load_wine, make_classification
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
 from sklearn.pipeline import make_pipeline
@@ -17,14 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, plotting
-from tailboost.app.plotting import (
-    ClassErrorDisplay,
-    CVaRCurveDisplay,
-    DeferralDisplay,
-    TradeOffDisplay,
-    WeightTrajectoryDisplay,
-    WorstCaseDisplay,
-)
+from tailboost.app.plotting import CVaRCurveDisplay, TradeOffDisplay
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -50,16 +41,6 @@ def case():
         weight=np.linspace(0, 2, 300),
         clf=LogisticRegression().fit(X, names),
     )
-
-
-def trace(T=6, **parts):
-    """Stand-in for the trace of a fit."""
-    common = {
-        "weighted_loss": np.linspace(0.2, 0.4, T),
-        "effective_size": np.linspace(1, 0.1, T),
-        "weights": None,
-    }
-    return SimpleNamespace(**(common | parts))
 
 
 def labels_of(ax):
@@ -162,139 +143,6 @@ def test_curve_checks_its_arguments(parts, message):
         CVaRCurveDisplay(**({"alphas": ALPHAS, "values": ALPHAS, "n_classes": 2} | parts))
 
 
-# --- class and group errors --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("response", ["predict", "predict_proba"])
-def test_bars_show_the_metric(case, grouped, response):
-    answer = getattr(case.clf, response)(case.X)
-    display = ClassErrorDisplay.from_predictions(
-        case.y, answer, groups=case.groups if grouped else None, sample_weight=case.weight
-    )
-    if response == "predict" and not grouped:
-        drawn = ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, sample_weight=case.weight)
-        assert drawn.errors == display.errors
-        assert drawn.ax_.get_title() == "LogisticRegression"
-    prefix = "" if response == "predict" else "expected_"
-    metric = getattr(metrics, f"{prefix}{'group' if grouped else 'class'}_errors")
-    args = (case.groups,) if grouped else ()
-    assert display.errors == metric(case.y, answer, *args, sample_weight=case.weight)
-    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
-    worst = int(np.argmax(list(display.errors.values())))
-    colours = [bar.get_facecolor() for bar in display.bars_]
-    assert colours.count(colours[worst]) == 1
-    mean = np.average(
-        answer != case.y
-        if response == "predict"
-        else 1 - answer[np.arange(300), np.searchsorted(case.clf.classes_, case.y)],
-        weights=case.weight,
-    )
-    np.testing.assert_allclose(display.mean_line_.get_xdata(), mean)
-    assert display.ax_.get_ylabel() == ("group" if grouped else "class")
-    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == [str(k) for k in display.errors]
-
-
-def test_a_class_without_rows_is_named(case):
-    few = case.y != "z"
-    display = ClassErrorDisplay.from_estimator(case.clf, case.X[few], case.y[few], name="two of three")
-    assert np.isnan(display.errors["z"])
-    assert "no rows" in [text.get_text() for text in display.ax_.texts]
-    assert display.ax_.get_title() == "two of three"
-
-
-def test_cells_are_named_on_bars():
-    cells = [("yes", "young"), ("no", "old")]
-    bars = ClassErrorDisplay(dict.fromkeys(cells, 0.2), kind="group").plot()
-    assert [text.get_text() for text in bars.ax_.get_yticklabels()] == ["yes / young", "no / old"]
-
-
-def test_perfect_and_many_classes():
-    perfect = ClassErrorDisplay.from_predictions([0, 1], [0, 1])
-    assert len({bar.get_facecolor() for bar in perfect.bars_}) == 1  # no class is the worst
-    many = ClassErrorDisplay({k: k / 200 for k in range(100)}).plot(height=1.0)
-    assert len(many.bars_) == 100
-    assert many.mean_line_ is None
-
-
-def test_intervals_are_exact_binomial(case):
-    answer = case.clf.predict(case.X)
-    display = ClassErrorDisplay.from_predictions(case.y, answer, confidence=0.9)
-    for label, (low, high) in display.intervals.items():
-        rows = case.y == label
-        n, k = int(rows.sum()), int((answer != case.y)[rows].sum())
-        # Clopper and Pearson by the quantiles of the beta distribution.
-        assert low == pytest.approx(stats.beta.ppf(0.05, k, n - k + 1) if k else 0.0)
-        assert high == pytest.approx(stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0)
-    drawn = [segment[:, 0].tolist() for segment in display.whiskers_.get_segments()]
-    assert drawn == [list(span) for span in display.intervals.values()]
-    grouped = ClassErrorDisplay.from_predictions(case.y, answer, groups=case.groups)
-    assert set(grouped.intervals) == set(grouped.errors)
-
-
-def test_weighted_and_expected_errors_have_no_interval(case):
-    shares = case.clf.predict_proba(case.X)
-    answer = case.clf.predict(case.X)
-    labels = case.clf.classes_
-    assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
-    assert not ClassErrorDisplay.from_predictions(case.y, answer, sample_weight=case.weight).intervals
-    assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
-
-
-def test_class_error_bad_input():
-    with pytest.raises(ValueError, match="confidence"):
-        ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
-    with pytest.raises(ValueError, match="at least one number"):
-        ClassErrorDisplay({"a": float("nan")})
-    with pytest.raises(ValueError, match="groups has 1 rows"):
-        ClassErrorDisplay.from_predictions([0, 1], [0, 1], groups=["a"])
-
-
-# --- weights -----------------------------------------------------------------------------------------------
-
-
-def test_trajectory_of_a_game_over_samples():
-    clf = SimpleNamespace(trace_=trace())
-    display = WeightTrajectoryDisplay.from_estimator(clf, name="mine")
-    size, loss = display.lines_
-    np.testing.assert_array_equal(size.get_xdata(), np.arange(1, 7))
-    np.testing.assert_array_equal(size.get_ydata(), clf.trace_.effective_size)
-    np.testing.assert_array_equal(loss.get_ydata(), clf.trace_.weighted_loss)
-    assert labels_of(display.ax_) == ["effective size of the weights", "weighted loss"]
-    assert display.ax_.get_title() == "mine"
-
-
-def test_trajectory_of_a_game_over_groups():
-    weights = np.random.default_rng(0).dirichlet(np.ones(3), size=6)
-    clf = SimpleNamespace(trace_=trace(weights=weights), groups_=np.array(["f", "m", "x"]))
-    display = WeightTrajectoryDisplay.from_estimator(clf)
-    np.testing.assert_array_equal([line.get_ydata() for line in display.lines_], weights.T)
-    assert labels_of(display.ax_) == ["f", "m", "x"]
-    assert len({line.get_color() for line in display.lines_}) == 3
-
-
-def test_the_heaviest_of_many_subgroups_are_named():
-    weights = np.ones((1, 40))
-    weights[0, [3, 17]] = 9
-    display = WeightTrajectoryDisplay([0.2], [0.5], weights=weights / weights.sum()).plot()
-    assert len(display.lines_) == 40
-    assert {"3", "17"} <= set(labels_of(display.ax_))
-    assert len(labels_of(display.ax_)) == 8
-
-
-def test_trajectory_bad_input():
-    with pytest.raises(NotFittedError, match=r"LogisticRegression has no trace_"):
-        WeightTrajectoryDisplay.from_estimator(LogisticRegression())
-    with pytest.raises(ValueError, match="T ≥ 1"):
-        WeightTrajectoryDisplay([], [])
-    with pytest.raises(ValueError, match="T ≥ 1"):
-        WeightTrajectoryDisplay([0.1], [0.1, 0.2])
-    with pytest.raises(ValueError, match=r"weights must have shape \(1, m\)"):
-        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]] * 2)
-    with pytest.raises(ValueError, match="subgroups has 3 names for 2 columns"):
-        WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], subgroups="abc")
-
-
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 
@@ -327,6 +175,13 @@ def test_the_trade_off_and_other_classifiers(case):
     assert alone.name == "GroupDROBoostClassifier"
 
 
+def test_curves_of_several_limits_share_axes():
+    ax = plt.figure().gca()
+    displays = [TradeOffDisplay([0.1, 0.2], [0.5, x], name=f"{x} deferred").plot(ax=ax) for x in (0.3, 0.2)]
+    assert labels_of(ax) == ["0.3 deferred", "0.2 deferred"]
+    assert len({display.line_.get_color() for display in displays}) == 2
+
+
 def test_a_trade_off_needs_arrays_of_one_shape():
     with pytest.raises(ValueError, match="must have one shape"):
         TradeOffDisplay([0.1, 0.2], [0.3])
@@ -336,10 +191,6 @@ def test_a_trade_off_needs_arrays_of_one_shape():
 
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
-    "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
-    "DeferralDisplay": lambda: DeferralDisplay(
-        [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"
-    ),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],
@@ -347,8 +198,6 @@ DISPLAYS = {
         point=(0.1, 0.4),
         others={"b": (0.2, 0.6)},
     ),
-    "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
-    "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }
 
 

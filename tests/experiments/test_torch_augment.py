@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from experiments._augment import crop_and_flip
+from experiments._augment import crop_and_flip, resized_crop_and_flip
 
 pytestmark = pytest.mark.experiments
 
@@ -35,3 +35,25 @@ def test_it_draws_from_the_seed_and_without_padding_mirrors_only():
     assert torch.equal(torch.get_rng_state(), before)
     for image, got in zip(x, crop_and_flip(x, padding=0), strict=True):
         assert torch.equal(got, image) or torch.equal(got, image.flip(2))
+
+
+def test_a_resized_crop_of_full_area_is_the_image_or_its_mirror():
+    torch.manual_seed(0)
+    x = torch.rand(20, 3, 8, 8)
+    cropped = resized_crop_and_flip(x, least=1.0, ratio=1.0)
+    same = [torch.allclose(a, b, atol=1e-5) for a, b in zip(x, cropped, strict=True)]
+    mirrored = [torch.allclose(a.flip(2), b, atol=1e-5) for a, b in zip(x, cropped, strict=True)]
+    assert all(a or b for a, b in zip(same, mirrored, strict=True))
+    assert 0 < sum(same) < 20
+
+
+def test_a_resized_crop_keeps_shape_and_range_of_values():
+    torch.manual_seed(0)
+    ramp = torch.linspace(0, 1, 16).expand(50, 1, 16, 16)
+    cropped = resized_crop_and_flip(ramp)
+    assert cropped.shape == ramp.shape
+    assert float(cropped.min()) >= 0
+    assert float(cropped.max()) <= 1
+    spread = (cropped[:, 0, 0, -1] - cropped[:, 0, 0, 0]).abs()  # fraction of the width that a crop shows
+    assert 0.2 < float(spread.min()) < 0.6
+    assert 0.7 < float(spread.max()) <= 1

@@ -531,17 +531,21 @@ class TestTrees:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("left", 0), ("left", 10**6), ("left", -1), ("right", 0), ("right", 10**6), ("right", -3),
+            ("left_child", 1), ("left_child", 10**6), ("left_child", -1), ("right_child", 0),
+            ("right_child", 10**6), ("right_child", -3),
             ("feature", -1), ("feature", 3), ("feature", 10**6), ("value", 10**6), ("value", -1),
-            ("counts", 0), ("counts", 10**7), ("counts", -5),
+            ("counts", 0), ("counts", 10**7), ("counts", -5), ("classes", 0), ("classes", 10**9),
         ],
     )  # fmt: skip
     def test_links(self, path, forest, name, value):
         writer = Attacker()
         structure = writer.finished(writer.value(forest))
-        given = structure["trees"][0][name]
-        numbers = np.full(given[1], value, dtype=np.int64)
-        structure["trees"][0][name] = writer._array(numbers)
+        (group,) = structure["trees"]
+        if name in ("counts", "classes"):
+            group[name] = [value] * len(group[name])
+        else:
+            _, shape, *_ = group[name]
+            group[name] = writer._array(np.full(shape, value, dtype=np.int64))
         members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
         path.write_bytes(packed(members, {"versions": {}, "answers": None}))
         refused(path)

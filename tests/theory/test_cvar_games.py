@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from conftest import make, noisy
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.game import Game, Response, Turn, Units, play
@@ -94,6 +94,27 @@ def test_cvar_of_a_deterministic_rule_is_error_over_alpha(seed):
     for alpha in ALPHAS:
         value = cvar_zero_one_loss(y, np.eye(K)[answer], alpha, sample_weight=weight, labels=np.arange(K))
         assert value == pytest.approx(min(1.0, error / alpha), abs=1e-12)
+
+
+def test_the_five_models_of_the_paper():
+    """Each model errs on 10 % of the rows, each row is an error of at most one model: .2 instead of 1."""
+    n = 10
+    errors = np.zeros((5, n))
+    errors[np.arange(n) % 5, np.arange(n)] = 1.0
+    errors = np.hstack([errors, np.zeros((5, n))])  # 2 of 20 rows each
+    assert errors.mean(axis=1) == pytest.approx(0.1)
+    assert all(cvar(row, 0.1) == pytest.approx(1.0) for row in errors)
+    assert cvar(errors.mean(axis=0), 0.1) == pytest.approx(0.2)
+    assert minimize_cvar_mixture(errors, 0.1).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cvar_is_the_worst_case_over_a_renyi_ball_of_infinite_order(seed):
+    """With D_∞(q‖p) = log max q/p ≤ −log α the largest mean is a linear program, whose value is the CVaR."""
+    rng = np.random.default_rng(seed)
+    losses, p, alpha = rng.random(30), rng.dirichlet(np.ones(30)), float(rng.uniform(0.05, 0.9))
+    worst = linprog(-losses, A_eq=np.ones((1, 30)), b_eq=[1.0], bounds=np.column_stack([0 * p, p / alpha]))
+    assert cvar(losses, alpha, p) == pytest.approx(-worst.fun)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -286,7 +307,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
 def test_outliers_are_left_out_of_the_objective(name):
     """With a fraction ε of flipped labels dropped, the value is the CVaR of the remaining rows."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)
-    wrong = np.array([clf.combiner_.pool.ledger.pool().row(t) for t in range(clf.n_iter_)])
+    wrong = np.array([clf.combiner_.pool.losses().row(t) for t in range(clf.n_iter_)])
     cumulative = wrong.sum(axis=0)
     p = np.full(len(y), 1 / len(y))
     # brute force: drop ε of the mass from the highest cumulative loss, fractionally at the boundary
@@ -295,7 +316,7 @@ def test_outliers_are_left_out_of_the_objective(name):
         mass = p[cumulative == level].sum()
         p[cumulative == level] *= max(0.0, 1 - left / mass)
         left = max(0.0, left - mass)
-    loss = clf.estimator_weights_ @ clf.combiner_.pool.ledger.pool().columns(np.arange(len(y))).T
+    loss = clf.estimator_weights_ @ clf.combiner_.pool.losses().columns(np.arange(len(y))).T
     assert clf.summary_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
 
 

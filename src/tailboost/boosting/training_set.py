@@ -314,4 +314,4 @@ def batches(X: Any) -> list[Ints]:
     """Return the row numbers of a table in batches."""
     n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
     size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
-    return [np.arange(a, min(a + size, n)) for a in range(0, n, size)]
+    return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]

@@ -21,10 +21,10 @@ from tailboost.core.checks import n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import KnownRows
-from tailboost.learners.scores import Scores
-from tailboost.selection.probability_tables import LogProbabilities, Models
+from tailboost.learners.scores import Scores, only_scores
+from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
 
 
 class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
@@ -65,7 +65,22 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             part = first.as_part(plain=False)
             if not part.inferred or not part.weights:
                 return ThresholdRule.of(part, score, self.classes_.tolist(), groups)
+            if self.n_features_in_ == 1:  # groups are estimated from the score alone
+                return self._thresholds(score)
         return Rule.of(self.ensemble_, self.classes_, groups)
+
+    def _thresholds(self, score: Scores) -> ThresholdRule:
+        """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
+        logs = self._outputs.table[0][:, score.positive_]
+        values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
+        X: Any = values[:, None]
+        if (names := getattr(self, "feature_names_in_", None)) is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=names)
+        actions = self.predict(X, **({"deferred": REVIEW} if self.can_defer else {}))
+        (column,), classes = score.column_list, self.classes_.tolist()
+        return ThresholdRule.of_actions(column, classes, values, actions, score.missing)
 
     def _shares(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, ties settled; only models with positive weight are read."""
@@ -79,18 +94,17 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _tables(self, X: Any, groups: Any) -> Iterator[LogProbabilities]:
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
-        check_is_fitted(self)
-        if isinstance(X, Mapping):  # probabilities by model
-            needed = [self._models.names.index(name) for name in self.used_models_]
-            table = self._models.given(X, needed, self.classes_)
-            return iter([table.knowing(self._numbers(groups, table.n_rows))])
-        X = self._checked(X)
+        models, X = self._read(X)
         numbers = self._numbers(groups, n_rows_of(X))
-        return (self._table(X, numbers, part) for part in batches(X))
+        return (_table(models, X, numbers, part) for part in batches(X))
 
-    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogProbabilities:
-        """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
-        return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
+    def _read(self, X: Any) -> tuple[Models, Any]:
+        """Return models that read a table or given probabilities, and the checked table."""
+        check_is_fitted(self)
+        models = self._models
+        if isinstance(X, Mapping):
+            models = Models.given(models.names, self.classes_, models.average)
+        return models, self._checked(X)
 
     def _numbers(self, groups: Any, n: int) -> Ints | None:
         """Return the numbers of the rows' groups, if the rule is group-aware."""
@@ -145,11 +159,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ndarray of shape (n, K)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        check_is_fitted(self)
-        models = self._models
-        if isinstance(X, Mapping):  # probabilities by model
-            return models.pool(models.given(X, models.pooled_models, self.classes_))
-        X = self._checked(X)
+        models, X = self._read(X)
         return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
 
     def predict_distribution(self, X: Any, *, groups: Any = None) -> Floats:
@@ -291,13 +301,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return self._by_member(X, members, groups, "defers_table") == 1
 
     def _by_member(self, X: Any, members: Any, groups: Any, method: str) -> Ints:
-        check_is_fitted(self)
-        X = self._checked(X)
+        models, X = self._read(X)
         numbers, drawn = self._numbers(groups, n_rows_of(X)), self._drawn(members, n_rows_of(X))
 
         def answer(member: int, rows: Ints) -> Ints:
             ask = getattr(self.ensemble_.members[member], method)
-            return np.asarray(ask(self._table(X, numbers, rows)), dtype=np.intp)
+            return np.asarray(ask(_table(models, X, numbers, rows)), dtype=np.intp)
 
         return answers_by(drawn, answer)
 
@@ -324,7 +333,9 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _checked(self, X: Any) -> Any:
-        if not self._models.fitted:
+        if isinstance(X, Mapping):
+            return stacked(X, self._models.names, self.classes_)
+        if self._models.are_given:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of their "
                 "probabilities of the new rows"
@@ -369,6 +380,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return deferred
 
     @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        check_is_fitted(self)
+        return only_scores(self._models.fitted)
+
+    @property
     def used_models_(self) -> list[str]:
         """Names of the models that the rule reads."""
         ensemble = self.ensemble_
@@ -379,3 +396,8 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def _models(self) -> Models:
         models: Models = self.ensemble_.members[0].table_
         return models
+
+
+def _table(models: Models, X: Any, numbers: Ints | None, part: Ints) -> LogProbabilities:
+    """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
+    return models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])

@@ -236,9 +236,8 @@ class BaseBoostClassifier(
         self.__dict__.update(attributes)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["cv"])
-            problem.validation = judged_rows(
-                self, self._learner(), validation, "_val", "the {:,} rows of X_val"
-            )
+            X_val = self._checked(validation.X)
+            problem.validation = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
         return self._name_subgroups(problem)
 
     def _split(self, problem: Problem) -> Any:

@@ -26,8 +26,7 @@ from tailboost.guarantees.fit_summary import (
     totally_corrective_bounds,
 )
 from tailboost.learners.protocols import AveragingLearner
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR, WorstRow
+from tailboost.selection.loss_mixture import CVaR, Mixture, WorstRow
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
@@ -280,7 +279,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         if self._even or alpha is None:  # or another objective by `reweight`
             return bounds
         value = combiner.value(self.estimator_weights_)
-        return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
+        return mixed_by_program(self.game_, combiner.pool, alpha, value, bounds)
 
 
 class AdaLPBoostClassifier(CVaRBoostClassifier):
@@ -320,39 +319,19 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         (``tailboost reproduce trials``).
     include_constants : bool, default=True
         Whether the K constant classifiers and the next most probable classes may enter the mixture.
-    outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    outlier_fraction, class_weight : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
         of the default learner also stops before a round that errs significantly more than the best hypothesis
         and lowers the objective by at most ``tol``. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
 
     See Also
     --------
@@ -438,41 +417,15 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Largest number of rounds T.
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
-    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
-    include_constants : bool, default=True
-        Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=3
-        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
 
     See Also
     --------
@@ -562,43 +515,17 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     delta : float in (0, 1), default=0.1
         δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
         0.1 and 89 with δ = ½.
-    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
-    include_constants : bool, default=True
-        Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=3
-        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses in order, the first fitted with the sample weights alone; then the constants.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     beta_ : float
         β.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -678,35 +605,19 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
         Number of rounds T. All rounds are played.
-    eta : float or "theory", default=1.0
-        Learning rate of Hedge. "theory" is √(8 log n / T).
-    outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    eta, outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     estimators_ : list
         The hypotheses in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
         λ = 1/T.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------

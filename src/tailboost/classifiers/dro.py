@@ -67,35 +67,15 @@ class DROBoostClassifier(AdditiveClassifier):
         σ in units of L, for "kl" and "cvar": F becomes ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over the
         ball, lower by at most σδ. F is then smooth, and a first step lowers F for every radius. As losses
         fall below σ, w approaches p.
-    learning_rate : float in (0, 1], default=1.0
-        Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=None
-        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses that were kept.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Step a of each hypothesis.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `VarianceBoostClassifier`.
     radius_ : float
         δ.
     effective_dim_ : int or None
@@ -107,11 +87,6 @@ class DROBoostClassifier(AdditiveClassifier):
         Logarithm of F on the training rows after each round.
     gap_ : float
         Largest optimality gap of a solve, in units of the largest loss of a row.
-    summary_ : AdditiveSummary
-        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
-        training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     Warns
     -----

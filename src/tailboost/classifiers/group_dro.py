@@ -53,56 +53,26 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     shrinkage : float ≥ 0, default=5.0
         Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
         weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors.
-    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data of the mixture weights, see `CVaRBoostClassifier`. "train" are the training losses.
+    cv : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=3
-        Rounds without a decrease of the objective by ``tol`` after which the fit stops; None plays all.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `WorstClassBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs, random_state : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     groups_ : ndarray of shape (m,)
         The groups; (column, value) pairs for a table; the classes if no groups were given.
-    subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell, on the selection data.
-    subgroup_pools_ : ndarray of shape (m,)
-        Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
-    subgroup_intervals_ : ndarray of shape (m, 2)
-        95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
-        intervals with effective numbers of rows. If hypotheses are refitted on all rows, 1.96 standard
-        deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
-        test rows were inside. NaN with fewer than 10 rows, and if the hypotheses were fitted on
-        the selection data or refitted after one part was held out. `tailboost.certify` gives a guarantee.
-    expected_subgroup_intervals_ : ndarray of shape (m, 2)
-        The same intervals for the expected errors of the randomised rule.
-    estimators_ : list
-        The hypotheses in order; for "mixture" also plain ERM and the constants.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Mixture weight λ of each hypothesis; they sum to 1.
+    subgroup_errors_, subgroup_pools_, subgroup_intervals_, expected_subgroup_intervals_
+        As in `WorstClassBoostClassifier`.
     trace_ : Trace
         Record of each round; ``trace_.weights`` has the weights of the groups, shape (T, m), with one column
         for small groups that share a weight.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------

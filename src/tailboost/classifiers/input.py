@@ -176,15 +176,15 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     return factors
 
 
-def judged_rows(
-    classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
-) -> tuple[Any, Rows]:
-    """Return checked selection data: the table for the learner, and the rows as numbers.
+def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str) -> tuple[Any, Rows]:
+    """Return selection data: the rows of positive weight of a table, and the rows as numbers.
 
     Parameters
     ----------
-    classifier, learner : estimator
-        The classifier, and its base learner.
+    classifier : classifier
+        The classifier, with its classes and groups.
+    X : table of n rows
+        The checked rows.
     given : ValidationRows
         The arguments.
     suffix : str
@@ -192,7 +192,6 @@ def judged_rows(
     words : str
         Name of the rows, with a format field for their number.
     """
-    X = checked_table(classifier, learner, given.X)
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")

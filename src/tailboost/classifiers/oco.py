@@ -17,8 +17,7 @@ from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import WorstRow
+from tailboost.selection.loss_mixture import Mixture, WorstRow
 
 # γ for gamma="auto".
 GAMMA = 0.1
@@ -44,33 +43,17 @@ class OCOBoostClassifier(MixtureClassifier):
         by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
-    outlier_fraction : float in [0, 1), default=0.0
-        Fraction of the weight, from the rows with the largest cumulative loss, that is ignored.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `CVaRBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     estimators_ : list
         The voters in order, the first fitted with the sample weights alone.
     estimator_weights_ : ndarray of shape (T,)
         1/T for each voter. `predict_distribution` returns the fraction of votes for each label.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     Warns
     -----

@@ -1,8 +1,9 @@
 """The algorithms of the papers with the papers' settings, one function each.
 
 Every function returns a classifier of this library that is configured as its paper prints the algorithm.
-Parameters bear the paper's symbols. Further keyword arguments, such as ``random_state``, go to the
-classifier. The page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
+Parameters bear the paper's symbols: ``estimator`` is the learner or its name, ``T`` the number of rounds.
+Further keyword arguments, such as ``random_state``, go to the classifier, which is returned unfitted. The
+page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
 """
 
 from __future__ import annotations
@@ -66,10 +67,6 @@ def adalpboost(
     **params
         Further parameters of `AdaLPBoostClassifier`.
 
-    Returns
-    -------
-    AdaLPBoostClassifier
-        Not fitted.
 
     Examples
     --------
@@ -105,11 +102,6 @@ def lpboost(
         Rows on which λ is selected, as in `adalpboost`.
     **params
         Further parameters of `LPBoostClassifier`.
-
-    Returns
-    -------
-    LPBoostClassifier
-        Not fitted.
     """
     return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, cv=cv, **_ALL_ROUNDS | params)
 
@@ -142,11 +134,6 @@ def regularized_lpboost(
         Rows on which λ is selected, as in `adalpboost`.
     **params
         Further parameters of `RegularizedLPBoostClassifier`.
-
-    Returns
-    -------
-    RegularizedLPBoostClassifier
-        Not fitted.
     """
     return RegularizedLPBoostClassifier(
         estimator,
@@ -174,11 +161,6 @@ def average_boost(
         η, the step size of Hedge. "theory" is √(8 log n / T), the step size of Theorem 5.
     **params
         Further parameters of `AverageBoostClassifier`.
-
-    Returns
-    -------
-    AverageBoostClassifier
-        Not fitted.
     """
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
 
@@ -199,11 +181,6 @@ def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) ->
         Largest number of rounds. The fit ends earlier at a step α ≤ 0.
     **params
         Further parameters of `VadaBoostClassifier`.
-
-    Returns
-    -------
-    VadaBoostClassifier
-        Not fitted.
     """
     return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
 
@@ -222,11 +199,6 @@ def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier
         Largest number of rounds.
     **params
         Further parameters of `EBBoostClassifier`.
-
-    Returns
-    -------
-    EBBoostClassifier
-        Not fitted.
     """
     return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
 
@@ -252,11 +224,6 @@ def worst_class_boost(
         p of equation (16).
     **params
         Further parameters of `WorstClassBoostClassifier`.
-
-    Returns
-    -------
-    WorstClassBoostClassifier
-        Not fitted.
     """
     published: dict[str, Any] = {
         "class_loss": "indicator",
@@ -285,11 +252,6 @@ def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: 
         Number of rounds; "auto" is ⌈2 ln n / γ²⌉.
     **params
         Further parameters of `OCOBoostClassifier`.
-
-    Returns
-    -------
-    OCOBoostClassifier
-        Not fitted.
     """
     return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
 
@@ -320,11 +282,6 @@ def dro_boost(
         Confidence 1 − a, for ``delta="auto"``; the paper takes 95 %.
     **params
         Further parameters of `DROBoostClassifier`.
-
-    Returns
-    -------
-    DROBoostClassifier
-        Not fitted.
     """
     return DROBoostClassifier(
         estimator, radius=delta, n_estimators=T, effective_dim=d, confidence=confidence, **params
@@ -356,11 +313,6 @@ def group_dro_boost(
         error, as the section of Zhai et al. 2021 suggests.
     **params
         Further parameters of `GroupDROBoostClassifier`.
-
-    Returns
-    -------
-    GroupDROBoostClassifier
-        Not fitted.
     """
     # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
     published: dict[str, Any] = {

@@ -22,6 +22,7 @@ from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
+    checked_table,
     class_factors,
     input_tags,
     judged_rows,
@@ -397,7 +398,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             check_validation(validation, "auto")
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
-            X_val, rows_val = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+            X_val, rows_val = judged_rows(
+                self, checked_table(self, self, X_val), validation, "_val", "the {:,} rows of X_val"
+            )
             if not frozen:
                 rows_val = noting_seen(problem.fingerprints, X_val, rows_val)
             problem.validation = X_val, rows_val
@@ -521,6 +524,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if groups is not None:
             mix._name_groups(groups)
         judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        judged.check_order(mix.classes_)
         judged = averaging(judged)
         used = None if judged.rows.given is None else judged.rows.given.index
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
@@ -542,7 +546,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.classes_ = np.asarray(classes)
         if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
             raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
-        return Models(list(probabilities), len(self.classes_), [], [])
+        return Models.given(list(probabilities), self.classes_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

@@ -12,15 +12,15 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, n_group_rows, take
+from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
-from tailboost.classifiers.input import ValidationRows, judged_rows, labels_of, named_groups, rows_given
+from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.core.array_types import Floats, Mask
-from tailboost.core.checks import check_costs, check_weights, n_rows_of, positions
+from tailboost.core.array_types import Mask
+from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
 from tailboost.core.tables import unpack
@@ -29,7 +29,7 @@ from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
 from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, RateOf, front
-from tailboost.selection.probability_tables import ModelOutputs, Models
+from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import within_budget
@@ -72,33 +72,17 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
     ) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
-        words = f"the {{:,}} rows given to {to}"
-        if models.fitted:
-            X, y = unpack(X, y)
-            X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
-            if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-                rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
-            rows = noting_frozen(self, X, rows)
-            table = models.transform(X)
-            return ModelOutputs.of(models, [table[i] for i in range(len(models.names))], rows)
-        outputs = ModelOutputs.of(models, *self._given(models, X, y, groups, sample_weight, words))
-        outputs.check_order(self.classes_)
-        return outputs
-
-    def _given(
-        self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
-    ) -> tuple[list[Floats], Rows]:
-        """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
-        y, n = labels_of(y), n_rows_of(y)
-        table = models.given(probabilities, range(len(models.names)), self.classes_, n)
-        weight = check_weights(sample_weight, n)
-        used = weight > 0
-        numbers = positions(y[used], self.classes_, "y")
-        groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
-        rows = Rows(
-            numbers, weight[used], groups, words.format(int(used.sum())), None, RowOrigin(n).part(used)
-        )
-        return [table[i][used] for i in range(len(models.names))], rows
+        X, y = unpack(X, y)
+        given = ValidationRows(X, y, groups, sample_weight)
+        X = stacked(X, models.names, self.classes_, n_rows_of(y)) if models.are_given else self._checked(X)
+        X, rows = judged_rows(self, X, given, "", f"the {{:,}} rows given to {to}")
+        if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
+            rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+        rows = noting_frozen(self, X, rows)
+        if only_scores(models.fitted):  # rows with equal scores are different rows
+            rows = replace(rows, row_hashes=None)
+        table = models.transform(X)
+        return ModelOutputs.of(models, [table[i] for i in range(len(models.names))], rows)
 
     # -- the selection ---------------------------------------------------------------------------------
 
@@ -251,7 +235,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             origin = outputs.rows.given
             used = None if origin is None else origin.index
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
-            if outputs.models.fitted:
+            if outputs.models.are_given:
+                outputs.check_order(self.classes_)
+            else:
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
                 new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._sketch(checked)]))
@@ -345,7 +331,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 return None
 
         found: list[SelectedRule | None] = []
-        if self._randomized or not (overall and not others):
+        if self._randomized or not (overall and other.worst and not others):
             # Limits between the value at the least objective and the tightest one.
             start = best(others, objective)
             tightest = start if one.compares else best(others, one)
@@ -456,10 +442,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
-        if isinstance(X, Mapping):
-            table = self._models.given(X, self._models.pooled_models, self.classes_)
-        else:
-            table = self._models.transform(self._checked(X))
+        models, X = self._read(X)
+        table = models.transform(X)
         table = table.knowing(self._numbers(groups if self.by_group else None, table.n_rows))
         return [
             (self.classes_[c._shares(table).argmax(axis=1)], c._deferred(table) if c.can_defer else None)

@@ -66,24 +66,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
         ``tol``, and keeps the best prefix. None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
-    n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, n_iter_, trace_, rates_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     estimators_ : list
         The hypotheses that were kept.
     estimator_weights_ : ndarray of shape (n_members,)
@@ -92,21 +81,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
         The price of slack, with ``refit``.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost after each round.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
     gap_ : float
         Largest optimality gap of a solve; 0 if steps have a closed form.
-    rates_ : RateTable
-        Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
     summary_ : AdditiveSummary
         Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
         training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -290,42 +271,19 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         tree of depth 5.
     n_estimators : int, default=50
         Largest number of rounds.
-    learning_rate : float in (0, 1], default=1.0
-        Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=None
-        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses that were kept.
+    classes_, estimators_, summary_, n_features_in_, feature_names_in_
+        As in `VarianceBoostClassifier`.
     estimator_weights_ : ndarray of shape (n_members,)
         Steps a; (K−1)/K times the steps of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
-    summary_ : AdditiveSummary
-        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
-        training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -400,42 +358,17 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         Weight λ of the variance.
-    learning_rate : float in (0, 1], default=1.0
-        Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=None
-        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses that were kept.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Step a of each hypothesis.
+    classes_, estimators_, estimator_weights_, summary_, n_features_in_, feature_names_in_
+        As in `VarianceBoostClassifier`.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost above after each round. It starts from 0 and falls in each round with a step.
-    summary_ : AdditiveSummary
-        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
-        training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     See Also
     --------
@@ -508,42 +441,17 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     variance_weight : float ≥ 0, default=0.5
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
-    learning_rate : float in (0, 1], default=1.0
-        Fraction of each step that is taken. Smaller fractions need more rounds.
-    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=None
-        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, estimator_weights_, log_costs_, summary_, n_features_in_, feature_names_in_
+        As in `VarianceBoostClassifier`.
     estimators_ : list of StumpClassifier
         The stumps that were kept.
-    estimator_weights_ : ndarray of shape (n_members,)
-        Step a of each hypothesis.
-    log_costs_ : ndarray of shape (T,)
-        Logarithm of the cost after each round. It starts from 0 and falls in each round with a step.
-    summary_ : AdditiveSummary
-        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
-        training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     Raises
     ------
@@ -636,29 +544,15 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
-    cv : {"auto", "train"}, float in (0, 1), splitter or iterable, default="auto"
-        Selection data for the number of rounds, see `VarianceBoostClassifier`. "train": no selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    n_iter_no_change : int or None, default=None
-        Rounds without a decrease of the error by ``tol`` after which the fit stops. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder of checkpoints, one per round, to continue a killed fit; see `VarianceBoostClassifier`.
-    n_jobs : int or None, default=None
-        Threads: of the default learner, or over the folds for other learners.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs, random_state : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
+    verbose : optional
+        As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, summary_, n_features_in_, feature_names_in_
+        As in `VarianceBoostClassifier`.
     estimators_ : list
         The hypotheses of positive weight.
     estimator_weights_ : ndarray of shape (n_members,)
@@ -669,11 +563,6 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Logarithm of AdaBoost's mean exponential loss after each round.
     gap_ : float
         Duality gap of the program.
-    summary_ : AdditiveSummary
-        Errors of `predict` and their bound by the cost, on held-out rows if there are any, else on the
-        training rows; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     Raises
     ------

@@ -113,37 +113,17 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
         weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors. The
         indicator game does not shrink.
-    cv : {"auto", "train"}, int, float in (0, 1), splitter or iterable, default="auto"
-        Selection data, on which the mixture weights are selected. An int: out-of-fold losses of as many
-        folds, which also drive the weights of the game. A float: a held-out fraction; hypotheses are refitted
-        on all rows. A splitter or an iterable of (fitted, held-out) row numbers: each row held out once, or
-        one part. "train": the training losses, as in the papers; they are near zero for a strong learner.
-        "auto": ``X_val`` if `fit` gets it, else five folds up to 50,000 distinct rows and 0.2 above, if a
-        held-out fifth has 20 rows of each class in each group.
+    cv : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. A vote has no constants.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
-    max_time : float or None, default=None
-        Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
-    n_jobs : int or None, default=None
-        Largest number of threads: of the default learner, or over the folds for other learners. None is all
-        cores for the default learner, and one fold at a time for others.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the learners.
-    verbose : int, default=0
-        Above 0, each round prints a line.
+    tol, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
+    classes_, n_iter_, trace_, gap_, objective_, summary_, n_features_in_, feature_names_in_
+        As in `CVaRBoostClassifier`.
     subgroups_ : list of length m
         The subgroups: classes, groups, or (class, group) cells. A group of a table is a (column, value) pair.
     max_error_ : ndarray of shape (m,)
@@ -180,18 +160,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     estimator_weights_ : ndarray of shape (n_members,)
         Mixture weight of each hypothesis. For a vote 1/T* for the first T* rounds; with
         ``cv="train"`` all rounds vote.
-    n_iter_ : int
-        Number of rounds played.
-    trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
-    gap_ : float
-        Largest optimality gap of a solve.
-    objective_ : Objective
-        The objective of the mixture weights.
-    summary_ : Summary
-        Bounds and achieved objective; ``print`` shows them.
-    n_features_in_, feature_names_in_
-        Number of columns in `fit`, and their names if all are text.
 
     Warns
     -----

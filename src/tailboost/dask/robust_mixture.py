@@ -358,11 +358,11 @@ class _RemoteReader:
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         probabilities = dict(zip(self.models.names, P, strict=True))
-        logs, rows = self.mix._given(self.models, probabilities, y, groups, weight, "")
-        columns = [rows.y]
+        outputs = self.mix._outputs_on(self.models, probabilities, y, groups, weight, "")
+        rows, columns = outputs.rows, [outputs.rows.y]
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
-        return _Block(np.stack(logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
+        return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""

@@ -285,6 +285,37 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
+class GivenProbabilities(ClassifierMixin, BaseEstimator):
+    """Model whose class probabilities are given: one block of an array of shape (n, M, K).
+
+    Parameters
+    ----------
+    name : str
+        Name of the model, for messages.
+    number : int
+        Place of the model among the M models.
+    classes : ndarray of shape (K,)
+        The labels.
+    """
+
+    def __init__(self, name: str, number: int, classes: NDArray[Any]) -> None:
+        self.name = name
+        self.number = number
+        self.classes = classes
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels."""
+        return self.classes
+
+    def predict_proba(self, X: Floats) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        P = X[:, self.number]
+        if np.isnan(P).any():
+            raise ValueError(f"probabilities: those of {[self.name]} are missing, and the rule uses them")
+        return P
+
+
 def needs_adapter(model: Any) -> bool:
     """Whether a model is `Scores`, a function, or an object with ``predict_proba`` but no ``fit``."""
     if isinstance(model, (Scores, GivenModel)):
@@ -313,5 +344,7 @@ def as_classifier(model: Any, X: Any, y: Any) -> Any:
 
 
 def only_scores(models: Sequence[Any]) -> bool:
-    """Whether all models are columns of scores, whose equal rows are different rows."""
-    return all(isinstance(getattr(model, "estimator", None), Scores) for model in models)
+    """Whether all models are scores or given probabilities, whose equal rows are different rows."""
+    return all(
+        isinstance(getattr(model, "estimator", None), (Scores, GivenProbabilities)) for model in models
+    )

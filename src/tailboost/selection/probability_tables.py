@@ -19,6 +19,7 @@ from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.warn import warn_user
+from tailboost.learners.scores import GivenProbabilities
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -32,6 +33,8 @@ PSEUDO_ROWS = 10.0
 MOST_ROWS = 2**17
 # Learned numbers are rounded to multiples of this number, so the order of the rows does not change them.
 GRAIN = 2.0**-12
+# Relative difference of weights that counts as rounding.
+SAME_WEIGHT = 1e-12
 # The least number of rows of a class in the test of the column order, which assumes normal sums.
 LEAST_ROWS = 20
 # Probability of a false alarm of this test, over all orders of the columns.
@@ -166,35 +169,35 @@ def check_named(probabilities: Any) -> None:
         raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
-def logs_by_name(
-    probabilities: Mapping[str, Any],
-    classes: NDArray[Any],
-    n_rows: int | None = None,
-    least: float = LEAST_PROBABILITY,
-) -> dict[str, Floats]:
-    """Return the log-probabilities of given probabilities by model, checked, shape (n, K) each.
+def stacked(
+    probabilities: Mapping[str, Any], names: Sequence[str], classes: NDArray[Any], n_rows: int | None = None
+) -> Floats:
+    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
 
     The columns of a data frame are found by label.
 
     Raises
     ------
     ValueError
-        If an array holds no probabilities of the classes, or numbers of rows differ.
+        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
+    check_named(probabilities)
+    if stray := set(probabilities) - set(names):
+        raise ValueError(f"probabilities: no model is called {sorted(map(str, stray))}; there are {names}")
     first, of = next(iter(probabilities)), "y"
     if n_rows is None:
         n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
-    logs = {}
-    for name, given in probabilities.items():
-        called = f"probabilities[{name!r}]"
-        logs[name] = logs_of(in_class_order(given, called, classes), called, n_rows, len(classes), of, least)
-    return logs
+    P = np.full((n_rows, len(names), len(classes)), np.nan)
+    for i, name in enumerate(names):
+        if name in probabilities:
+            called = f"probabilities[{name!r}]"
+            given = in_class_order(probabilities[name], called, classes)
+            P[:, i] = checked(given, called, n_rows, len(classes), of)
+    return P
 
 
-def logs_of(
-    probabilities: Any, name: str, n_rows: int, n_classes: int, of: str, least: float = LEAST_PROBABILITY
-) -> Floats:
-    """Return the log-probabilities of one model, checked, shape (n, K); no probability is below ``least``.
+def checked(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
+    """Return the probabilities of one model, shape (n, K).
 
     Raises
     ------
@@ -207,7 +210,12 @@ def logs_of(
             f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one "
             "column for each, in the order of `classes`"
         )
-    P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE).clip(min=0.0)
+    return check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE)
+
+
+def logs_of(probabilities: Floats, least: float = LEAST_PROBABILITY) -> Floats:
+    """Return the log-probabilities of checked ones, shape (n, K); no probability is below ``least``."""
+    P = probabilities.clip(min=0.0)
     logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), least))
     return logs
 
@@ -218,9 +226,21 @@ class Models:
 
     names: list[str]
     n_classes: int  # K
-    fitted: list[Any]  # the models; empty if only probabilities were given
+    fitted: list[Any]  # the models
     columns: list[Ints]  # class number of each column of a model's probabilities
     average: Average | None = None  # learned on the selection data; None for equal weights
+
+    @classmethod
+    def given(cls, names: Sequence[str], classes: NDArray[Any], average: Average | None = None) -> Models:
+        """Return models whose probabilities are given as an array of shape (n, M, K), see `stacked`."""
+        K, names = len(classes), list(names)
+        fitted = [FrozenEstimator(GivenProbabilities(name, i, classes)) for i, name in enumerate(names)]
+        return cls(names, K, fitted, [np.arange(K)] * len(names), average)
+
+    @property
+    def are_given(self) -> bool:
+        """Whether only the probabilities of the models are known."""
+        return isinstance(getattr(self.fitted[0], "estimator", None), GivenProbabilities)
 
     @property
     def pooled_models(self) -> list[int]:
@@ -254,13 +274,7 @@ class Models:
         )
 
     def logs(
-        self,
-        i: int,
-        model: Any,
-        columns: Ints,
-        X: Any,
-        n_rows: int,
-        read: Callable[[Any], Any] | None = None,
+        self, i: int, model: Any, columns: Ints, X: Any, n_rows: int, read: Callable[[Any], Any] | None = None
     ) -> Floats:
         """Return the log-probabilities of a model, named model i in errors.
 
@@ -287,36 +301,7 @@ class Models:
             )
         else:
             whole[:, columns] = model.predict_proba(X)
-        return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
-
-    def given(
-        self,
-        probabilities: Mapping[str, Any],
-        needed: Sequence[int],
-        classes: NDArray[Any],
-        n_rows: int | None = None,
-    ) -> LogProbabilities:
-        """Return the log-probabilities of given probabilities by model.
-
-        The columns of a data frame are found by label.
-
-        Raises
-        ------
-        ValueError
-            If a needed model is missing, a name is unknown, or an array holds no probabilities.
-        """
-        check_named(probabilities)
-        if stray := set(probabilities) - set(self.names):
-            raise ValueError(
-                f"probabilities: no model is called {sorted(map(str, stray))}; there are {self.names}"
-            )
-        if missing := [self.names[i] for i in needed if self.names[i] not in probabilities]:
-            raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
-        logs = logs_by_name(probabilities, classes, n_rows)
-        n_rows = len(next(iter(logs.values())))
-        return LogProbabilities(
-            n_rows, lambda i: logs[self.names[i]], None, len(self.names), average=self.average
-        )
+        return logs_of(checked(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X"))
 
 
 @dataclass(frozen=True)
@@ -329,11 +314,13 @@ class ModelOutputs:
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
-        """Return them with what each row draws: by its probabilities, whoever made them.
+        """Return the outputs with hashes of the rows by features and probabilities.
 
-        Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
-        given as probabilities alone, all are different.
+        Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
+        weights of any scale become 1.
         """
+        if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
+            rows = replace(rows, weight=np.ones(len(rows.y)))
         if rows.row_hashes is None:
             number = np.arange(len(rows.y))
         else:

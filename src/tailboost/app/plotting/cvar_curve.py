@@ -18,8 +18,7 @@ TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 class CVaRCurveDisplay(Display):
     """CVaR of the expected zero-one loss against the tail mass α, with the CVaR of a random guess.
 
-    `from_estimator` and `from_predictions` compute the curve and draw the display. Several displays can share
-    axes; the line of the random guess, 1 − 1/K for K classes, is drawn once.
+    Several displays can share axes; the line of the random guess, 1 − 1/K for K classes, is drawn once.
 
     Parameters
     ----------
@@ -66,19 +65,18 @@ class CVaRCurveDisplay(Display):
         upper: ArrayLike | None = None,
         name: str | None = None,
     ) -> None:
-        self.alphas = np.asarray(alphas, dtype=np.float64)
-        self.values = np.asarray(values, dtype=np.float64)
         if n_classes < 2:
             raise ValueError(f"n_classes must be at least 2, got {n_classes}")
         if (lower is None) != (upper is None):
             raise ValueError("give both lower and upper, or neither")
-        self.n_classes = n_classes
-        self.lower = None if lower is None else np.asarray(lower, dtype=np.float64)
-        self.upper = None if upper is None else np.asarray(upper, dtype=np.float64)
-        self.name = name
-        for what, array in [("values", self.values), ("lower", self.lower), ("upper", self.upper)]:
-            if array is not None and (array.ndim != 1 or array.shape != self.alphas.shape):
-                raise ValueError(f"{what} has shape {array.shape}, alphas {self.alphas.shape}")
+        self.n_classes, self.name = n_classes, name
+        self.alphas, self.values, self.lower, self.upper = (
+            None if array is None else np.asarray(array, dtype=np.float64)
+            for array in (alphas, values, lower, upper)
+        )
+        for what, array in {"values": self.values, "lower": self.lower, "upper": self.upper}.items():
+            if array is not None and (array.ndim != 1 or array.shape != np.shape(alphas)):
+                raise ValueError(f"{what} has shape {array.shape}, alphas {np.shape(alphas)}")
 
     @classmethod
     def from_estimator(
@@ -104,17 +102,13 @@ class CVaRCurveDisplay(Display):
             Rows and labels; a class may be missing.
         alphas : array-like of shape (m,), default=None
             Tail masses in (0, 1]; None takes 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+        sample_weight
+            As in `tailboost.metrics.cvar_curve`.
         reweight : bool, default=False
             Whether to select the mixture weights λ for each α by ``estimator.alpha_path``, as in Figure 1 of
             Zhai et al. 2021. Nothing is trained. False keeps the λ of the fit.
-        name : str, default=None
-            Label of the curve; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Axes to draw on, also of another display; None makes a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``plot``.
+        name, ax, **kwargs
+            As in `plot`; the default label is the name of the class.
 
         Returns
         -------
@@ -127,8 +121,8 @@ class CVaRCurveDisplay(Display):
         """
         name = type(estimator).__name__ if name is None else name
         if not reweight:
-            given = {"alphas": alphas, "sample_weight": sample_weight, "labels": estimator.classes_}
-            return cls.from_predictions(y, label_shares(estimator, X), name=name, ax=ax, **given, **kwargs)
+            kwargs |= {"alphas": alphas, "sample_weight": sample_weight, "labels": estimator.classes_}
+            return cls.from_predictions(y, label_shares(estimator, X), name=name, ax=ax, **kwargs)
         final, rows = final_step(estimator, X)
         if not hasattr(final, "alpha_path"):
             raise ValueError(f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import STYLES, Display, next_style, styled, text_colour
+from tailboost.core.array_types import Floats
 
 MARKERS = "sD^vPX*<>"
 
@@ -17,7 +18,7 @@ class TradeOffDisplay(Display):
     """Trade-off curve of two rates for one fit, with other classifiers as points; lower left is better.
 
     The solid line shows the rates of ``predict`` on given rows. The dashed line is the curve on the selection
-    data. The ring marks the fitted classifier. `from_estimator` computes them and draws the display.
+    data. The ring marks the fitted classifier. Several displays can share axes.
 
     Parameters
     ----------
@@ -70,19 +71,10 @@ class TradeOffDisplay(Display):
         objective: str = "largest error",
         name: str | None = None,
     ) -> None:
-        pairs = [(limited, value)] if selection is None else [(limited, value), selection]
-        arrays = [
-            tuple(np.asarray(of, dtype=np.float64) for of in pair) for pair in pairs if pair is not None
-        ]
-        for x, y in arrays:
-            if x.ndim != 1 or x.shape != y.shape or not x.size:
-                raise ValueError(f"limited and value must have one shape (m,), got {x.shape} and {y.shape}")
-        self.limited, self.value = arrays[0]
-        self.selection = arrays[1] if selection is not None else None
-        self.point = point
-        self.others = dict(others or {})
-        self.limited_name, self.objective = limited_name, objective
-        self.name = name
+        self.limited, self.value = _arrays(limited, value)
+        self.selection = None if selection is None else _arrays(*selection)
+        self.point, self.others = point, dict(others or {})
+        self.limited_name, self.objective, self.name = limited_name, objective, name
 
     @classmethod
     def from_estimator(
@@ -118,12 +110,8 @@ class TradeOffDisplay(Display):
             Groups of the rows, for rates by group.
         show_selection : bool, default=True
             Whether to draw the curve on the selection data.
-        name : str, default=None
-            Label of the curve; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``plot``.
+        name, ax, **kwargs
+            As in `plot`; the default label is the name of the class.
 
         Returns
         -------
@@ -136,13 +124,12 @@ class TradeOffDisplay(Display):
         """
         name = type(estimator).__name__ if name is None else name
         curve = estimator.tradeoff(*rates)
-        given = {"sample_weight": sample_weight, "groups": groups}
-        points = curve.measured({**(others or {}), name: estimator}, X, y, **given)
-        point = points.pop(name)
+        about_rows = {"sample_weight": sample_weight, "groups": groups}
+        points = curve.measured({**(others or {}), name: estimator}, X, y, **about_rows)
         display = cls(
-            *curve.predicted(X, y, **given),
+            *curve.predicted(X, y, **about_rows),
             selection=tuple(curve.values) if show_selection else None,
-            point=point,
+            point=points.pop(name),
             others=points,
             limited_name=str(curve.limited),
             objective=str(curve.objective),
@@ -151,13 +138,7 @@ class TradeOffDisplay(Display):
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
-        style = {
-            **next_style(ax, "trade-off"),
-            "linestyle": "-",
-            "linewidth": 2,
-            "marker": ".",
-            "label": name,
-        }
+        style = next_style(ax, "trade-off") | {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
         (self.line_,) = ax.plot(self.limited, self.value, **styled(style, kwargs))
         colour = self.line_.get_color()
         self.selection_line_ = self.point_ = None
@@ -179,3 +160,11 @@ class TradeOffDisplay(Display):
             )  # fmt: skip
         ax.set(xlabel=self.limited_name, ylabel=self.objective)
         ax.legend()
+
+
+def _arrays(limited: ArrayLike, value: ArrayLike) -> tuple[Floats, Floats]:
+    """Return both rates of a curve as arrays."""
+    x, y = np.asarray(limited, dtype=np.float64), np.asarray(value, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape or not x.size:
+        raise ValueError(f"limited and value must have one shape (m,), got {x.shape} and {y.shape}")
+    return x, y

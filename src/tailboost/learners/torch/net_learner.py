@@ -137,7 +137,10 @@ class TorchSession:
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
-        training = self.begin(weight, seed, rows)
+        return self.grown(self.begin(weight, seed, rows))
+
+    def grown(self, training: Training) -> Iterator[FittedNet]:
+        """Yield the net of a training after every ``growth`` steps, up to ``steps``."""
         steps = self.learner.steps
         while training.done < steps:
             training.advance(min(self.learner.growth or steps, steps - training.done))

@@ -1,4 +1,4 @@
-"""Class weights tuned for the worst class, on given probabilities or out of fold."""
+"""Baselines of every comparison: the usual methods for rare classes and groups."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.utils import Tags, check_consistent_length, column_or_1d, get_tags
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
-from tailboost.app.baselines.weights import MetaClassifier, checked_labels
 from tailboost.core.array_types import Floats, Ints, Labels
-from tailboost.core.checks import check_number
+from tailboost.core.checks import check_length, check_number, label_column
+from tailboost.learners.named import plain_xgboost
 
 # Lower bound of the probabilities, so that a large weight can select a class with probability 0.
 LEAST_PROBABILITY = 1e-6
@@ -148,6 +153,87 @@ class _Search:
         return min(log_weights, moved, key=self.score)
 
 
+def checked_labels(X: Any, y: ArrayLike) -> Labels:
+    """Return one label per row of X; errors have scikit-learn's messages."""
+    if y is None:
+        raise ValueError("this classifier requires y to be passed, but the target y is None")
+    check_consistent_length(X, y)
+    labels: Labels = column_or_1d(y, warn=True)
+    if not len(labels):
+        raise ValueError("there are 0 rows; a fit needs at least one")
+    check_classification_targets(labels)
+    return labels
+
+
+def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
+    """Return sample weights with mean 1 and the same sum in each class, or class × group cell, shape (n,)."""
+    cell = np.unique(np.asarray(y), return_inverse=True)[1]
+    if groups is not None:
+        column = np.unique(label_column(groups, "groups"), return_inverse=True)[1]
+        check_length(column, "groups", len(cell), of="y")
+        cell = cell * (column.max() + 1) + column
+    weights: Floats = compute_sample_weight("balanced", cell)
+    return weights
+
+
+class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Base of classifiers that fit another classifier, ``estimator``, and store it as ``estimator_``."""
+
+    estimator: Any
+    estimator_: Any
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the class probabilities of ``estimator_``, shape (n, K)."""
+        check_is_fitted(self)
+        P: Floats = self.estimator_.predict_proba(X)
+        return P
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        check_is_fitted(self)
+        return int(self.estimator_.n_features_in_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+
+class CellWeightedClassifier(MetaClassifier):
+    """Classifier fitted with balanced weights of classes or class × group cells.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Its ``fit`` takes ``sample_weight``.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : ndarray of shape (K,)
+        Sorted labels.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Fit with the weights of `cell_weights`."""
+        labels = checked_labels(X, y)
+        self.estimator_ = clone(self.estimator).fit(X, labels, sample_weight=cell_weights(labels, groups))
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict(self, X: Any) -> Labels:
+        """Return the predicted labels, shape (n,)."""
+        check_is_fitted(self)
+        answers: Labels = self.estimator_.predict(X)
+        return answers
+
+
 class TunedThresholdClassifier(MetaClassifier):
     """Classifier whose class weights are tuned on out-of-fold probabilities for the worst class.
 
@@ -178,16 +264,6 @@ class TunedThresholdClassifier(MetaClassifier):
         Logarithms of the class weights, with mean 0.
     worst_class_error_, mean_error_ : float
         Errors with ``log_weights_`` on the out-of-fold probabilities; they underestimate errors on new rows.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from tailboost.app.baselines import TunedThresholdClassifier
-    >>> X, y = load_wine(return_X_y=True)
-    >>> clf = TunedThresholdClassifier(RandomForestClassifier(random_state=0), random_state=0).fit(X, y)
-    >>> clf.predict(X[:3])
-    array([0, 0, 0])
     """
 
     def __init__(
@@ -223,3 +299,45 @@ class TunedThresholdClassifier(MetaClassifier):
         """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[adjusted_answers(self.predict_proba(X), self.log_weights_)]
+
+
+def random_guess() -> DummyClassifier:
+    """Return a classifier that gives each of K classes the probability 1/K."""
+    return DummyClassifier(strategy="uniform", random_state=0)
+
+
+def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+    """Return a random forest with balanced class weights.
+
+    ``class_weight="balanced"`` is not used: scikit-learn 1.9 refuses it for the labels "0" and "1".
+    """
+    return CellWeightedClassifier(RandomForestClassifier(random_state=random_state, n_jobs=n_jobs))
+
+
+def weighted_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+    """Return XGBoost with balanced weights of classes or, with groups, of class × group cells."""
+    return CellWeightedClassifier(plain_xgboost(random_state=random_state, n_jobs=n_jobs))
+
+
+def tuned_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+    """Return XGBoost with class weights tuned out of fold."""
+    xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
+    return TunedThresholdClassifier(xgboost, random_state=random_state)
+
+
+def tuned_forest(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+    """Return a random forest with class weights tuned out of fold."""
+    forest = RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
+    return TunedThresholdClassifier(forest, random_state=random_state)
+
+
+def tuned_average(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+    """Return the average of XGBoost and a random forest with class weights tuned out of fold."""
+    both = VotingClassifier(
+        [
+            ("xgboost", plain_xgboost(random_state=random_state, n_jobs=n_jobs)),
+            ("forest", RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)),
+        ],
+        voting="soft",
+    )
+    return TunedThresholdClassifier(both, random_state=random_state)

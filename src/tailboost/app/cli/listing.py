@@ -1,0 +1,111 @@
+"""``list`` and ``example``: methods, data sets and experiments, and a bundled table."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import tailboost
+from tailboost import datasets
+from tailboost.app.cli import options, shared
+from tailboost.app.registry import METHODS, Method, get_method
+
+# Files of `example` with fractions of the rows: for a fit, for selection or calibration, for certificates.
+FILES = {"train.csv": 0.5, "tune.csv": 0.25, "test.csv": 0.25}
+
+
+def experiments_of_checkout() -> Any:
+    """Return the package ``experiments`` of the checkout of this package; None outside a checkout."""
+    checkout = Path(tailboost.__file__).parents[2]
+    if "experiments" not in sys.modules:  # `python -m experiments` has imported it
+        if not (checkout / "experiments" / "_experiment.py").is_file():
+            return None
+        sys.path.insert(0, str(checkout))
+    return import_module("experiments")
+
+
+def list_all(
+    method: Annotated[str | None, options.option("NAME", "Method whose parameters are listed.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List methods, data sets and experiments; or the parameters of one method."""
+    if method is not None:
+        with shared.bad_input("--method: "):
+            chosen = get_method(method)
+        _list_parameters(chosen, as_json)
+        return
+    methods = []
+    for m in METHODS.values():
+        takes = ["alpha"] * m.uses_alpha + ["groups"] * (m.uses_groups or m.may_use_groups)
+        methods.append((m.name, ", ".join(takes), f"{m.title}: {m.summary}"))
+    loaders = [
+        (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
+        for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
+    ]
+    package = experiments_of_checkout()
+    experiments = () if package is None else package.EXPERIMENTS.values()
+    runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
+    sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
+        ("methods", "Methods", ("name", "takes", "summary"), methods),
+        ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
+        ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
+    ]
+    if as_json:
+        shared.tell_json(
+            {key: [dict(zip(heads, row, strict=True)) for row in rows] for key, _, heads, rows in sections}
+        )
+        return
+    for _, title, heads, rows in sections:
+        if rows:  # only a checkout has experiments
+            shared.plain_table(heads, rows, title=title, left=len(heads))
+
+
+def _list_parameters(method: Method, as_json: bool) -> None:
+    # The docstring has a line for each parameter: "name : float in (0, 1], default=0.5".
+    doc = inspect.getdoc(method.factory) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
+    types = dict(re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE))
+    rows = [
+        (name, repr(default), re.sub(r",? default=.*", "", types.get(name, "")))
+        for name, default in method.make().get_params(deep=False).items()
+    ]
+    if as_json:
+        parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
+        about = {"name": method.name, "title": method.title, "summary": method.summary}
+        shared.tell_json(about | {"parameters": parameters})
+        return
+    shared.tell(f"{method.title}: {method.summary}\n")
+    if rows:
+        shared.plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
+    else:
+        shared.tell("The method has no parameters.")
+
+
+def example(
+    out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("."),
+) -> None:
+    """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv.
+
+    The files have different clients, drawn at random. The target is the column default (yes or no). The
+    column SEX has the values male and female. Existing files are not overwritten.
+    """
+    for name in FILES:
+        if (out / name).exists():
+            raise shared.BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
+    shared.make_folder(out)
+    data = datasets.load_credit_default()
+    table = data.data.assign(SEX=data.groups["sex"].astype(str))
+    table["default"] = np.where(data.target == 1, "yes", "no")
+    order = np.random.default_rng(0).permutation(len(table))
+    ends = np.round(np.cumsum(list(FILES.values())) * len(table)).astype(int)
+    for name, rows in zip(FILES, np.split(order, ends[:-1]), strict=True):
+        shared.write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
+        shared.say(f"{out / name}: {len(rows):,} clients")
