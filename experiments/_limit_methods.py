@@ -370,7 +370,7 @@ def mapie(data: Scored, asked: Asked) -> Floats:
 # -- published rules, our transcriptions -----------------------------------------------------------------
 
 
-def thresholds_by_group(data: Scored, asked: Asked, labels: Floats | None = None, steps: int = 200) -> Floats:
+def thresholds_by_group(data: Scored, asked: Asked, labels: Floats | None = None, steps: int = 100) -> Floats:
     """Return the most accurate mixture of thresholds by group within the limit, by a linear program.
 
     Parameters

@@ -16,8 +16,9 @@ from tailboost.core.subgroups import unit_name
 from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.selection.program import Program
-from tailboost.selection.selecting import Selection
+from tailboost.selection.candidates import Pool
+from tailboost.selection.program import SLIGHT, Program
+from tailboost.selection.selecting import Selection, select
 
 # 95 % of a normal distribution lie within this many standard deviations.
 SPREAD = 1.959963984540054
@@ -448,6 +449,10 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
 MOST_ERRORS, SELECTIONS = 3.0, 5
+# Number of further candidates whose probability is simulated, those with the smallest violations.
+SIMULATED = 50
+# Probabilities that differ by less are not told apart: twice the standard error of a simulated one.
+EQUALLY_PROBABLE = 0.02
 # A rule that gives one action to a larger fraction of the rows is not selected to reach a confidence.
 MOST_ALIKE = 0.95
 
@@ -471,6 +476,7 @@ def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: flo
 
 
 def confident(
+    pool: Pool,
     program: Program,
     found: Selection,
     limits: Sequence[Limit],
@@ -480,12 +486,15 @@ def confident(
 ) -> Selection:
     """Return the selection of least objective whose limits hold on new rows with a stated probability.
 
-    All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
-    the probability, the most probable one is returned. A rule with one action for nearly all rows is left out
-    unless the stated limits lead to such a rule.
+    All limits are tightened by the same number of standard errors, which is bisected. Candidates of the pool
+    with small violations are compared with these selections. If no rule reaches the probability, the best of
+    the most probable ones is returned. A rule with one action for nearly all rows is left out unless the
+    stated limits lead to such a rule.
 
     Parameters
     ----------
+    pool : Pool
+        The candidates.
     program : Program
         The objective with all limits.
     found : Selection
@@ -508,9 +517,10 @@ def confident(
     def alike(counts: Floats) -> float:
         return float(counts[: len(strata.mass)].sum(axis=0).max())
 
-    tried = [(probability(found.counts), found)]
-    if tried[0][0] >= confidence:
+    first = probability(found.counts)
+    if first >= confidence:
         return found
+    tried: list[tuple[float, float, Selection | int]] = [(first, found.value, found)]
     most_alike, low, high, last = max(MOST_ALIKE, alike(found.counts)), 0.0, MOST_ERRORS, found
     for _ in range(SELECTIONS):
         by = (low + high) / 2
@@ -520,8 +530,16 @@ def confident(
             high = by
             continue
         last, likely = new, probability(new.counts)
-        tried.append((likely, new))
+        tried.append((likely, new.value, new))
         low, high = (low, by) if likely >= confidence else (by, high)
-    reached = [selection for likely, selection in tried if likely >= confidence]
-    best = min(reached, key=lambda x: x.value) if reached else max(tried, key=lambda pair: pair[0])[1]
+    for number in np.argsort(program.evaluate(pool.all_counts)[1], kind="stable")[:SIMULATED].tolist():
+        counts = pool.counts[number]
+        within_others = program.violations(counts)[len(limits) :].max(initial=0.0) <= SLIGHT
+        if within_others and alike(counts) <= most_alike + ROUNDING:
+            tried.append((probability(counts), program.value(counts), number))
+    most = max(likely for likely, _, _ in tried)
+    least = confidence if most >= confidence else most - EQUALLY_PROBABLE
+    best = min((each for each in tried if each[0] >= least), key=lambda each: each[1])[2]
+    if isinstance(best, int):
+        best = select(pool, program, among=[best])
     return replace(best, violations=program.violations(best.counts))
