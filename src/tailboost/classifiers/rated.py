@@ -496,9 +496,10 @@ class SelectionEngine:
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
         reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
         each = "; ".join(
-            f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+            f"{limit} (reached: {value:.4g})" for limit, value in zip(named, reached, strict=True)
         )
         return (
-            f"limits: no mixture of decision rules keeps these together on {self.words}: {each}. "
+            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
+            "reached are of one mixture, with the smallest violations. "
             "The fitted models are kept: continue with reweight(limits=...)"
         )

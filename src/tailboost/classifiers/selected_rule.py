@@ -299,7 +299,7 @@ class SelectedRule:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
         lines, limits, strata = self._table().lines, self.program.limits, self.program.strata
         few = [
-            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'}"
+            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'} ({line.rows:,.0f} rows)"
             for line in lines
             if 0 < line.rows < FEW_ROWS
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
@@ -14,7 +15,7 @@ from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, Expression, Limit, Rate, Sample, parse
-from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
 
 __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
@@ -24,6 +25,8 @@ OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
 LEVELS = 1000
+# Largest number of sufficient rows: more rows are named as this number.
+MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,9 @@ class CertifiedBound:
     others : bool
         Whether the bound covers all groups without a name in ``subgroups`` together, such as later
         groups. For a gap or ratio: whether these are compared with the named groups.
+    sufficient_rows : int or None
+        For a target without a certificate: approximate number of rows, counted as ``n``, that would certify
+        the target if the estimate were the true value. None if the estimate does not meet the target.
     """
 
     kind: Kind = "rate"
@@ -83,6 +89,7 @@ class CertifiedBound:
     rate: Rate | None = None
     subgroups: tuple[Any, ...] = ()
     others: bool = False
+    sufficient_rows: int | None = None
 
     @property
     def certified(self) -> bool | None:
@@ -90,6 +97,17 @@ class CertifiedBound:
         if self.target is None:
             return None
         return bool(self.lower >= self.target if self.sense == "≥" else self.upper <= self.target)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is certified, in words; if not, the number of rows that would suffice."""
+        words = CERTIFIED_WORDS[self.certified]
+        if self.certified is not False or self.estimate is None or not self.n:
+            return words
+        if self.sufficient_rows is None:
+            return f"{words}: the estimate is {'below' if self.sense == '≥' else 'above'} the limit"
+        digits = 1 - int(math.log10(self.sufficient_rows))  # two significant digits
+        return f"{words}: about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
 
     @property
     def counted(self) -> Rate:
@@ -144,7 +162,7 @@ class CertifiedBound:
             # A lower bound of 0 holds for every rate.
             sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
         counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
-        result = {"method": self.method, limit: target, "": CERTIFIED_WORDS[self.certified]}
+        result = {"method": self.method, limit: target, "": self.verdict}
         return about | counts | sides | result
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -289,7 +307,27 @@ class RateFamily:
                 subgroups=tuple(names),
             )
             bounds.append(comparison)
-        return bounds
+        return [replace(bound, sufficient_rows=self._sufficient_rows(bound, level)) for bound in bounds]
+
+    def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
+        """Return the rows that would certify the target of a bound, with the estimate as true value.
+
+        The number is exact for a binomial count. For other bounds, the distance from the estimate to the
+        bound is taken as proportional to 1/√n.
+        """
+        if bound.certified is not False or bound.estimate is None or bound.target is None:
+            return None
+        sign, end = (1.0, bound.upper) if bound.sense == "≤" else (-1.0, bound.lower)
+        room = sign * (bound.target - bound.estimate)
+        if room <= 0:
+            return None
+        scaled = bound.n * (sign * (end - bound.estimate) / room) ** 2
+        if scaled > MOST_ROWS:
+            return MOST_ROWS
+        if bound.method != EXACT or self.rate.is_ratio or self.rate.kind == "cost":
+            return math.ceil(scaled)
+        error, target = ((x if sign > 0 else 1.0 - x) for x in (bound.estimate, bound.target))
+        return rows_needed(error, target, 1.0 - level)
 
     def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
         """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
