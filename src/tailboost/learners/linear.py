@@ -28,6 +28,8 @@ MOST_STEPS = 1_000
 KERNEL_WIDTH = 0.5
 # Smaller singular values of the landmarks' kernels count as this value: their directions are rounding errors.
 LEAST_SINGULAR_VALUE = 1e-12
+# Rows whose kernels are computed at once.
+KERNEL_ROWS = 10_000
 
 
 class TableLinear(TableClassifier):
@@ -69,6 +71,7 @@ class TableLinear(TableClassifier):
         self.columns_ = np.array(numbers, dtype=np.intp)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
+        width = max(width, self.landmarks)
         index = np.flatnonzero(weight > 0.0)
         y, weight = y[index], weight[index]
         place, size = places(y, opened.hashes[index])
@@ -135,7 +138,9 @@ class TableLinear(TableClassifier):
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         numbers = self._numbers(table)
         if self.landmarks:
-            numbers = self._kernels(numbers)
+            blocks = (numbers[i : i + KERNEL_ROWS] for i in range(0, numbers.shape[0], KERNEL_ROWS))
+            scores = np.vstack([self._kernels(rows) @ self.coef_.T for rows in blocks]) + self.intercept_
+            return np.asarray(softmax(scores, axis=1))
         if sp.issparse(numbers):
             scores = numbers @ self.coef_.T + self.intercept_
         else:  # term by term, because the order of sums in a matrix product depends on the number of rows
