@@ -21,7 +21,7 @@ from tailboost.core.checks import n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import KnownRows
-from tailboost.learners.scores import Scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -363,6 +363,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             probability += weight * member.defers_table(table)
         deferred: Mask = probability >= 0.5
         return deferred
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        check_is_fitted(self)
+        return only_scores(self._models.fitted)
 
     @property
     def used_models_(self) -> list[str]:

@@ -23,7 +23,13 @@ from tailboost.app.cli.rates import (
     spelled,
     targets_by_label,
 )
-from tailboost.app.cli.score_rules import ScoreRule, is_rule_file
+from tailboost.app.cli.score_rules import (
+    StoredRule,
+    certify_labels,
+    is_rule_file,
+    read_label_rules,
+    read_model,
+)
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -36,7 +42,6 @@ from tailboost.app.cli.shared import (
     say_aside,
     tell,
     tell_json,
-    warnings_as_lines,
     write_out,
 )
 from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
@@ -74,19 +79,13 @@ def certify(
     `tailboost tune`.
     """
     targets, asked = read_targets(max_error), [*read_rates(rate), *read_limits(limit)]
-    if is_rule_file(model):
-        if targets is not None or costs is not None or cost_range is not None:
-            raise BadInput("--max-error, --costs and --cost-range need a model file, not a rule file")
-        stored_rule = ScoreRule.read(model)
-        columns = list(dict.fromkeys([*stored_rule.group_columns, *(group or [])]))
-        with warnings_as_lines():
-            certificate = stored_rule.certificate(
-                data, sep, asked, target=target, columns=columns, cluster=cluster, confidence=confidence
-            )
-        _print_certificate(certificate, as_json, require)
+    if (labelled := read_label_rules(model)) is not None:
+        if group or not all(value is None for value in (targets, costs, cost_range, target)):
+            raise BadInput("rules of several labels per row are certified by --limit alone")
+        _print_certificate(certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require)
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
-    stored = StoredModel.read(model)
+    stored = read_model(model)
     classifier = stored.classifier
     by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
     # A group-aware rule needs the groups of the fit.
@@ -141,7 +140,7 @@ def _two_numbers(option: str, text: str) -> tuple[float, float]:
 
 
 def calibrate(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     out: options.ModelOut,
     max_error: options.MaxError = None,
@@ -153,6 +152,9 @@ def calibrate(
     previous: Annotated[Path | None, options.option("FILE", "Model file of an earlier calibration.")] = None,
     attempts: Annotated[
         Path | None, options.option("FILE", "Record of attempts; default: MODEL.attempts.json.")
+    ] = None,
+    selection: Annotated[
+        Path | None, options.option("FILE", "For a rule file: its selection data, to select again.")
     ] = None,
     sep: options.Sep = ",",
 ) -> None:
@@ -167,12 +169,20 @@ def calibrate(
     targets, limits = read_targets(max_error), read_limits(limit)
     if targets is not None and limits:
         raise BadInput("--max-error and --limit: give one of them")
-    check_model_output(out, model, data, previous)
-    stored = StoredModel.read(model)
+    if is_rule_file(model) != is_rule_file(out):
+        raise BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
+    stored = read_model(model)
+    if isinstance(stored, StoredRule):
+        check_output("--model", out, model, data, selection)
+        if selection is None:
+            raise BadInput("--selection: name the file on which the rule was selected")
+        stored = stored.selected_again(selection, sep)
+    else:
+        check_model_output(out, model, data, previous)
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from")
-    earlier = None if previous is None else StoredModel.read(previous).classifier
+    earlier = None if previous is None else read_model(previous).classifier
     log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
     check_output("--attempts", log.path, model, data, out, previous)
     call = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)

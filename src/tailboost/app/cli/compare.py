@@ -320,6 +320,6 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if comparison.rows:
         console().print(table)
-    for message in (*comparison.problems(), *comparison.warnings()):
+    for message in (*comparison.problems, *comparison.warnings):
         tell(f"- {message}")
     tell(comparison.sentence)

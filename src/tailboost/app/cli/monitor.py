@@ -23,6 +23,7 @@ from tailboost.app.cli.rates import (
     spelled,
     targets_by_label,
 )
+from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -42,7 +43,7 @@ ALARM = 3  # exit code
 
 
 def monitor(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     state: Annotated[Path, options.option("FILE", "Results so far (JSON); made by the first call.")],
     target: options.Labels = None,
@@ -83,7 +84,7 @@ def monitor(
     with ExitStack() as stack:
         with bad_input("--state: "):
             stack.enter_context(held(state))
-        stored = StoredModel.read(model)
+        stored = read_model(model)
         columns, evidence = _read_state(state, model)
         if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
             raise BadInput(

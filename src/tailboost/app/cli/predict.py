@@ -11,7 +11,7 @@ import pandas as pd
 
 from tailboost.app.cli import options
 from tailboost.app.cli.models import StoredModel
-from tailboost.app.cli.score_rules import ScoreRule, is_rule_file
+from tailboost.app.cli.score_rules import RuleClassifier, label_rows, read_label_rules, read_model
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -49,13 +49,15 @@ def predict(
         raise BadInput(f"--id: the output has its own column {identity!r}")
     unused = [] if identity is None else [identity]
     with warnings_as_lines():
-        if is_rule_file(model):
-            rule = ScoreRule.read(model)
-            rows = rule.rows(data, sep)
+        if (labelled := read_label_rules(model)) is not None:
+            rules, _ = labelled
+            rows = label_rows(rules, data, sep)
             with bad_input(f"{data}: "):
-                answers = rule.predictions(rows)
+                answers: dict[str, Any] = {
+                    f"prediction_{k}": v for k, v in rules.predict(rows.features).items()
+                }
         else:
-            stored = StoredModel.read(model)
+            stored = read_model(model)
             rows = stored.read_rows(data, sep, purpose="predict", unused=unused)
             with bad_input(f"{data}: "):
                 answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
@@ -71,6 +73,10 @@ def predict(
 
 
 def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(classifier, RuleClassifier):
+        answers = {"prediction": classifier.actions(features, **groups)}
+        margin = classifier.margin(features, **groups)
+        return answers if margin is None else answers | {"margin": np.round(margin, 9)}
     columns = {"prediction": classifier.predict(features, **groups)}
     if can_defer(classifier):
         columns["deferred"] = classifier.defers(features, **groups)
