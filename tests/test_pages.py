@@ -53,7 +53,7 @@ def test_doctests_run(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture", "weak-regions"])
+@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture", "weak-regions", "multi-label"])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
