@@ -43,8 +43,8 @@ class Asked:
     level : float
     at_least : bool
     linear : callable, optional
-        ``linear(rates, level)`` returns the rows of inequalities "at most 0" on the weights of `_Rates`. The
-        weights of each group sum to 1, so the constant of an inequality is spread over all weights.
+        ``linear(rates, level)`` returns the rows of inequalities "at most 0" on the weights of `GroupRates`.
+        The weights of each group sum to 1, so the constant of an inequality is spread over all weights.
     by_group : bool
         Whether the limit compares or bounds groups.
     defers : bool
@@ -55,7 +55,7 @@ class Asked:
     value: Callable[[Floats, Labels, Labels], float]
     level: float
     at_least: bool = False
-    linear: Callable[[_Rates, float], Floats] | None = None
+    linear: Callable[[GroupRates, float], Floats] | None = None
     by_group: bool = True
     defers: bool = False
 
@@ -63,6 +63,11 @@ class Asked:
         """Return by how much the limit is broken: at most 0 if it is kept."""
         value = self.value(q, y, g)
         return self.level - value if self.at_least else value - self.level
+
+    def inequalities(self, r: GroupRates) -> Floats:
+        """Return the linear inequalities at the level."""
+        assert self.linear is not None
+        return self.linear(r, self.level)
 
     def objective(self, q: Floats, y: Labels) -> float:
         """Return the error of the answers, or the share of deferred rows."""
@@ -111,7 +116,7 @@ def answered(q: Floats, y: Labels, g: Labels) -> float:
 
 
 @dataclass(frozen=True)
-class _Rates:
+class GroupRates:
     """Rates of rules "1 from a threshold, in one group": shape (groups, rules); 0 in other groups."""
 
     selected: Floats
@@ -122,13 +127,13 @@ class _Rates:
     ones: float  # share of class 1
 
 
-def _pairs(of: Floats, first: float = 1.0) -> Floats:
+def pairs(of: Floats, first: float = 1.0) -> Floats:
     """Return ``first · of[a] − of[b]`` for each ordered pair of groups."""
     m = len(of)
     return np.array([first * of[a] - of[b] for a in range(m) for b in range(m) if a != b])
 
 
-def _linear_precision(r: _Rates, level: float) -> Floats:
+def _linear_precision(r: GroupRates, level: float) -> Floats:
     true, false = r.ones * (r.of_ones @ r.true), (1 - r.ones) * (r.of_zeros @ r.false)
     return np.asarray(level * (true + false) - true)[None]
 
@@ -136,15 +141,15 @@ def _linear_precision(r: _Rates, level: float) -> Floats:
 LIMITS = {
     "approval gap ≤ .02": Asked(
         lambda x: [rates.gap(rates.selected(1, by="group")) <= x], gap, 0.02,
-        linear=lambda r, x: _pairs(r.selected) - x / len(r.selected),
+        linear=lambda r, x: pairs(r.selected) - x / len(r.selected),
     ),
     "approval ratio ≥ .8": Asked(
         lambda x: [rates.ratio(rates.selected(1, by="group")) >= x], ratio, 0.8, at_least=True,
-        linear=lambda r, x: _pairs(r.selected, x),
+        linear=lambda r, x: pairs(r.selected, x),
     ),
     "odds gap ≤ .05": Asked(
         lambda x: [rates.gap(of(1, by="group")) <= x for of in (rates.miss, rates.false_alarm)], odds, 0.05,
-        linear=lambda r, x: np.vstack([_pairs(r.true), _pairs(r.false)]) - x / len(r.true),
+        linear=lambda r, x: np.vstack([pairs(r.true), pairs(r.false)]) - x / len(r.true),
     ),
     "miss by group ≤ .25": Asked(
         lambda x: [rates.miss(1, by="group") <= x], miss, 0.25,
@@ -306,12 +311,12 @@ def reductions(data: Scored, asked: Asked) -> Floats:
         s = np.clip(p, 1e-6, 1 - 1e-6)
         return np.hstack([inside, inside * np.log(s / (1 - s))[:, None]])
 
-    constraint = {
+    bounded: dict[Any, Callable[[], Any]] = {
         gap: lambda: DemographicParity(difference_bound=asked.level / 2),
         ratio: lambda: DemographicParity(ratio_bound=asked.level),
         odds: lambda: EqualizedOdds(difference_bound=asked.level / 2),
-    }[asked.value]()
-    fair = ExponentiatedGradient(LogisticRegression(), constraint)
+    }
+    fair = ExponentiatedGradient(LogisticRegression(), bounded[asked.value]())
     fair.fit(features(data.p, data.g), data.y, sensitive_features=data.g)
     return np.asarray(fair._pmf_predict(features(data.fresh_p, data.fresh_g)))[:, 1]
 
@@ -350,14 +355,10 @@ def mapie(data: Scored, asked: Asked) -> Floats:
     """Run MAPIE's risk controller at 95 % on all selection rows: one threshold for all groups."""
     from mapie import risk_control as mr
 
-    if asked.value is precision:
-        risks, levels, best = mr.precision, asked.level, "recall"
-    else:
-        risks, levels, best = (
-            [mr.recall, mr.false_positive_rate],
-            [1 - asked.level, asked.level],
-            "accuracy",
-        )
+    alone = asked.value is precision
+    risks = mr.precision if alone else [mr.recall, mr.false_positive_rate]
+    levels: Any = asked.level if alone else [1 - asked.level, asked.level]
+    best = "recall" if alone else "accuracy"
     control = mr.BinaryClassificationController(
         pair, risks, levels, confidence_level=CONFIDENCE, best_predict_param_choice=best
     )
@@ -370,21 +371,25 @@ def mapie(data: Scored, asked: Asked) -> Floats:
 # -- published rules, our transcriptions -----------------------------------------------------------------
 
 
-def thresholds_by_group(data: Scored, asked: Asked, labels: Floats | None = None, steps: int = 100) -> Floats:
+def thresholds_by_group(
+    data: Scored,
+    linear: Callable[[GroupRates], Floats],
+    labels: Floats | None = None,
+    steps: int = 100,
+) -> Floats:
     """Return the most accurate mixture of thresholds by group within the limit, by a linear program.
 
     Parameters
     ----------
     data : Scored
         The rows.
-    asked : Asked
-        A limit with linear inequalities.
+    linear : callable
+        Limits as inequalities on the weights of rules, see `Asked`.
     labels : ndarray of shape (n,), optional
         Labels or probabilities of class 1; by default the labels.
     steps : int
         Number of thresholds of each group, at quantiles of its scores.
     """
-    assert asked.linear is not None
     y = data.y.astype(np.float64) if labels is None else labels
     names = np.unique(data.g)
     cuts = [np.append(np.quantile(data.p[data.g == k], np.linspace(0, 1, steps)), 2.0) for k in names]
@@ -399,8 +404,10 @@ def thresholds_by_group(data: Scored, asked: Asked, labels: Floats | None = None
         true[j, here], false[j, here] = ones @ q / max(ones.sum(), 1e-9), zeros @ q / max(zeros.sum(), 1e-9)
         cost[here] = (zeros @ q + ones @ (1 - q)) / len(y)
     inside = np.stack([data.g == k for k in names]).astype(np.float64)
-    r = _Rates(selected, true, false, inside @ y / y.sum(), inside @ (1 - y) / (1 - y).sum(), float(y.mean()))
-    A = asked.linear(r, asked.level)
+    r = GroupRates(
+        selected, true, false, inside @ y / y.sum(), inside @ (1 - y) / (1 - y).sum(), float(y.mean())
+    )
+    A = linear(r)
     solved = linprog(cost, A, np.zeros(len(A)), sums, np.ones(m), (0, 1), method="highs")
     if not solved.success:
         raise NoAnswer("infeasible")
@@ -414,7 +421,7 @@ def thresholds_by_group(data: Scored, asked: Asked, labels: Floats | None = None
 def oracle(data: Scored, asked: Asked) -> Floats:
     """Choose mixtures of thresholds by group on the fresh rows: the least reachable error on these scores."""
     fresh = (data.fresh_p, data.fresh_y, data.fresh_g)
-    return thresholds_by_group(Scored(*fresh, *fresh), asked)
+    return thresholds_by_group(Scored(*fresh, *fresh), asked.inequalities)
 
 
 def linear_post(data: Scored, asked: Asked) -> Floats:
@@ -425,7 +432,7 @@ def linear_post(data: Scored, asked: Asked) -> Floats:
     .. [1] R. Xian and H. Zhao, "A unified post-processing framework for group fairness in classification",
        arXiv 2405.04025, 2024.
     """
-    return thresholds_by_group(data, asked, data.p)
+    return thresholds_by_group(data, asked.inequalities, data.p)
 
 
 def post_process(data: Scored, asked: Asked) -> Floats:
