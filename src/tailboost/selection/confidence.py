@@ -450,7 +450,7 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
 MOST_ERRORS, SELECTIONS = 3.0, 5
 # Number of further candidates whose probability is simulated, those with the smallest violations.
-SIMULATED = 50
+SIMULATED = 20
 # Probabilities that differ by less are not told apart: twice the standard error of a simulated one.
 EQUALLY_PROBABLE = 0.02
 # A rule that gives one action to a larger fraction of the rows is not selected to reach a confidence.

@@ -20,10 +20,6 @@ from tailboost.selection.program import SLIGHT, Program
 # Lines from each start; lines without a better rule before the next start; fraction of lines that lead
 # towards another candidate.
 LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
-# Fraction of the other lines that change the cost of one stratum. With .5, 80 places and 12 starts instead of
-# 0, 40 and 4 the error within an odds gap of .05 over four groups was .012 ± .013 lower (28 problems): lower
-# in 11, higher in 4. Over two or three groups, and for other limits, it was within .001.
-SINGLE = 0.5
 # Thresholds counted on a line of a search, and on a line towards a constant.
 PLACES, SWEPT = 80, 256
 # The least improvement that counts as one.
@@ -121,8 +117,7 @@ def search(
 ) -> None:
     """Add the best rule within the limits on lines of action costs that begin at some candidates.
 
-    A line changes the costs of one action: in one stratum, in a random direction over strata, or towards
-    another candidate.
+    A line changes the costs of one action, in a random direction over strata or towards another candidate.
     The search moves to the rule with the least objective plus ``charge`` times its violation. The best rule
     within the limits on any line is added, and the last rule from each start. The search ends at the
     objective ``enough``.
@@ -172,9 +167,6 @@ def _direction(costs: Floats, ends: Sequence[Floats], action: int, rng: np.rando
         towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - costs[:, action]
         return towards
     size = np.abs(costs[:, action])
-    if rng.random() < SINGLE:
-        one = np.arange(len(size)) == rng.integers(len(size))
-        return np.where(one, size + 0.02 * np.abs(costs).max(), 0.0)
     size = size + 0.3 * size.max() + 0.02 * np.abs(costs).max()
     some = rng.random(len(size)) < max(0.25, 2.0 / len(size))
     some[rng.integers(len(size))] = True
