@@ -5,7 +5,7 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.rates.grammar import checked_limits as checked_limits
-from tailboost.rates.grammar import from_dict, parse, to_dict
+from tailboost.rates.grammar import parse
 from tailboost.rates.kinds import wrong
 from tailboost.rates.make import (
     answered_error,
@@ -54,7 +54,6 @@ __all__ = [
     "error",
     "f_score",
     "false_alarm",
-    "from_dict",
     "gap",
     "jaccard",
     "largest",
@@ -65,6 +64,5 @@ __all__ = [
     "precision",
     "ratio",
     "selected",
-    "to_dict",
     "wrong",
 ]
