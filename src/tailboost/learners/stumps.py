@@ -40,7 +40,7 @@ class SortedColumn:
     """Thresholds of a column of finite numbers, shape (n,), and its rows in order.
 
     Rows with the most common value are left out: their sums follow from the others. A fit on 20,000 rows with
-    200 columns of 5 % ones then takes 32 ms instead of 275.
+    200 columns of 5 % ones then takes 80 ms instead of 275.
     """
 
     def __init__(self, column: Floats) -> None:
