@@ -12,9 +12,8 @@ from typing import Any
 
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates import make as _make
-from tailboost.rates.kinds import KINDS
-from tailboost.rates.objective import Largest, Spread
-from tailboost.rates.rate import Limit, Rate, as_expression
+from tailboost.rates.make import Largest, Spread
+from tailboost.rates.rate import KINDS, Limit, Rate, as_expression
 
 # Maximum length of a text, in characters.
 LONGEST = 100_000

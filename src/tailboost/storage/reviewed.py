@@ -239,9 +239,8 @@ OURS: dict[str, Reviewed] = {
     ),
     **_names("tailboost.learners.torch.fitted_net", "FittedNet", finish=_with_weights),
     # -- rates
-    **_names("tailboost.rates.kinds", "Kind"),
-    **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
-    **_names("tailboost.rates.rate", "Limit", "Rate"),
+    **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
+    **_names("tailboost.rates.rate", "Kind", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.stratum_probabilities", "Calibration", "GroupModel"),
     **_names("tailboost.selection.stratum_probabilities", "StratumProbabilities"),
