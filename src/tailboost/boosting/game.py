@@ -292,7 +292,7 @@ class Turn:
 class Response:
     """Output of the learner in a round: a base model and its losses."""
 
-    member: Any  # the base model
+    base_model: Any
     losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
     # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.

@@ -310,7 +310,7 @@ def tune_labels(
         rules = {name: score.rule(bands[name]) for name, score in zip(names, fitted, strict=True)}
         found = LabelRules(rules, checked_limits(limits))
         found = replace(found, rates_=found._measured(X, y))
-        values = np.array([line.value for line in found.lines if line.unit == ANY])
+        values = np.array([line.value for line in found.lines if line.subgroup == ANY])
         order = float(np.max(values - bounds, initial=0.0)), classifier.rates_.lines[0].value
         best = (order, found) if best is None else min(best, (order, found), key=lambda pair: pair[0])
         of_pairs = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
@@ -322,7 +322,8 @@ def tune_labels(
     assert best is not None
     if missed := [line for line in best[1].lines if line.met is False]:
         words = "; ".join(
-            f"{line.rate} of {line.unit}: {line.value:.4g} ({line.sense} {line.bound:g})" for line in missed
+            f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
+            for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
     return best[1]

@@ -123,7 +123,7 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     rounded to a relative grid, by their number in the row.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        x = np.array(numbers, dtype=np.float64 if exact else np.float32)
+        x: Any = np.array(numbers, dtype=np.float64 if exact else np.float32)
     x += 0.0
     x[np.isnan(x)] = np.nan
     if exact:

@@ -291,7 +291,7 @@ class Rate(Expression):
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        names, inside = strata.units(self.by)
+        names, inside = strata.subgroups(self.by)
         y = strata.y
         top, bottom = (inside[:, :, None] * table[y] for table in self.tables(strata))
         nothing = np.zeros_like(top)
@@ -327,7 +327,7 @@ class Rate(Expression):
             One for each subgroup. A rate is the weighted mean of values between ``low`` and ``high``, so
             certificates of a bounded mean apply.
         """
-        names, inside = strata.units(self.by)
+        names, inside = strata.subgroups(self.by)
         counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
         low, high = self.range(strata)
         if self.needs_costs:

@@ -227,7 +227,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     # -- nets
-    **_names("tailboost.learners.torch.net_data", "Feed"),
+    **_names("tailboost.learners.torch.net_data", "RowPreparation"),
     **_names("tailboost.learners.torch.net_learner",
         "TorchClassifier",
         functions={"module": _NETS},
@@ -262,7 +262,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.fit_summary", "Bound", "Budget", "Summary"),
     **_names("tailboost.selection.loss_mixture", "CVaR", "Mixture", "WorstRow"),
     **_names("tailboost.selection.subgroup_mixture", "Grouping", "ModelPool", "SubgroupMixture"),
-    **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
+    **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.classifiers.rated", "ProbabilityRule", "SelectionEngine", "RateProblem"),
     **_names("tailboost.classifiers.selected_rule", "SelectedRule"),

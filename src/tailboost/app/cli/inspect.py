@@ -305,8 +305,8 @@ def targets_by_name(classifier: Any) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
     if fitted_targets(classifier) is None:
         return {}
-    lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
-    return {_subgroup_name(line.unit): line.bound for line in lines}
+    lines = [line for line in classifier.rates_ if line.subgroup is not None and not np.isnan(line.bound)]
+    return {_subgroup_name(line.subgroup): line.bound for line in lines}
 
 
 def _subgroup_name(subgroup: Any) -> str:
