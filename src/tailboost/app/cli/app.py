@@ -32,10 +32,7 @@ COMMANDS = {
         "tradeoff.tradeoff",
         "Print the trade-off curve of two rates, such as largest and overall error.",
     ),
-    "calibrate": (
-        "certify.calibrate",
-        "Select the least restricted rule with certified targets.",
-    ),
+    "calibrate": ("certify.calibrate", "Select the least restricted rule with certified targets."),
     "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
     "card": ("certify.card", "Write a model card, measured on fresh rows."),
     "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
