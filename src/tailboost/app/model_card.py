@@ -21,7 +21,7 @@ FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitat
 MOST_NAMES = 20  # largest number of names in one sentence
 MEASURED = ("Errors on new rows", "Rates on new rows")
 RULE = ("Decision rule", "Trade-off")
-#: Headings of documentation that a regulator asks for, and the sections of a card that serve them.
+#: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
         "1. General description of the AI system": ("Purpose", "Versions"),
@@ -320,7 +320,7 @@ def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, rate
 
 
 def _regulation(sections: Sequence[Section]) -> Section:
-    """Return the table of regulators' headings with the sections that serve them."""
+    """Return the table of regulators' headings with the sections of the card."""
     titles = {section.title for section in sections}
     rows = [
         [document, heading, ", ".join(name for name in served if name in titles) or "written by the provider"]
