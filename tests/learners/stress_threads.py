@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tailboost as tb
-from tailboost.learners import (
+from tailboost.core import (
     HistBoostClassifier,
     HistTreeClassifier,
     StumpClassifier,
