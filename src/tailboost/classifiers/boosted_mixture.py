@@ -32,14 +32,11 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.combiners import combiner_of
 from tailboost.selection.curve import Curve, CurvePoint, Measured, RateOf, front
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import objective_named
-from tailboost.selection.loss_pool import LossPool
+from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 
 # Advice of the warning for rows that the hypotheses were fitted on.
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
@@ -82,7 +79,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
 
     def _rows_kept(self) -> Rows:
-        return self.combiner_.pool.ledger.rows
+        return self.combiner_.pool.rows
 
     # -- on the selection data -----------------------------------------------------------------------
 
@@ -239,7 +236,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         return mixed
 
     def _aimed(
-        self, pool: LossPool, aim: Any, grouping: Grouping, max_error: Any
+        self, pool: ModelPool, aim: Any, grouping: Grouping, max_error: Any
     ) -> tuple[Objective, tuple[Limit, ...]]:
         """Return the overall error as objective, and limits on the errors of subgroups."""
         rate = getattr(aim, "rate", None)
@@ -250,7 +247,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             )
         if rate.by is None:  # the objective has limits already
             rate = self._counting.steering
-        strata = grouping.table(pool.ledger.rows)[0].strata
+        strata = grouping.table(pool.rows)[0].strata
         names = strata.units(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
@@ -348,7 +345,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
         combiner = cast("Mixture", self.combiner_)
-        corners, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+        corners, least = combiner.curve(), float(combiner.pool.mean_losses().min())
 
         def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
@@ -398,7 +395,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
-        rows = self.combiner_.pool.ledger.rows
+        rows = self.combiner_.pool.rows
         given = rows.given
         if given is None:
             raise ValueError("groups without X and y: the rows of the selection data are unknown")

@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Ints
@@ -172,8 +171,8 @@ class RandomizedClassifier(ClassifierMixin):
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger: CandidateLosses = self.combiner_.pool.ledger
-        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+        pool = self.combiner_.pool
+        return np.array([s.mixture for s in mixture_path(pool.losses(), values, pool.base())])
 
     def _drawn(self, members: Any, n: int) -> Ints:
         """Return the checked index of a hypothesis for each of n rows."""

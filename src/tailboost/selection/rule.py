@@ -296,10 +296,7 @@ class Rule:
             _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
             _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
             _need(isinstance(part.inferred, bool), "inferred must be true or false")
-            _need(
-                (part.action_costs is None) != (part.power is None),
-                "a part has action_costs or power",
-            )
+            _need((part.action_costs is None) != (part.power is None), "a part has action_costs or power")
             _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
             if part.action_costs is not None:
                 first = len(part.action_costs) if part.inferred and isinstance(part.action_costs, list) else G

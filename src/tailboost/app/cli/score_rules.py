@@ -127,7 +127,7 @@ def tune(
         )
         with bad_input(f"{data}: "):
             classifier = selection.run(rows)
-            rule = selection.rule_of(classifier, rows)
+            rule = classifier.rule_
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
         save_model(classifier, out, notes=notes)
@@ -238,17 +238,6 @@ class RuleSelection:
             confidence=self.confidence,
             by_group=self.by_group,
         )
-
-    def rule_of(self, classifier: Any, rows: NewRows) -> ThresholdRule | Rule:
-        """Return the rule of a classifier: thresholds on a single score, otherwise action costs."""
-        rule: ThresholdRule | Rule = classifier.rule_
-        if isinstance(rule, ThresholdRule) or len(self.scores) > 1:
-            return rule
-        (score,) = self.scores
-        values = np.unique(rows.features[score].dropna())
-        mark = {"deferred": REVIEW} if classifier.can_defer else {}
-        actions = classifier.predict(pd.DataFrame({score: values}), **mark)
-        return ThresholdRule.of_actions(score, classifier.classes_.tolist(), values, actions, self.missing)
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
@@ -387,10 +376,7 @@ class StoredRule(StoredModel):
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Write the rule of another selection on the same data."""
-        rows = NewRows(None, pd.DataFrame(), path)
-        write_out(
-            path, self.selection.document(classifier, self.selection.rule_of(classifier, rows), **notes)
-        )
+        write_out(path, self.selection.document(classifier, classifier.rule_, **notes))
 
     def read_rows(
         self,
