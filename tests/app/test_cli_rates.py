@@ -94,7 +94,9 @@ def test_inspect_and_evaluate_show_rates(files, model):
     answers = fitted.predict(fresh.drop(columns=["sex", "repaid"]))
     counted = rates.measure(rates.selected("yes", by="sex"), fresh.repaid, answers, groups=fresh[["sex"]])
     output = {
-        line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("selection rate")
+        line["subgroup"]: line["value"]
+        for line in about["rates"]
+        if line["rate"].startswith("selection rate")
     }
     assert output["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
     assert {unit: output[unit] for unit in "fm"} == pytest.approx(counted)
