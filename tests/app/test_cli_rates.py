@@ -101,6 +101,10 @@ def test_inspect_and_evaluate_show_rates(files, model):
     assert output["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
     assert {unit: output[unit] for unit in "fm"} == pytest.approx(counted)
     asked = done("evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--rate", LIMIT)
+    limited = done(
+        "evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--limit", LIMIT
+    )
+    assert limited.stdout == asked.stdout
     assert "precision of 'yes' by sex" in asked.stdout
     assert "miss" not in asked.stdout
 

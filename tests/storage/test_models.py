@@ -32,7 +32,7 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest  # frames need a forest that reads them
 from tailboost.storage import ModelVersionWarning, load_model, save_model
-from tailboost.storage.reviewed import _UFUNCS
+from tailboost.storage.reviewed import UFUNCS
 
 SECURITY = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
 RNG = np.random.default_rng(0)
@@ -215,7 +215,7 @@ class TestWriting:
                 save_model(FunctionTransformer(**{field: function}), path)
         assert not path.exists()
 
-    @pytest.mark.parametrize("name", _UFUNCS)
+    @pytest.mark.parametrize("name", UFUNCS)
     def test_functions_of_the_list_come_back(self, path, name):
         function = getattr(np, name.removeprefix("numpy."))
         save_model(FunctionTransformer(func=function, inverse_func=function), path)

@@ -75,11 +75,11 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return the input tags of a learner; for a pipeline, the tags of its first step."""
+    """Return the input tags of a learner; for a pipeline, the tags of its first transformer."""
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        first = get_tags(learner.steps[0][1]).input_tags
+        first = get_tags(next(step for _, step in learner.steps if step != "passthrough")).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
 

@@ -35,7 +35,7 @@ class Reviewed:
 
 
 # Allowed functions of a FunctionTransformer; also listed in `save_model` and SECURITY.md.
-_UFUNCS = tuple(
+UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
         "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "cbrt", "square", "absolute", "sign",
@@ -124,8 +124,8 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.preprocessing._polynomial", "PolynomialFeatures"),
     "sklearn.preprocessing._function_transformer.FunctionTransformer": Reviewed(
         functions={
-            "func": (*_UFUNCS, _NUMBERS),
-            "inverse_func": _UFUNCS,
+            "func": (*UFUNCS, _NUMBERS),
+            "inverse_func": UFUNCS,
         }
     ),
     **_names("sklearn.impute._base", "MissingIndicator", "SimpleImputer"),
