@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tailboost as tb
-from tailboost.core import (
+from tailboost.learners import (
     HistBoostClassifier,
     HistTreeClassifier,
     StumpClassifier,
