@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows
+from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
@@ -26,7 +26,7 @@ from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.subgroups import group_uses
+from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
@@ -40,6 +40,7 @@ from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+from tailboost.solvers import mixture_path
 
 # Advice of the warning for rows that the hypotheses were fitted on.
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
@@ -442,6 +443,52 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any, groups: Any = None) -> Floats:
+        if groups is not None:
+            raise ValueError(GROUPS_UNUSED)
+        return super()._scores(X)
+
+    def _asker(self, X: Any, groups: Any) -> tuple[int, Callable[[int, Ints], Ints]]:
+        if groups is not None:
+            raise ValueError(GROUPS_UNUSED)
+        X = self._checked(X)
+        return n_rows_of(X), lambda m, rows: self.ensemble_.answer(m, take(X, rows))
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return the mixture weights λ for several α; nothing is trained.
+
+        The classifier of one α is ``reweight(alpha=α)``.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            One row per α and one column per hypothesis, in the order of ``estimator_weights_``. Rows sum to
+            1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimator_weights_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
+        """
+        check_is_fitted(self)
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        ledger = self.combiner_.pool.ledger
+        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.
