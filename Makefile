@@ -11,7 +11,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-experiments test-min test-gpu slow fuzz lint docs dist ci clean
+.PHONY: demo notebooks test test-experiments test-min test-gpu slow fuzz lint docs dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -60,6 +60,10 @@ docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pytest -q tests/test_numpydoc.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/check_links.py docs/_build/html
+
+notebooks: $(READY)  ## run docs/notebooks again and write their outputs
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
 dist:  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
 	rm -rf dist build

@@ -308,6 +308,41 @@ def fits(run: argparse.Namespace) -> Iterator[Row]:
             yield row
 
 
+def one_step(step: str, form: str, n: int) -> Row:
+    """Return the cost of one step of the path on n rows, for a column of scores or a fitted model."""
+    X, y = table(2 * n + 10_000, 20, 2)
+    groups = np.arange(len(y)) % 4
+    model: Any = HistGradientBoostingClassifier(random_state=0).fit(X[-10_000:], y[-10_000:])
+    if form == "scores":
+        X, model = pd.DataFrame({"p": model.predict_proba(X)[:, 1]}), tb.Scores("p", 1)
+    limits = [tb.rates.miss(1, by="group") <= 0.25, tb.rates.deferred() <= 0.1]
+
+    def tune(size: int) -> Any:
+        named = {"group": groups[:size]}
+        return tb.tune(model, X[:size], y[:size], groups=named, limits=limits, random_state=0)
+
+    clf = None if step == "tune" else tune(min(n, 10_000))
+    fresh, named = (X[n : 2 * n], y[n : 2 * n]), {"groups": {"group": groups[n : 2 * n]}}
+    calls: dict[str, Callable[[], Any]] = {
+        "tune": lambda: tune(n),
+        "certify": lambda: tb.certify(clf, *fresh, **named),
+        "calibrate": lambda: tb.calibrate(clf, *fresh, limits=limits, **named),
+        "monitor": lambda: tb.Monitor.against(clf, limits=limits).add(clf, *fresh, **named),
+        "predict": lambda: clf.predict(fresh[0]),
+    }
+    before = peak_mib()
+    taken, _ = seconds(calls[step], 1)
+    return {"step": step, "form": form, "rows": n, "seconds": taken, "MiB": peak_mib() - before}
+
+
+def scale(run: argparse.Namespace) -> Iterator[Row]:
+    """Each step of the path on 10^4 and 10^6 rows; only `tune` selects on more than 10^4 rows."""
+    for n in (10_000,) if run.quick else (10_000, 1_000_000):
+        for form in ("scores", "model"):
+            for step in ("tune", "certify", "calibrate", "monitor", "predict"):
+                yield apart("one_step", step, form, n)
+
+
 def rounds(run: argparse.Namespace) -> Iterator[Row]:
     """A boosting round of AdaLPBoost with trees of depth 5, beside AdaBoost of scikit-learn."""
     n, T = (5_000, 20) if run.quick else (50_000, 100)
@@ -551,8 +586,8 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     part.__name__: part
     for part in (
-        mixture, large, path, entropic, worst_case, curve, fits, rounds, predictions, stumps, steps, files,
-        serving, draws, cluster,
+        mixture, large, path, entropic, worst_case, curve, fits, scale, rounds, predictions, stumps, steps,
+        files, serving, draws, cluster,
     )
 }  # fmt: skip
 

@@ -24,12 +24,20 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.zip"]
-source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = [
+    "_build",
+    "gallery/*.ipynb",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+    "gallery/**/*.md5",
+    "gallery/**/*.zip",
+]
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # `make notebooks` runs them
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 

@@ -1,6 +1,7 @@
 """Blocks of code on the pages run, in the order of the page."""
 
 import doctest
+import json
 import re
 import shlex
 from pathlib import Path
@@ -66,3 +67,17 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
             assert command == "tailboost"
             result = CliRunner().invoke(cli.app, arguments)
             assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_cells_of_a_notebook_run(path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
+    assert "display_data" in kinds  # stored with its pictures
+    assert "error" not in kinds
+    assert path.stat().st_size < 150_000
+    shared = {}
+    for cell in cells:
+        exec(compile("".join(cell["source"]), path.name, "exec"), shared)

@@ -102,9 +102,9 @@ class TestTableEncoder:
     @pytest.mark.parametrize(
         ("table", "says"),
         [
-            (pd.DataFrame({"a": []}), "0 rows"),
-            (pd.DataFrame(index=[0, 1]), "0 feature columns"),
-            (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' occurs 2 times"),
+            (pd.DataFrame({"a": []}), "X has no rows"),
+            (pd.DataFrame(index=[0, 1]), "X has no columns"),
+            (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column"),
             (pd.DataFrame({"day": pd.to_datetime(["2024-01-31"])}), "'day' holds dates"),
         ],
     )

@@ -412,6 +412,7 @@ def test_the_trade_off_of_what_was_stated_and_in_either_order():
     assert [(p.limited, p.value) for p in curve] == [(p.limited, p.value) for p in other]
     curve = judged(objective="error").tradeoff(n_points=3)
     assert (str(curve.limited), str(curve.objective)) == ("error", "largest error by class")
+    assert len(judged(objective="error").tradeoff(rates.error(), rates.miss("yes"))) > 5  # not the ends alone
     with pytest.raises(TypeError, match="must be a rate"):
         mix.tradeoff([0.01])
 

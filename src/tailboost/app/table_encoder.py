@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,38 +12,22 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.app.datasets import TableSchema
-from tailboost.core.schema import refuse_arrays
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["TableEncoder", "preparation", "takes_missing"]
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import refuse_frame
+from tailboost.core.schema import TableSchema, refuse_arrays
+from tailboost.core.table_files import checked_names
 
 
 def preparation(classifier: Any, schema: TableSchema | None = None) -> list[tuple[str, Any]]:
     """Return the pipeline steps that prepare a table for a classifier.
 
-    Parameters
-    ----------
-    classifier : estimator
-        If it refuses missing values, a second step replaces them by the median of the column.
-    schema : TableSchema, default=None
-        Schema of the table; None takes it from the table in ``fit``.
-
-    Returns
-    -------
-    list of (str, transformer)
+    A classifier that refuses missing values gets a second step, which replaces them by the median of the
+    column. Without a schema the encoder takes it from the table in ``fit``.
     """
     steps: list[tuple[str, Any]] = [("table", TableEncoder(schema=schema))]
-    if not takes_missing(classifier):
+    if not get_tags(classifier).input_tags.allow_nan:
         steps.append(("impute", SimpleImputer(strategy="median", keep_empty_features=True)))
     return steps
-
-
-def takes_missing(classifier: Any) -> bool:
-    """Whether a classifier takes NaN."""
-    return bool(get_tags(classifier).input_tags.allow_nan)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -66,10 +49,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     schema_ : TableSchema
         Schema of the table.
-    feature_names_in_ : ndarray of str, shape (d,)
+    feature_names_in_, n_features_in_ : ndarray of str, shape (d,), and int
         Columns of the table in ``fit``.
-    n_features_in_ : int
-        Number of columns d.
     numeric_, text_ : list of str
         Columns read as numbers, and columns read as categories.
     one_hot_ : OneHotEncoder
@@ -80,30 +61,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
         self.schema = schema
 
-    def fit(self, X: pd.DataFrame, y: object = None) -> Self:
-        """Learn the kinds of the columns and the categories.
-
-        Parameters
-        ----------
-        X : DataFrame, shape (n, d)
-            Table with n ≥ 1, d ≥ 1 and distinct column names.
-        y : ignored
-            Present for pipelines.
-
-        Raises
-        ------
-        ValueError
-            If there is no row or column, a column name occurs twice, or a column holds dates.
-        TypeError
-            If X is no data frame.
-        """
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the kinds of the columns and the categories of a data frame, shape (n, d)."""
         refuse_arrays(X)
-        names = Counter(str(name) for name in X.columns)
-        if not len(X) or not names:
-            raise ValueError(f"there is nothing to learn from: {len(X)} rows, {len(names)} feature columns")
-        name, count = names.most_common(1)[0]
-        if count > 1:
-            raise ValueError(f"column {name!r} occurs {count} times; names must be distinct")
+        refuse_frame(X)
+        checked_names(X.columns, "the table")
         self.schema_ = TableSchema.of(X) if self.schema is None else self.schema
         columns = self.schema_.columns
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
@@ -118,18 +80,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.one_hot_.fit(_categories(table[self.text_]))
         return self
 
-    def transform(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        """Encode a table.
+    def transform(self, X: Any) -> Floats:
+        """Return the encoded table, numbers first, shape (m, number of encoded columns).
 
-        Parameters
-        ----------
-        X : DataFrame, shape (m, at least d)
-            Table with the columns of ``fit``, in any order, typed or all text as in a CSV file.
-
-        Returns
-        -------
-        ndarray of float64, shape (m, number of encoded columns)
-            Numbers first, then categories.
+        X has the columns of ``fit`` in any order, typed or all text as in a CSV file.
 
         Raises
         ------
@@ -152,7 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array([*self.numeric_, *categories], dtype=object)
 
 
-def _categories(table: pd.DataFrame) -> NDArray[Any]:
+def _categories(table: Any) -> NDArray[Any]:
     texts = table.astype(object).to_numpy(copy=True)
     texts[table.isna().to_numpy()] = None
     return texts

@@ -12,6 +12,7 @@ from tailboost.classifiers.cvar import (
 )
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group_dro import GroupDROBoostClassifier
+from tailboost.classifiers.label_rules import LabelRules, tune_labels
 from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import (
     BoundNotMetWarning,
@@ -46,6 +47,7 @@ __all__ = [
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
+    "LabelRules",
     "LeakageError",
     "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
@@ -59,4 +61,5 @@ __all__ = [
     "VarianceBoostClassifier",
     "WorstClassBoostClassifier",
     "tune",
+    "tune_labels",
 ]

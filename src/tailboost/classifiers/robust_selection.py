@@ -331,7 +331,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 return None
 
         found: list[SelectedRule | None] = []
-        if self._randomized or not (overall and not others):
+        if self._randomized or not (overall and other.worst and not others):
             # Limits between the value at the least objective and the tightest one.
             start = best(others, objective)
             tightest = start if one.compares else best(others, one)

@@ -20,7 +20,7 @@ from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
 COMMANDS = {
     "demo": ("compare.demo", "Compare methods on two bundled tables."),
-    "example": ("experiments.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
+    "example": ("listing.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
     "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
     "fit": ("fit.fit", "Train one method on a table and store the model."),
     "tune": ("score_rules.tune", "Select thresholds on a column of scores; no model is trained."),
@@ -40,8 +40,8 @@ COMMANDS = {
     "card": ("certify.card", "Write a model card, measured on fresh rows."),
     "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
     "decide": ("predict.decide", "Draw a decision for each row by its id."),
-    "reproduce": ("experiments.reproduce", "Run a published experiment."),
-    "list": ("experiments.list_all", "List methods, data sets and experiments."),
+    "reproduce": ("experiments._command.reproduce", "Run a published experiment of a checkout."),
+    "list": ("listing.list_all", "List methods, data sets and experiments."),
 }
 # Hints for other names of commands.
 HINTS = {
@@ -88,9 +88,17 @@ class LazyGroup(TyperGroup):
             ctx.fail(f"there is no command {cmd_name!r}: {HINTS[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
-        module, function = COMMANDS[cmd_name][0].split(".")
+        module, _, function = COMMANDS[cmd_name][0].rpartition(".")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        command = getattr(import_module(f"tailboost.app.cli.{module}"), function)
+        if cmd_name != "reproduce":
+            module = f"tailboost.app.cli.{module}"
+        elif import_module("tailboost.app.cli.listing").experiments_of_checkout() is None:
+            message = (
+                "experiments are not part of the installed package: in a checkout of tailboost's repository "
+                "run pip install -e '.[experiments]' and tailboost reproduce NAME"
+            )
+            raise typer.Exit(fail(message, 2))
+        command = getattr(import_module(module), function)
         alone.command(name=cmd_name, context_settings=HELP)(ending_with_a_code(command))
         return typer.main.get_command(alone)
 

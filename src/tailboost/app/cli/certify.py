@@ -11,7 +11,7 @@ import typer
 from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.models import StoredModel, check_model_output
 from tailboost.app.cli.rates import (
     CostTable,
@@ -45,25 +45,25 @@ NOT_CERTIFIED = 4  # exit code of `certify --require`
 
 
 def certify(
-    model: given.ModelOrRule,
-    data: given.Data,
-    target: given.Labels = None,
-    group: given.Groups = None,
-    confidence: given.Confidence = 0.95,
-    max_error: given.MaxError = None,
-    rate: given.Rates = None,
-    limit: given.Limits = None,
+    model: options.ModelOrRule,
+    data: options.Data,
+    target: options.Labels = None,
+    group: options.Groups = None,
+    confidence: options.Confidence = 0.95,
+    max_error: options.MaxError = None,
+    rate: options.Rates = None,
+    limit: options.Limits = None,
     require: Annotated[
         bool, typer.Option("--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified.")
     ] = False,
-    costs: given.Costs = None,
+    costs: options.Costs = None,
     cost_range: Annotated[
-        str | None, given.option("A,B", "With costs by row: smallest and largest possible cost, as 0,50000.")
+        str | None, options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000.")
     ] = None,
-    equal_rows: given.EqualRows = "copies",
-    cluster: given.Cluster = None,
-    sep: given.Sep = ",",
-    as_json: given.Json = False,
+    equal_rows: options.EqualRows = "copies",
+    cluster: options.Cluster = None,
+    sep: options.Sep = ",",
+    as_json: options.Json = False,
 ) -> None:
     """Compute confidence bounds for a model's errors or rates from fresh rows.
 
@@ -141,20 +141,20 @@ def _two_numbers(option: str, text: str) -> tuple[float, float]:
 
 
 def calibrate(
-    model: given.Model,
-    data: given.Data,
-    out: given.ModelOut,
-    max_error: given.MaxError = None,
-    limit: given.Limits = None,
-    target: given.Labels = None,
-    group: given.Groups = None,
-    confidence: given.Confidence = 0.95,
-    cluster: given.Cluster = None,
-    previous: Annotated[Path | None, given.option("FILE", "Model file of an earlier calibration.")] = None,
+    model: options.Model,
+    data: options.Data,
+    out: options.ModelOut,
+    max_error: options.MaxError = None,
+    limit: options.Limits = None,
+    target: options.Labels = None,
+    group: options.Groups = None,
+    confidence: options.Confidence = 0.95,
+    cluster: options.Cluster = None,
+    previous: Annotated[Path | None, options.option("FILE", "Model file of an earlier calibration.")] = None,
     attempts: Annotated[
-        Path | None, given.option("FILE", "Record of attempts; default: MODEL.attempts.json.")
+        Path | None, options.option("FILE", "Record of attempts; default: MODEL.attempts.json.")
     ] = None,
-    sep: given.Sep = ",",
+    sep: options.Sep = ",",
 ) -> None:
     """Select a point of the trade-off curve with certified targets, on fresh rows.
 
@@ -218,20 +218,20 @@ def calibrate(
 
 
 def card(
-    model: given.Model,
-    data: given.Data,
+    model: options.Model,
+    data: options.Data,
     out: Annotated[
         list[Path] | None,
-        given.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
+        options.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
     ] = None,
-    purpose: Annotated[str, given.option("TEXT", "Purpose of the model, in your words.")] = "",
-    target: given.Labels = None,
-    group: given.Groups = None,
-    cluster: given.Cluster = None,
-    max_error: given.MaxError = None,
-    confidence: given.Confidence = 0.95,
-    equal_rows: given.EqualRows = "copies",
-    sep: given.Sep = ",",
+    purpose: Annotated[str, options.option("TEXT", "Purpose of the model, in your words.")] = "",
+    target: options.Labels = None,
+    group: options.Groups = None,
+    cluster: options.Cluster = None,
+    max_error: options.MaxError = None,
+    confidence: options.Confidence = 0.95,
+    equal_rows: options.EqualRows = "copies",
+    sep: options.Sep = ",",
 ) -> None:
     """Write a model card: purpose, data, errors with certificates, limits, and open questions.
 

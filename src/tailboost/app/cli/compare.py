@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import datasets, rates
 from tailboost.app.baselines import TunedThresholdClassifier
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.shared import (
     INTERRUPTED,
@@ -78,11 +78,11 @@ TUNED_PLAIN = Method("today-tuned", "Tuned plain model", "class weights tuned ou
 
 
 def demo(
-    out: given.Out = Path("tailboost-demo"),
+    out: options.Out = Path("tailboost-demo"),
     rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to compare methods on.")] = DEMO_ROWS,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
-    seed: given.Seed = 0,
-    jobs: given.Jobs = 1,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 1,
 ) -> None:
     """Certify limits of a fitted model on bundled data, and compare methods on two tables.
 
@@ -141,12 +141,12 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
 
 
 def compare_methods(
-    data: given.Data,
-    target: given.Target,
-    group: given.Groups = None,
-    drop: given.Drop = None,
-    cluster: given.FitCluster = None,
-    keep: given.Keep = None,
+    data: options.Data,
+    target: options.Target,
+    group: options.Groups = None,
+    drop: options.Drop = None,
+    cluster: options.FitCluster = None,
+    keep: options.Keep = None,
     rows: Annotated[
         int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")
     ] = None,
@@ -161,10 +161,10 @@ def compare_methods(
         str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
     ] = "0.1,0.3,0.5",
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
-    out: given.Out = Path("tailboost-compare"),
-    sep: given.Sep = ",",
-    seed: given.Seed = 0,
-    jobs: given.Jobs = 1,
+    out: options.Out = Path("tailboost-compare"),
+    sep: options.Sep = ",",
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
     with bad_input("--methods: "):

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets, rates
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
@@ -56,31 +56,31 @@ BETWEEN_LINES = 2.0  # seconds between two progress lines outside a terminal
 
 
 def fit(
-    data: given.Data,
-    target: given.Target,
-    model: given.ModelOut,
+    data: options.Data,
+    target: options.Target,
+    model: options.ModelOut,
     method: Annotated[
-        str | None, given.option("NAME", "Method of `tailboost list`; default: robustmixture.")
+        str | None, options.option("NAME", "Method of `tailboost list`; default: robustmixture.")
     ] = None,
-    group: given.Groups = None,
-    drop: given.Drop = None,
-    cluster: given.FitCluster = None,
-    keep: given.Keep = None,
-    weight: given.Weight = None,
-    max_error: given.MaxError = None,
-    objective: given.Objective = None,
-    limit: given.Limits = None,
-    costs: given.Costs = None,
-    error_budget: given.ErrorBudget = None,
+    group: options.Groups = None,
+    drop: options.Drop = None,
+    cluster: options.FitCluster = None,
+    keep: options.Keep = None,
+    weight: options.Weight = None,
+    max_error: options.MaxError = None,
+    objective: options.Objective = None,
+    limit: options.Limits = None,
+    costs: options.Costs = None,
+    error_budget: options.ErrorBudget = None,
     settings: Annotated[
-        list[str] | None, given.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
+        list[str] | None, options.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
     ] = None,
     test: Annotated[
-        Path | None, given.option("FILE", "New rows on which the stored model is evaluated.")
+        Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")
     ] = None,
-    sep: given.Sep = ",",
-    seed: given.Seed = 0,
-    jobs: given.Jobs = 1,
+    sep: options.Sep = ",",
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 1,
 ) -> None:
     """Train one method on a table and store the model with its preparation.
 

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from tailboost import ThresholdRule, rates
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
 from tailboost.app.cli.shared import (
@@ -31,15 +31,15 @@ LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate`
 
 
 def evaluate(
-    model: given.Model,
-    data: given.Data,
-    target: given.Labels = None,
-    group: given.Groups = None,
-    rate: given.Rates = None,
-    costs: given.Costs = None,
-    cluster: given.Cluster = None,
-    sep: given.Sep = ",",
-    as_json: given.Json = False,
+    model: options.Model,
+    data: options.Data,
+    target: options.Labels = None,
+    group: options.Groups = None,
+    rate: options.Rates = None,
+    costs: options.Costs = None,
+    cluster: options.Cluster = None,
+    sep: options.Sep = ",",
+    as_json: options.Json = False,
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
@@ -103,11 +103,11 @@ def warn_of_leakage(classifier: Any, features: Any) -> float:
 
 
 def inspect_model(
-    model: given.Model,
+    model: options.Model,
     details: Annotated[
         bool, typer.Option("--details", help="Print all columns, and the bounds with their symbols.")
     ] = False,
-    as_json: given.Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Print the content of a model file: method, training data, classes, errors, summary, versions."""
     with warnings_as_lines():
@@ -180,19 +180,19 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
 
 
 def rule(
-    model: given.Model,
-    as_json: given.Json = False,
+    model: options.Model,
+    as_json: options.Json = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
     ] = False,
     columns: Annotated[
-        str, given.option("PATTERN", "With --sql: names of these columns.")
+        str, options.option("PATTERN", "With --sql: names of these columns.")
     ] = "{model}_{label}",
     table: Annotated[
-        str, given.option("NAME", "With --sql: name or alias of the table in your query.")
+        str, options.option("NAME", "With --sql: name or alias of the table in your query.")
     ] = "t",
     group: Annotated[
-        str | None, given.option("COL", "With --sql: column of groups of a group-aware rule.")
+        str | None, options.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
     deferred: Annotated[
         bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its label.")

@@ -80,7 +80,7 @@ class StoredModel:
     """Content of a model file."""
 
     path: Path
-    whole: Any  # the stored estimator, with its preparation
+    model: Any  # the stored estimator, with its preparation
     notes: dict[str, Any]  # notes of `tailboost fit`
     versions: dict[str, str]  # versions of the libraries at the fit
 
@@ -97,12 +97,12 @@ class StoredModel:
     @property
     def classifier(self) -> Any:
         """The classifier without its preparation."""
-        return self.whole[-1] if isinstance(self.whole, Pipeline) else self.whole
+        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
 
     @property
     def encoder(self) -> TableEncoder | None:
         """The table encoder of the model, which reads the text of CSV files; None without one."""
-        first = self.whole.steps[0][1] if isinstance(self.whole, Pipeline) else None
+        first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else None
         return first if isinstance(first, TableEncoder) else None
 
     @property
@@ -124,8 +124,8 @@ class StoredModel:
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
-        if isinstance(self.whole, Pipeline):
-            model = Pipeline([*self.whole.steps[:-1], (self.whole.steps[-1][0], classifier)])
+        if isinstance(self.model, Pipeline):
+            model = Pipeline([*self.model.steps[:-1], (self.model.steps[-1][0], classifier)])
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with bad_input("--model: "):
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
@@ -153,8 +153,8 @@ class StoredModel:
         no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
         features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])
         with bad_input(f"{data}: "):
-            if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
-                features = self.whole[:-1].transform(features)
+            if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
+                features = self.model[:-1].transform(features)
         return NewRows(table, features, data, columns, cluster)
 
     @contextmanager

@@ -13,7 +13,7 @@ import pandas as pd
 import typer
 
 from tailboost import Certificate, Monitor
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.models import NewRows, StoredModel, known_labels
 from tailboost.app.cli.rates import (
     fitted_limits,
@@ -42,30 +42,30 @@ ALARM = 3  # exit code
 
 
 def monitor(
-    model: given.Model,
-    data: given.Data,
-    state: Annotated[Path, given.option("FILE", "Results so far (JSON); made by the first call.")],
-    target: given.Labels = None,
-    group: given.Groups = None,
+    model: options.Model,
+    data: options.Data,
+    state: Annotated[Path, options.option("FILE", "Results so far (JSON); made by the first call.")],
+    target: options.Labels = None,
+    group: options.Groups = None,
     certificate: Annotated[
-        Path | None, given.option("FILE", "First call: output of `tailboost certify --json`.")
+        Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
     ] = None,
-    max_error: given.MaxError = None,
-    limit: given.Limits = None,
+    max_error: options.MaxError = None,
+    limit: options.Limits = None,
     confidence: Annotated[
-        float, given.option("P", "First call, with targets: probability of no false alarm, ever.")
+        float, options.option("P", "First call, with targets: probability of no false alarm, ever.")
     ] = 0.95,
     reference: Annotated[
-        Path | None, given.option("FILE", "First call: rows to compare columns with; default: DATA.")
+        Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
     ] = None,
     batch: Annotated[
-        str | None, given.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
+        str | None, options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
     ] = None,
-    page: Annotated[Path | None, given.option("FILE", "HTML page of the evidence by batch.")] = None,
-    equal_rows: given.EqualRows = "copies",
-    cluster: given.Cluster = None,
-    sep: given.Sep = ",",
-    as_json: given.Json = False,
+    page: Annotated[Path | None, options.option("FILE", "HTML page of the evidence by batch.")] = None,
+    equal_rows: options.EqualRows = "copies",
+    cluster: options.Cluster = None,
+    sep: options.Sep = ",",
+    as_json: options.Json = False,
 ) -> None:
     """Test bounds on a model's errors or rates on a batch of later rows, in addition to earlier batches.
 
@@ -101,11 +101,11 @@ def monitor(
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
                         first = stored.read_rows(reference, sep, purpose="compare with", columns=columns)
-                        looks = monitored_columns(stored.whole, _features(stored, first), first.groups)
+                        looks = monitored_columns(stored.model, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None
                 evidence = evidence.add(
-                    stored.whole,
+                    stored.model,
                     _features(stored, rows),
                     y,
                     groups=rows.groups,

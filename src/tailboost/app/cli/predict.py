@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.score_rules import ScoreRule, is_rule_file
 from tailboost.app.cli.shared import (
@@ -26,14 +26,14 @@ from tailboost.core.subgroups import can_defer
 
 
 def predict(
-    model: given.ModelOrRule,
-    data: given.Data,
-    out: Annotated[Path | None, given.option("FILE", "CSV file to write; default: print.")] = None,
+    model: options.ModelOrRule,
+    data: options.Data,
+    out: Annotated[Path | None, options.option("FILE", "CSV file to write; default: print.")] = None,
     identity: Annotated[
-        str | None, given.option("COL", "Column of DATA to repeat in the output.", "--id")
+        str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
     ] = None,
-    escape_formulas: given.Escape = False,
-    sep: given.Sep = ",",
+    escape_formulas: options.Escape = False,
+    sep: options.Sep = ",",
 ) -> None:
     """Predict the labels of new rows: row number (from 0), prediction, and a probability per class.
 
@@ -95,20 +95,20 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
 
 
 def decide(
-    model: given.Model,
-    data: given.Data,
+    model: options.Model,
+    data: options.Data,
     identity: Annotated[
         str,
-        given.option("COL", "Column of ids: stable, and all different.", "--id"),
+        options.option("COL", "Column of ids: stable, and all different.", "--id"),
     ],
-    secret_env: Annotated[str, given.option("VAR", "Environment variable that holds the secret.")],
-    out: given.OutFile,
+    secret_env: Annotated[str, options.option("VAR", "Environment variable that holds the secret.")],
+    out: options.OutFile,
     context: Annotated[
         str | None,
-        given.option("TEXT", "Name of the decision, such as loans-2026; default: the name of the target."),
+        options.option("TEXT", "Name of the decision, such as loans-2026; default: the name of the target."),
     ] = None,
-    escape_formulas: given.Escape = False,
-    sep: given.Sep = ",",
+    escape_formulas: options.Escape = False,
+    sep: options.Sep = ",",
 ) -> None:
     """Draw a decision for each row by its id: id, prediction, the candidate that answered, and the draw.
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tailboost import Certificate, Scores, ThresholdRule, certify, datasets, rates
 from tailboost import tune as tune_rule
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.cli.rates import print_rates, read_limits, read_objective, spelled
 from tailboost.app.cli.shared import (
@@ -41,31 +41,31 @@ def is_rule_file(path: Path) -> bool:
 
 
 def tune(
-    data: given.Data,
-    score: Annotated[str, given.option("COL", "Column of the score.")],
-    target: Annotated[str, given.option("COL", "Column of the true labels.")],
-    out: Annotated[Path, given.option("FILE", "Rule to write (.json), or model file (.model).")],
+    data: options.Data,
+    score: Annotated[str, options.option("COL", "Column of the score.")],
+    target: Annotated[str, options.option("COL", "Column of the true labels.")],
+    out: Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")],
     positive: Annotated[
         str | None,
-        given.option("LABEL", "Label of high scores. Default: the label in the column's name."),
+        options.option("LABEL", "Label of high scores. Default: the label in the column's name."),
     ] = None,
     kind: Annotated[
         Literal["probability", "logit", "number"],
-        given.option(None, "Kind of the score; number: only its order matters, such as a grade."),
+        options.option(None, "Kind of the score; number: only its order matters, such as a grade."),
     ] = "probability",
     missing: Annotated[
-        float | None, given.option("SCORE", "Score of rows without one. Default: such rows are refused.")
+        float | None, options.option("SCORE", "Score of rows without one. Default: such rows are refused.")
     ] = None,
-    group: given.Groups = None,
+    group: options.Groups = None,
     by_group: Annotated[
-        bool, given.option(None, "Select thresholds for each group of the single --group.", "--by-group")
+        bool, options.option(None, "Select thresholds for each group of the single --group.", "--by-group")
     ] = False,
-    limit: given.Limits = None,
-    objective: given.Objective = None,
+    limit: options.Limits = None,
+    objective: options.Objective = None,
     confidence: Annotated[
-        float | None, given.option("P", "Probability that all limits hold on new rows; tightens them.")
+        float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
     ] = None,
-    sep: given.Sep = ",",
+    sep: options.Sep = ",",
 ) -> None:
     """Select thresholds on a column of scores, within limits. No model is trained.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import StoredModel, check_model_output
 from tailboost.app.cli.rates import read_curve_rate, spelled
@@ -24,50 +25,50 @@ from tailboost.app.cli.shared import (
     tell,
     tell_json,
     warnings_as_lines,
+    write_out,
 )
-from tailboost.core.output import write_output
 
 PICTURES = (".png", ".svg", ".pdf")
 
 
 def tradeoff(
-    model: given.Model,
+    model: options.Model,
     data: Annotated[
         Path | None,
         typer.Argument(metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."),
     ] = None,
-    target: given.Labels = None,
+    target: options.Labels = None,
     out: Annotated[
-        Path | None, given.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
+        Path | None, options.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
     ] = None,
     limited: Annotated[
         str | None,
-        given.option(
+        options.option(
             "RATE",
             "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
             "Default: the rate of the fit's first limit, or the overall error.",
         ),
     ] = None,
     objective: Annotated[
-        str | None, given.option("RATE", "With --limited: rate to minimise; default: the overall error.")
+        str | None, options.option("RATE", "With --limited: rate to minimise; default: the overall error.")
     ] = None,
     deferred: Annotated[
         list[float] | None,
-        given.option(
+        options.option(
             "X",
             "Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
             "--deferred",
-            parser=given.level,
+            parser=options.level,
         ),
     ] = None,
     pick: Annotated[
-        float | None, given.option("X", "Limit of the point that --model stores.", parser=given.level)
+        float | None, options.option("X", "Limit of the point that --model stores.", parser=options.level)
     ] = None,
     picked: Annotated[
-        Path | None, given.option("FILE", "Model file to write, with --pick.", "--model")
+        Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")
     ] = None,
-    sep: given.Sep = ",",
-    as_json: given.Json = False,
+    sep: options.Sep = ",",
+    as_json: options.Json = False,
 ) -> None:
     """Print the trade-off curve of two rates. Nothing is trained.
 
@@ -107,14 +108,14 @@ def tradeoff(
         with stored.labelled_rows(data, sep, target, purpose=purpose, columns=columns) as rows:
             warn_of_leakage(classifier, rows.features)
             measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
-    shown = _Curves(list(curve.items()) if deferred else [(None, curve)], measured)
+    shown = _Curves(curve if deferred else {None: curve}, measured)
     if as_json:
         tell_json(shown.document())
     else:
         shown.print(data)
     if out is not None:
         with bad_input("--out: "):  # matplotlib may be missing
-            write_output(out, shown.rendered(out.suffix))
+            write_out(out, shown.rendered(out.suffix))
         say(f"Curve{'s' if deferred else ''}: {out}")
     if pick is not None and picked is not None:
         with bad_input("--pick: "), warnings_as_lines():
@@ -125,38 +126,37 @@ def tradeoff(
 
 @dataclass(frozen=True)
 class _Curves:
-    """Curves of two rates, each with the largest fraction of deferred rows (None if that is not limited)."""
+    """Curves of two rates by the largest fraction of deferred rows (None if that is not limited)."""
 
-    curves: Sequence[tuple[float | None, Any]]
+    curves: Mapping[float | None, Any]
     measured: Any = None  # both rates of predict on new rows, by point
 
-    def numbers(self, deferred: float | None, curve: Any) -> dict[str, list[float]]:
-        """Return the numbers of a curve by name."""
-        numbers = {} if deferred is None else {"deferred": [deferred] * len(curve)}
-        numbers |= {"limited": [p.limited for p in curve], "objective": [p.value for p in curve]}
+    @property
+    def points(self) -> pd.DataFrame:
+        """The numbers of all curves, one after the other."""
+        tables = []
+        for deferred, curve in self.curves.items():
+            limited, objective = curve.values
+            columns = {"limited": limited, "objective": objective}
+            tables.append(pd.DataFrame(columns if deferred is None else {"deferred": deferred} | columns))
+        points = pd.concat(tables, ignore_index=True)
         if self.measured is not None:
-            limited, objective = self.measured
-            numbers |= {"predict_limited": limited.tolist(), "predict_objective": objective.tolist()}
-        return numbers
-
-    def columns(self) -> dict[str, list[float]]:
-        """Return the numbers of all curves by name, one after the other."""
-        tables = [self.numbers(*pair) for pair in self.curves]
-        return {name: [x for table in tables for x in table[name]] for name in tables[0]}
+            points["predict_limited"], points["predict_objective"] = self.measured
+        return points
 
     def document(self) -> Any:
         """Return the curves for JSON: a list if deferral is limited."""
-        documents = []
-        for deferred, curve in self.curves:
-            numbers = self.numbers(deferred, curve)
-            numbers.pop("deferred", None)
-            names = {"limited": str(curve.limited), "objective": str(curve.objective), "curve": numbers}
-            documents.append(names if deferred is None else {"deferred": deferred} | names)
-        return documents[0] if self.curves[0][0] is None else documents
+        documents: list[dict[str, Any]] = []
+        for deferred, curve in self.curves.items():
+            names: dict[str, Any] = {"limited": str(curve.limited), "objective": str(curve.objective)}
+            points = replace(self, curves={None: curve}).points
+            about = {} if deferred is None else {"deferred": deferred}
+            documents.append(about | names | {"curve": points.to_dict("list")})
+        return documents[0] if None in self.curves else documents
 
     def print(self, data: Path | None) -> None:
         """Print the points as a table."""
-        first, columns = self.curves[0][1], self.columns()
+        points, (first, *_) = self.points, self.curves.values()
         headings = {
             "deferred": "deferred at most",
             "limited": str(first.limited),
@@ -164,9 +164,11 @@ class _Curves:
             "predict_limited": "predict: first rate",
             "predict_objective": "predict: second rate",
         }
-        cells = [[f"{x:g}" if name == "deferred" else f"{x:.4f}" for x in columns[name]] for name in columns]
-        plain_table([headings[name] for name in columns], list(zip(*cells, strict=True)), left=0)
-        hint = " --pick X stores the model of a limit." if self.curves[0][0] is None else ""
+        cells = points.map("{:.4f}".format)
+        if "deferred" in points:
+            cells["deferred"] = points["deferred"].map("{:g}".format)
+        plain_table([headings[name] for name in points], cells.to_numpy().tolist(), left=0)
+        hint = " --pick X stores the model of a limit." if None in self.curves else ""
         which = "All columns are" if data is None else "The first two columns are"
         tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")
         if data is not None:
@@ -177,23 +179,18 @@ class _Curves:
         if suffix == ".json":
             return json.dumps(self.document(), indent=1) + "\n"
         if suffix == ".csv":
-            columns = self.columns()
-            rows = zip(*columns.values(), strict=True)
-            lines = [",".join(columns), *(",".join(repr(float(x)) for x in row) for row in rows)]
-            return "\n".join(lines) + "\n"
+            return str(self.points.to_csv(index=False))
         from matplotlib.figure import Figure
 
-        figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
-        self.draw(figure.subplots())
-        figure.savefig(picture, format=suffix[1:])
-        return picture.getvalue()
-
-    def draw(self, ax: Any) -> None:
-        """Draw the curves on axes of matplotlib."""
         from tailboost.app.plotting import TradeOffDisplay
 
-        for deferred, curve in self.curves:
-            here, name = tuple(curve.values), None if deferred is None else f"at most {deferred:.3g} deferred"
-            points, selection = (here, None) if self.measured is None else (self.measured, here)
+        figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
+        ax = figure.subplots()
+        for deferred, curve in self.curves.items():
+            on_selection_data, name = tuple(curve.values), deferred and f"at most {deferred:.3g} deferred"
             rates: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
-            TradeOffDisplay(*points, selection=selection, name=name, **rates).plot(ax=ax)
+            if self.measured is not None:
+                rates["selection"] = on_selection_data
+            TradeOffDisplay(*(self.measured or on_selection_data), name=name, **rates).plot(ax=ax)
+        figure.savefig(picture, format=suffix[1:])
+        return picture.getvalue()

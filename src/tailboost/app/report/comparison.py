@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.impute import SimpleImputer
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from tailboost import metrics, rates
 from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
-from tailboost.app.table_encoder import TableEncoder, takes_missing
+from tailboost.app.table_encoder import preparation
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.subgroups import telling_features
@@ -62,7 +62,7 @@ def compare(
     Parameters
     ----------
     X : DataFrame or array-like, shape (n, d)
-        Features. A DataFrame is encoded by a `TableEncoder` fitted on the training rows of each split.
+        Features. Each method has its own encoder of a DataFrame, fitted on the training rows of each split.
     y : array-like, shape (n,)
         Labels: at least two classes with at least two rows each.
     groups : DataFrame, shape (n, g), default=None
@@ -225,16 +225,10 @@ def _splits(
         train, test = (
             (np.flatnonzero(np.isin(cluster, side)) for side in sides) if settings["clusters"] else sides
         )
-        if hasattr(table, "iloc"):
-            encoder = TableEncoder().fit(table.iloc[train])
-            with warnings.catch_warnings():  # test rows may have unseen categories
-                warnings.simplefilter("ignore", TableChangedWarning)
-                X_train, X_test = (encoder.transform(table.iloc[side]) for side in (train, test))
-        else:
-            X_train, X_test = table[train], table[test]
+        rows = table.iloc if hasattr(table, "iloc") else table
         split = DataSplit(
-            X_train,
-            X_test,
+            rows[train],
+            rows[test],
             labels[train],
             labels[test],
             {"groups": joint[train]} if groups else {},
@@ -271,8 +265,7 @@ def _measure(
 def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     alphas, main_alpha, curve = settings["alphas"], settings["main_alpha"], settings["curve_alphas"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
-    if not takes_missing(classifier):
-        split = _imputed(split)
+    split = _prepared(split, classifier)
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {}))
     fitted = time.perf_counter()
@@ -309,13 +302,17 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     return record
 
 
-def _imputed(split: DataSplit) -> DataSplit:
-    """Replace missing values by the training median."""
-    tables = (split.X_train, split.X_test)
-    if not all(isinstance(X, np.ndarray) and X.dtype.kind == "f" for X in tables):
+def _prepared(split: DataSplit, classifier: Any) -> DataSplit:
+    """Return a split with the tables as numbers, which the classifier takes."""
+    steps = preparation(classifier)
+    if not hasattr(split.X_train, "iloc"):
+        steps = steps[1:] if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f" else []
+    if not steps:
         return split
-    fill = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X_train)
-    X_train, X_test = map(fill.transform, tables)
+    pipeline = Pipeline(steps).fit(split.X_train)
+    with warnings.catch_warnings():  # test rows may have unseen categories
+        warnings.simplefilter("ignore", TableChangedWarning)
+        X_train, X_test = map(pipeline.transform, (split.X_train, split.X_test))
     return dataclasses.replace(split, X_train=X_train, X_test=X_test)
 
 

@@ -1,4 +1,4 @@
-"""``reproduce``, ``list`` and ``example``: experiments of a checkout, lists, and a bundled table."""
+"""``list`` and ``example``: methods, data sets and experiments, and a bundled table."""
 
 from __future__ import annotations
 
@@ -8,93 +8,31 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 import tailboost
 from tailboost import datasets
-from tailboost.app.cli import options as given
+from tailboost.app.cli import options
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
     make_folder,
     plain_table,
     say,
-    say_aside,
     tell,
     tell_json,
     write_out,
 )
 from tailboost.app.registry import METHODS, Method, get_method
-from tailboost.core.interrupts import ending_at_interrupts
-from tailboost.core.output import is_same_file
 
 # Files of `example` with fractions of the rows: for a fit, for selection or calibration, for certificates.
 FILES = {"train.csv": 0.5, "tune.csv": 0.25, "test.csv": 0.25}
 
 
-def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment of `tailboost list`.")],
-    data: Annotated[Path | None, given.option("DIR", "Folder of data sets that are not bundled.")] = None,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Number of random splits; default: that of the experiment.")
-    ] = None,
-    out: Annotated[Path, given.option("DIR", "Folder for NAME.json, NAME.md and NAME.png.")] = (
-        Path("tailboost-reproduce")
-    ),
-    scale: Annotated[
-        Literal["small", "paper"], typer.Option(help="Nets: minutes on a CPU, or as published.")
-    ] = "small",
-    only: Annotated[
-        list[str] | None, given.option("NAME", "Method (images) or data set to compute; may be repeated.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Number of the only repeat to compute.")] = None,
-    max_time: Annotated[
-        float | None, given.option("SECONDS", "Time to stop after; the same call continues.", min=1)
-    ] = None,
-    jobs: given.Jobs = 1,
-) -> None:
-    """Run a published experiment of a checkout. After an interrupt the same call continues."""
-    experiments = _experiments()
-    if experiments is None:
-        raise BadInput(
-            "experiments are not part of the installed package: in a checkout of tailboost's repository run "
-            f"pip install -e '.[experiments]' and tailboost reproduce {name}"
-        )
-    with bad_input():
-        experiment = experiments.get_experiment(name)
-    if experiment.needs_data and data is None:
-        raise BadInput(f"--data: {name} needs a folder of data sets")
-    if data is not None and not data.is_dir():
-        raise BadInput(f"--data: {str(data)!r} is not a folder")
-    if data is not None and is_same_file(data, out):
-        raise BadInput(f"--out: {str(out)!r} is the folder of the data; give another folder")
-    if not experiment.has_jobs and (only or seed is not None or max_time is not None):
-        raise BadInput(f"--only, --seed, --max-time: {name} cannot be computed in parts")
-    if seed is not None and seed >= (repeats or experiment.repeats):
-        raise BadInput(f"--seed {seed}: must be below --repeats, {repeats or experiment.repeats}")
-    make_folder(out)
-    settings = experiments.Settings(
-        out=out,
-        data=data,
-        repeats=repeats or experiment.repeats,
-        n_jobs=jobs,
-        scale=scale,
-        say=say_aside,
-        only=tuple(only or ()),
-        seed=seed,
-        max_time=max_time,
-    )
-    with ending_at_interrupts():  # the next call uses the finished parts
-        text = experiment.run(settings)
-    print(text)
-    files = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
-    say_aside(f"Results: {', '.join(str(file) for file in files if file.exists())}")
-
-
-def _experiments() -> Any:
+def experiments_of_checkout() -> Any:
     """Return the package ``experiments`` of the checkout of this package; None outside a checkout."""
     checkout = Path(tailboost.__file__).parents[2]
     if "experiments" not in sys.modules:  # `python -m experiments` has imported it
@@ -105,8 +43,8 @@ def _experiments() -> Any:
 
 
 def list_all(
-    method: Annotated[str | None, given.option("NAME", "Method whose parameters are listed.")] = None,
-    as_json: given.Json = False,
+    method: Annotated[str | None, options.option("NAME", "Method whose parameters are listed.")] = None,
+    as_json: options.Json = False,
 ) -> None:
     """List methods, data sets and experiments; or the parameters of one method."""
     if method is not None:
@@ -122,7 +60,7 @@ def list_all(
         (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
         for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
     ]
-    package = _experiments()
+    package = experiments_of_checkout()
     experiments = () if package is None else package.EXPERIMENTS.values()
     runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [

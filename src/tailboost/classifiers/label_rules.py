@@ -1,0 +1,398 @@
+"""Several labels per row: thresholds for each label, selected together, with one certificate."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from tailboost.classifiers.plan import BoundNotMetWarning
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import check_length, columns_by_name
+from tailboost.core.tables import as_pandas
+from tailboost.core.warn import warn_user
+from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.learners.scores import Scores
+from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits, from_dict, to_dict
+from tailboost.selection.probability_tables import LEAST_PROBABILITY
+from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
+
+FORMAT = 1
+# Column of the stacked table with the name of the label, and its value for the row as a whole.
+LABEL, ANY = "label", "any label"
+SCORE = "score"
+PAIRS = f"Each row counts once with each label, and once as a whole ({ANY!r}); the notes count all of these."
+# A limit on rows is reached by a limit on pairs of row and label, in at most this many selections. The search
+# ends within this fraction of the limit. With two limits on 30,000 rows, twelve selections came no closer,
+# because the rates of candidates are some 3 % apart.
+SELECTIONS, CLOSE = 6, 0.03
+
+
+@dataclass(frozen=True)
+class LabelRules:
+    """Thresholds for each of several labels, where a row may have any number of them.
+
+    A row as a whole is answered 1 if any label is. Otherwise it is deferred if any label is, and else
+    answered 0. It is named "any label" in tables and certificates.
+
+    Attributes
+    ----------
+    rules : dict of str to ThresholdRule
+        The rule of each label, with the answers 1, 0 and "human review".
+    limits : tuple of Limit
+        The limits of the selection.
+    rates_ : RateTable or None
+        Rates with limits on the selection data; None after `from_dict`.
+
+    See Also
+    --------
+    tune_labels : Selects the thresholds.
+    """
+
+    rules: dict[str, ThresholdRule]
+    limits: tuple[Limit, ...] = ()
+    rates_: RateTable | None = field(default=None, compare=False, repr=False)
+
+    def predict(self, X: Any) -> dict[str, NDArray[Any]]:
+        """Return the answers by label, and those to the rows as "any label".
+
+        Parameters
+        ----------
+        X : table of n rows
+            Has the columns of scores.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n,)
+            1, 0, or "human review" for a deferred row.
+        """
+        X = as_pandas(X)
+        score = {name: X[c] if hasattr(X, "columns") else X[:, c] for name, c in self._columns}
+        answers = {name: rule.predict(score[name]) for name, rule in self.rules.items()}
+        flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
+        deferred = np.any([answer == REVIEW for answer in answers.values()], axis=0) & ~flagged
+        of_row = flagged.astype(np.intp)
+        return {**answers, ANY: np.where(deferred, REVIEW, of_row.astype(object)) if self.defers else of_row}
+
+    @property
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        return ((name, rule.column) for name, rule in self.rules.items())
+
+    @property
+    def defers(self) -> bool:
+        """Whether rows may be deferred."""
+        return any(rule.defers for rule in self.rules.values())
+
+    def certify(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        limits: Any = None,
+        confidence: float = 0.95,
+        clusters: Any = None,
+    ) -> Certificate:
+        """Return confidence bounds on the limited rates of all labels and of the rows, from fresh rows.
+
+        Parameters
+        ----------
+        X : table of n rows
+            Fresh rows with the columns of scores: independent draws, unused in the selection.
+        Y : table of shape (n, K)
+            Their labels, as in `tune_labels`.
+        limits : list of Limit or str, optional
+            As in `tune_labels`; by default those of the selection.
+        confidence : float in (0, 1), default=0.95
+            Probability that all bounds hold together.
+        clusters : array-like of shape (n,), optional
+            Persons or sites, as in `tailboost.certify`.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        ValueError
+            If a column or label is missing, or there is no limit.
+        """
+        names = list(self.rules)
+        stated = [
+            limit for kind in _split(self.limits if limits is None else limits, names) for limit in kind
+        ]
+        if not stated:
+            raise ValueError("limits is needed: there is no rate to bound")
+        answers, truth, groups = self._stacked(X, _indicators(Y, names))
+        deferred = answers == REVIEW
+        every = {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
+        certificate = certify(
+            np.where(deferred, 0, answers).astype(np.intp),
+            None,
+            truth,
+            deferred=deferred,
+            groups=groups,
+            subgroups=every,
+            rates=stated,
+            confidence=confidence,
+            clusters=None if clusters is None else np.tile(np.asarray(clusters), len(names) + 1),
+        )
+        return replace(
+            certificate, n_rows=len(deferred) // (len(names) + 1), notes=(PAIRS, *certificate.notes)
+        )
+
+    def _stacked(self, X: Any, Y: Ints) -> tuple[NDArray[Any], Ints, dict[str, NDArray[Any]]]:
+        """Return answers, true labels and names of labels, of all rows with each label and as a whole."""
+        answers = self.predict(X)
+        check_length(Y, "Y", len(answers[ANY]))
+        truth = np.concatenate([Y.T.ravel(), Y.any(axis=1).astype(np.intp)])
+        return np.concatenate(list(answers.values())), truth, {LABEL: np.repeat(list(answers), len(Y))}
+
+    def _measured(self, X: Any, Y: Ints) -> RateTable:
+        """Return the table of limited rates on given rows."""
+        answers, truth, groups = self._stacked(X, Y)
+        deferred = answers == REVIEW
+        answered = Answered.of(
+            truth, np.where(deferred, 0, answers).astype(np.intp), groups=groups, deferred=deferred
+        )
+        stated = [limit for kind in _split(self.limits, list(self.rules)) for limit in kind]
+        return RateTable.measured(stated, answered, f"the {len(Y):,} rows of the selection")
+
+    @property
+    def lines(self) -> list[RateLine]:
+        """The lines of ``rates_`` with a bound."""
+        return [] if self.rates_ is None else [line for line in self.rates_ if line.met is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return rules and limits as plain types, for JSON."""
+        return {
+            "format": FORMAT,
+            "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
+            "limits": [to_dict(limit) for limit in self.limits],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Self:
+        """Return the rules that `to_dict` described.
+
+        Raises
+        ------
+        ValueError
+            If the document is none.
+        """
+        try:
+            if document["format"] != FORMAT:
+                raise ValueError(f"the rules have the format {document['format']!r}, not {FORMAT}")
+            rules = {str(name): ThresholdRule.from_dict(each) for name, each in document["labels"].items()}
+            if not rules or any(rule.classes != [0, 1] or rule.groups for rule in rules.values()):
+                raise ValueError("each label needs a rule with the answers 0 and 1")
+            limits = checked_limits([from_dict(limit) for limit in document["limits"]])
+            _split(limits, list(rules))
+        except (AttributeError, KeyError, TypeError, ValueError) as failure:
+            raise ValueError(f"these are no rules by label: {type(failure).__name__}: {failure}") from None
+        return cls(rules, limits)
+
+    def to_json(self) -> str:
+        """Return rules and limits as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {rule}" for name, rule in self.rules.items())
+
+
+def tune_labels(
+    scores: Sequence[Scores],
+    X: Any,
+    Y: Any,
+    *,
+    objective: Any = "error",
+    limits: Any = (),
+    **params: Any,
+) -> LabelRules:
+    """Select thresholds for several labels per row, such as the categories of moderation.
+
+    The pairs of row and label are one table, and one selection serves all labels. So a limit on rows is
+    shared by the labels where it costs least.
+
+    Parameters
+    ----------
+    scores : sequence of Scores
+        A score for each label: ``[tb.Scores("p_toxic", "toxic"), tb.Scores("p_threat", "threat")]``.
+    X : table of n rows
+        Selection data with the columns of scores.
+    Y : table of shape (n, K)
+        1 for a row with the label, 0 without it. A data frame or dict has a column named by each label, an
+        array has the order of ``scores``.
+    objective : str or rate, default="error"
+        Minimised over pairs of row and label: the share of wrong answers.
+    limits : list of Limit or str
+        With ``by="label"`` limits on each label, or on named ones: ``"miss(1, by=label) <= .1"``,
+        ``"precision(1, by=label) >= {threat: .8}"``. Without ``by`` upper limits on rows as a whole:
+        ``"selected(1) <= .1"`` for the share of rows with any label, ``"deferred() <= .05"`` for the share of
+        rows that go to human review.
+    **params
+        Other parameters of `RobustMixtureClassifier`, such as ``error_budget``.
+
+    Returns
+    -------
+    LabelRules
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not as described, or limits contradict each other.
+
+    Warns
+    -----
+    BoundNotMetWarning
+        If a limit on rows is not met.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import tailboost as tb
+    >>> rng = np.random.default_rng(0)
+    >>> Y = pd.DataFrame({"toxic": rng.random(2000) < 0.3, "threat": rng.random(2000) < 0.1}).astype(int)
+    >>> X = (2 * Y + rng.normal(size=Y.shape)).add_prefix("s_")
+    >>> scores = [tb.Scores(f"s_{label}", label, kind="logit") for label in Y]
+    >>> rules = tb.tune_labels(scores, X, Y, limits=["miss(1, by=label) <= .3", "selected(1) <= .4"])
+    >>> print(rules.rates_.met)
+    True
+    """
+    given = [scores] if isinstance(scores, Scores) else list(scores)
+    names = [str(score.label) for score in given]
+    if len(set(names)) < len(names) or ANY in names:
+        raise ValueError(f"scores: each needs a label of its own, none of them {ANY!r}; got {names}")
+    if several := [score for score in given if len(score.column_list) > 1]:
+        raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
+    by_label, of_rows = _split(limits, names)
+    y = _indicators(Y, [score.label for score in given])
+    if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
+        raise ValueError(f"Y: the label {lacking[0]!r} has all rows, or none")
+    fitted = [_CalibratedScore.of(score, X, y[:, k]) for k, score in enumerate(given)]
+    classifier = RobustMixtureClassifier(
+        [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
+    )
+    table = np.concatenate([score.probability(X) for score in fitted])[:, None], y.T.ravel()
+    groups = {LABEL: np.repeat(names, len(y))}
+    bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
+    shared, best = bounds, None
+    for _ in range(SELECTIONS):
+        pooled = [
+            replace(limit, rate=replace(limit.rate, by=None), bound=bound)
+            for limit, bound in zip(of_rows, shared.tolist(), strict=True)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about limits on pairs, which nobody stated
+            try:
+                if best is None:
+                    classifier.set_params(limits=[*by_label, *pooled]).fit(*table, groups=groups)
+                else:
+                    classifier = classifier.reweight(limits=[*by_label, *pooled])
+            except InfeasibleLimitsError:
+                if best is None:
+                    raise
+                break
+        rule = classifier.rule_
+        assert isinstance(rule, ThresholdRule)
+        assert rule.groups is not None
+        bands = dict(zip(rule.groups, rule.bands, strict=True))
+        rules = {name: score.rule(bands[name]) for name, score in zip(names, fitted, strict=True)}
+        found = LabelRules(rules, checked_limits(limits))
+        found = replace(found, rates_=found._measured(X, y))
+        values = np.array([line.value for line in found.lines if line.unit == ANY])
+        order = float(np.max(values - bounds, initial=0.0)), classifier.rates_.lines[0].value
+        best = (order, found) if best is None else min(best, (order, found), key=lambda pair: pair[0])
+        of_pairs = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
+        free = (shared >= bounds) | (of_pairs < shared * (1 - CLOSE))
+        if not order[0] and (free | (values >= bounds * (1 - CLOSE))).all():
+            break
+        ratio = np.where(values > 0, of_pairs / np.where(values > 0, values, 1.0), 1.0)
+        shared = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
+    assert best is not None
+    if missed := [line for line in best[1].lines if line.met is False]:
+        words = "; ".join(
+            f"{line.rate} of {line.unit}: {line.value:.4g} ({line.sense} {line.bound:g})" for line in missed
+        )
+        warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
+    return best[1]
+
+
+@dataclass(frozen=True)
+class _CalibratedScore:
+    """A score with a logistic calibration, so that scores of different labels are comparable.
+
+    On 20 data sets with four labels, calibration lowered the error at a limit of 20 % of the rows from .0683
+    to .0633 (standard error of the difference .0005), and without limits from .0446 to .0407 (.0002).
+    """
+
+    score: Scores
+    slope: float
+    offset: float
+
+    @classmethod
+    def of(cls, score: Scores, X: Any, y: Ints) -> Self:
+        """Fit the score and its calibration; a falling one is left out."""
+        fitted = clone(score).set_params(label=1).fit(X, y)
+        logits = _logit(fitted.predict_proba(X)[:, 1])
+        model = LogisticRegression().fit(logits[:, None], y)
+        slope, offset = float(model.coef_[0, 0]), float(model.intercept_[0])
+        return cls(fitted, slope, offset) if slope > 0 else cls(fitted, 1.0, 0.0)
+
+    def probability(self, X: Any) -> Floats:
+        """Return the calibrated probabilities of rows."""
+        return np.asarray(expit(self.slope * _logit(self.score.predict_proba(X)[:, 1]) + self.offset))
+
+    def rule(self, band: Sequence[tuple[float | None, Any]]) -> ThresholdRule:
+        """Return the rule on the score from a band of calibrated probabilities."""
+        ends = [None if p is None else expit((logit(p) - self.offset) / self.slope) for p, _ in band]
+        ends = [None if p is None else self.score.score_at(float(p)) for p in ends]
+        pairs = list(zip(ends, (action for _, action in band), strict=True))
+        return ThresholdRule(self.score.column_list[0], [0, 1], None, [pairs], self.score.missing)
+
+
+def _logit(p: Floats) -> Floats:
+    return np.asarray(logit(np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)))
+
+
+def _indicators(Y: Any, labels: Sequence[Any]) -> Ints:
+    """Return the labels of rows as numbers 0 and 1, shape (n, K)."""
+    if hasattr(Y, "columns") or isinstance(Y, dict):
+        columns = columns_by_name(Y, "Y")
+        if absent := [label for label in labels if label not in columns]:
+            raise ValueError(f"Y has no column {absent[0]!r}; it has {list(columns)[:20]}")
+        values = np.column_stack([np.asarray(columns[label]) for label in labels])
+    else:
+        values = np.asarray(Y)
+    if values.ndim != 2 or values.shape[1] != len(labels) or not np.isin(values, (0, 1)).all():
+        raise ValueError(f"Y must have a column of 0 and 1 for each label: {list(labels)[:20]}")
+    return values.astype(np.intp)
+
+
+def _split(limits: Any, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]:
+    """Return limits on each label, and limits on rows as limits on the label "any label"."""
+    of_labels, of_rows = [], []
+    for limit in checked_limits(limits):
+        if limit.rate.by == LABEL and not limit.compares:
+            bounds = zip(names, limit.bounds(list(names)).tolist(), strict=True)
+            named = tuple((name, bound) for name, bound in bounds if not np.isnan(bound))
+            of_labels.append(replace(limit, bound=named))
+        elif limit.rate.by is None and limit.from_above:
+            rate = replace(limit.rate, by=LABEL)
+            of_rows.append(replace(limit, rate=rate, bound=((ANY, float(limit.bound)),)))
+        else:
+            raise ValueError(
+                f"limits: {limit!r}: write by={LABEL!r} for a limit on each label, or an upper limit without "
+                "by= for rows as a whole"
+            )
+    return of_labels, of_rows

@@ -1,0 +1,150 @@
+"""Several labels per row: thresholds of each label, limits on labels and on rows, one certificate."""
+
+import json
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+
+LABELS = ["threat", "insult", "toxic"]
+SCORES = [tb.Scores(f"s_{label}", label, kind="logit") for label in LABELS]
+
+
+def rows(n, seed):
+    """Scores with different offsets of labels that occur together."""
+    rng = np.random.default_rng(seed)
+    common, X, Y = rng.normal(size=n), {}, {}
+    for label, share, offset in zip(LABELS, (0.05, 0.1, 0.3), (0, 2, -1), strict=True):
+        z = 0.8 * common + 0.6 * rng.normal(size=n)
+        cut = np.quantile(z, 1 - share)
+        Y[label] = (z + 0.3 * rng.normal(size=n) > cut).astype(int)
+        X[f"s_{label}"] = 2 * (z - cut) + offset
+    return pd.DataFrame(X), pd.DataFrame(Y)
+
+
+X, Y = rows(1500, 0)
+FRESH, TRUTH = rows(4000, 1)
+
+
+def flagged(rules, X):
+    return rules.predict(X)["any label"]
+
+
+@pytest.fixture(scope="module")
+def limited():
+    return tb.tune_labels(
+        SCORES,
+        X,
+        Y,
+        limits=[
+            "miss(1, by=label) <= .25",
+            "precision(1, by=label) >= {toxic: .6}",
+            "selected(1) <= .32",
+            "deferred() <= .1",
+        ],
+    )
+
+
+def test_limits_on_labels_and_rows_hold_on_the_selection_data(limited):
+    answers = limited.predict(X)
+    for label in LABELS:
+        assert ((answers[label] == 0) & (Y[label] == 1)).sum() <= 0.25 * Y[label].sum()
+    of_rows = answers["any label"]
+    any_flagged = np.any([answers[label] == 1 for label in LABELS], axis=0)
+    any_deferred = np.any([answers[label] == "human review" for label in LABELS], axis=0)
+    np.testing.assert_array_equal(of_rows == 1, any_flagged)
+    np.testing.assert_array_equal(of_rows == "human review", any_deferred & ~any_flagged)
+    assert np.mean(of_rows == 1) <= 0.32
+    assert np.mean(of_rows == "human review") <= 0.1
+    assert limited.rates_.met
+    measured = {(line.rate, line.unit): line.value for line in limited.rates_}
+    assert measured["share deferred by label", "any label"] == pytest.approx(
+        np.mean(of_rows == "human review")
+    )
+
+
+def test_one_certificate_bounds_labels_and_rows(limited):
+    certificate = limited.certify(FRESH, TRUTH)
+    assert certificate.n_rows == len(FRESH)
+    answers = limited.predict(FRESH)
+    estimates = {(b.rate.kind, b.subgroup): b.estimate for b in certificate.rates}
+    threat = TRUTH["threat"] == 1
+    assert estimates["miss", "threat"] == pytest.approx(np.mean(answers["threat"][threat] == 0))
+    assert estimates["selected", "any label"] == pytest.approx(np.mean(answers["any label"] == 1))
+    assert {b.target for b in certificate.rates} == {None, 0.25, 0.6, 0.32, 0.1}
+    loose = limited.certify(FRESH, TRUTH, limits=["error(by=label) <= .3", "selected(1) <= .5"])
+    assert loose.certified
+    strict = limited.certify(FRESH, TRUTH, limits="selected(1) <= .01")
+    assert strict.certified is False
+
+
+@pytest.mark.parametrize("target", [0.1, 0.2])
+def test_a_limit_on_rows_costs_little_more_than_the_best_thresholds(target):
+    two = ["insult", "toxic"]
+    rules = tb.tune_labels(SCORES[1:], X, Y, limits=f"selected(1) <= {target}")
+    answers = rules.predict(X)
+    assert np.mean(answers["any label"]) <= target
+    ours = np.mean([answers[label] != Y[label] for label in two])
+    above = [X[f"s_{label}"].to_numpy() >= np.quantile(X[f"s_{label}"], 1 - np.linspace(0, 0.4, 81))[:, None]
+             for label in two]  # fmt: skip
+    errors = [(a != (Y[label] == 1).to_numpy()).sum(axis=1) for a, label in zip(above, two, strict=True)]
+    either = np.array([(row | above[1]).mean(axis=1) for row in above[0]])
+    best = np.where(either <= target, errors[0][:, None] + errors[1], np.inf).min() / (2 * len(X))
+    assert ours <= best + 0.01
+
+
+def test_json_and_one_row(limited):
+    again = tb.LabelRules.from_dict(json.loads(limited.to_json()))
+    assert again == limited
+    whole, single = limited.predict(FRESH), again.predict(FRESH[7:8])
+    assert all(single[label][0] == whole[label][7] for label in whole)
+    assert str(limited).splitlines()[0].startswith("threat: s_threat >= ")
+    with pytest.raises(ValueError, match="no rules by label"):
+        tb.LabelRules.from_dict({"format": 1, "labels": {}, "limits": []})
+
+
+def test_arrays_and_reordered_columns_give_the_same_rules():
+    base = tb.tune_labels(SCORES, X, Y, limits="miss(1, by=label) <= .25")
+    other = tb.tune_labels(SCORES, X[X.columns[::-1]], Y[Y.columns[::-1]], limits="miss(1, by=label) <= .25")
+    assert base == other
+    numbered = [tb.Scores(k, label, kind="logit") for k, label in enumerate(LABELS)]
+    array = tb.tune_labels(numbered, X.to_numpy(), Y.to_numpy(), limits="miss(1, by=label) <= .25")
+    assert [rule.bands for rule in array.rules.values()] == [rule.bands for rule in base.rules.values()]
+    assert flagged(array, X.to_numpy()).tolist() == flagged(base, X).tolist()
+
+
+def test_grades_and_missing_scores():
+    grades = X.assign(s_toxic=np.clip(np.round(X["s_toxic"] + 3), 1, 5))
+    grades.loc[3, "s_toxic"] = np.nan
+    scores = [*SCORES[:2], tb.Scores("s_toxic", "toxic", kind="number", missing=5)]
+    rules = tb.tune_labels(scores, grades, Y)
+    assert rules.predict(grades)["toxic"][3] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"limits": "miss(1, by=lang) <= .2"}, "write by='label' for a limit on each label"),
+        ({"limits": "miss(1, by=label) <= {spam: .2}"}, "no subgroup is called 'spam'"),
+        ({"limits": "selected(1) >= .2"}, "an upper limit without by= for rows as a whole"),
+        ({"limits": "gap(miss(1, by=label)) <= .2"}, "write by='label' for a limit on each label"),
+        ({"Y": Y.replace(1, 2)}, "a column of 0 and 1 for each label"),
+        ({"Y": Y[["toxic"]]}, "Y has no column 'threat'"),
+        ({"Y": Y.assign(threat=0)}, "the label 'threat' has all rows, or none"),
+        ({"scores": [*SCORES, SCORES[0]]}, "each needs a label of its own"),
+        ({"X": X.drop(columns="s_toxic")}, "the table has no column 's_toxic'"),
+    ],
+)
+def test_unclear_input_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        tb.tune_labels(**{"scores": SCORES, "X": X, "Y": Y, **given})
+
+
+def test_limits_that_contradict_each_other_are_named():
+    with pytest.raises(tb.InfeasibleLimitsError):
+        tb.tune_labels(SCORES, X, Y, limits=["miss(1, by=label) <= .01", "selected(1) <= .05"])
+    with pytest.warns(tb.BoundNotMetWarning, match="of any label"):
+        tb.tune_labels(SCORES, X, Y, limits=["miss(1, by=label) <= .3", "selected(1) <= .2"])
