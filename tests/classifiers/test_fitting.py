@@ -15,7 +15,7 @@ from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import Problem
 from tailboost.classifiers.base import FitInterruptedWarning
-from tailboost.classifiers.fitting import fit_models
+from tailboost.classifiers.fitting import Clock, fit_models
 from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -29,7 +29,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, **options):
     classes = np.arange(problem.n_classes)
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "clock": Clock(np.inf, False)} | options
     return fit_models(estimators, problem, classes, **options)[0]
 
 

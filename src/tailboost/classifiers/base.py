@@ -221,7 +221,7 @@ class BaseBoostClassifier(
         ValueError
             If an argument is not as described. Nothing has been fitted then.
         """
-        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
         return self
 
@@ -297,7 +297,7 @@ class BaseBoostClassifier(
         X, y = unpack(X, y)
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
-                problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                problem = self._problem(X, y, sample_weight, groups, validation)
                 # Fingerprints by which `certify` recognises training rows and selection data.
                 seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, take
+from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
@@ -400,18 +400,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.ledger.rows
-        given = rows.given
-        if given is None:
-            raise ValueError("groups without X and y: the rows of the selection data are unknown")
-        n = n_group_rows(groups)
-        if n != given.n_rows:
-            raise ValueError(
-                f"groups has {n} entries, but the selection data are {rows.words}, from a table of "
-                f"{given.n_rows:,} rows: give one group for each of these rows"
-            )
-        names = self._name_groups(groups, n)
-        numbers = names.number(groups, "groups", n)
-        kept = numbers if given.index is None else numbers[given.index]
+        used = rows_among(groups, rows)
+        names = self._name_groups(groups, len(used))
+        kept = names.number(groups, "groups", len(used), used)
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             absent_names = names.names[absent].tolist()
             raise ValueError(

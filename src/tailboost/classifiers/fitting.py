@@ -45,7 +45,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    clock: Clock | None = None,
+    clock: Clock,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
@@ -69,7 +69,7 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    clock : Clock, optional
+    clock : Clock
         Time limit; the first estimator is always fitted.
     factors : ndarray of shape (n,), optional
         Factors of the weights in the fits alone, from ``class_weight``.
@@ -84,7 +84,6 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
-    clock = Clock.of(None, False) if clock is None else clock
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
@@ -166,11 +165,6 @@ class Clock:
 
     until: float  # seconds since the epoch, valid in all processes
     verbose: bool  # whether each fit is printed with its seconds
-
-    @classmethod
-    def of(cls, seconds: float | None, verbose: bool) -> Clock:
-        """Return a started clock."""
-        return cls(np.inf if seconds is None else time.time() + seconds, verbose)
 
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""

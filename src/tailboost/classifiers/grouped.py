@@ -84,11 +84,11 @@ class GroupedBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. Nothing has been fitted then.
         """
-        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
+        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
         X, y = unpack(X, y)
-        groups, validation = self._groups_of_game(y, groups, validation.unpacked())
+        groups, validation = self._groups_of_game(y, groups, validation)
         self._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn()
         return self

@@ -49,11 +49,7 @@ class ValidationRows:
     @property
     def given(self) -> bool:
         """Whether any argument was given."""
-        return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
-
-    def unpacked(self) -> ValidationRows:
-        """Return the arguments with a torch Dataset split into X and y."""
-        return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+        return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
 
 def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:

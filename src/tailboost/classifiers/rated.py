@@ -86,7 +86,7 @@ class RateProblem:
         TypeError, ValueError
             If they are no objective and limits, or cannot be combined.
         """
-        checked = checked_limits(limits)
+        checked = checked_limits(limits) if limits else ()
         by_name = objective is None or isinstance(objective, str)
         if objective == "cvar":
             if checked:
@@ -185,10 +185,6 @@ class RateProblem:
             costs=costs if self.needs_costs else None,
         )
         return strata, stratum, numbers
-
-    def check(self, strata: Strata) -> None:
-        """Raise ValueError if a rate names an unknown label, group or column."""
-        Program.of_rates(strata, self.objective, self.limits)
 
     @property
     def pair(self) -> tuple[Any, Any]:
@@ -363,7 +359,6 @@ class SelectionEngine:
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
         strata, stratum, numbers = problem.strata(rows, classes, names, costs, group_aware=group_aware)
-        problem.check(strata)
         table = outputs.table.beside(X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if group_aware:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, take
+from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
@@ -232,8 +232,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             if groups is not None:
                 new._name_groups(groups)
             outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
-            origin = outputs.rows.given
-            used = None if origin is None else origin.index
+            used = outputs.rows.used
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
             if outputs.models.are_given:
                 outputs.check_order(self.classes_)
@@ -255,15 +254,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
         """Return the selection data with other groups, which are given for all rows of the table."""
-        n, given = n_group_rows(groups), rows.given
-        if given is None or n != given.n_rows:
-            raise ValueError(
-                f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
-                f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
-            )
-        used = np.arange(n) if given.index is None else given.index
-        self._name_groups(groups, np.isin(np.arange(n), used))
-        return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
+        used = rows_among(groups, rows)
+        self._name_groups(groups, used)
+        return replace(rows, groups=self._group_names.number(groups, "groups", len(used), used))
 
     def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
         """Return the trade-off curve of two rates, without training.
@@ -495,9 +488,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return self._selected.errors
 
 
-def check_parameters(mix: Any, groups: Any) -> None:
-    """Raise ValueError if parameters exclude each other, or groups are needed."""
-    problem, name = mix._problem, name_of(mix.objective)
+def check_parameters(mix: Any, groups: Any) -> RateProblem | None:
+    """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
+    problem = mix._problem
     if problem is None:
         if mix.alpha is None:
             raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
@@ -510,10 +503,11 @@ def check_parameters(mix: Any, groups: Any) -> None:
             )
         if mix.by_group:
             raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
-        return
+        return None
     if mix.alpha is not None:
         raise ValueError(
-            f"alpha={mix.alpha!r} has no meaning with objective={name!r}: it is the tail mass of a CVaR"
+            f"alpha={mix.alpha!r} has no meaning with objective={name_of(mix.objective)!r}: it is the tail "
+            "mass of a CVaR"
         )
     if groups is None and problem.needs_groups:
         if isinstance(mix.objective, str):
@@ -522,3 +516,4 @@ def check_parameters(mix: Any, groups: Any) -> None:
         raise ValueError(f"{rate!r} needs groups")
     if mix.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
+    return problem

@@ -10,6 +10,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.rates import error
+from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import AnySelectionData, Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.growth import Growth, grow, play, solve
 from tailboost.selection.program import SLIGHT, Program, mixed
@@ -111,7 +112,7 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
     """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
-    errors: Floats = np.tensordot(counts, error().terms(program.strata).linear[0], axes=2)
+    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
     return errors
 
 
