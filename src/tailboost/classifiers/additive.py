@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +27,10 @@ from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
-from tailboost.core.fingerprints import Fingerprint
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
-from tailboost.selection.curve import Curve, CurvePoint, RateOf
+from tailboost.rates import InfeasibleLimitsError, Largest, error
+from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 
 
@@ -148,20 +147,18 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         a : rate, largest, gap or ratio, optional
             The first rate; by default the overall error.
         b : rate or largest, optional
-            The second rate; by default the largest error of a class.
+            The second rate; by default the overall error, or the largest error of a class if ``a`` is the
+            overall error.
 
         Returns
         -------
         Curve
         """
-        one = error() if a is None else a
-        limited: Any = one if getattr(one, "compares", False) else Objective.of(one)
-        other = Objective.of(Largest(error(by="class")) if b is None else b)
+        limited, other, _ = rates_of_curve(a, b, error(), Largest(error(by="class")), ())
         reached = [
             stated.value(np.array([line.value for line in self._measured(stated.rate)]))
             for stated in (limited, other)
         ]
-        point = CurvePoint(reached[0], reached[1], copy.copy(self))
 
         def at(level: float, point: Any) -> Any:
             if point is not None:
@@ -170,15 +167,8 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
                 f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
             )
 
-        words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
-        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
-
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve."""
-        return [(each.predict(X), None) for each in classifiers]
-
-    def _sketch(self, X: Any) -> Fingerprint:
-        return Fingerprint.of_rows(self._checked(X))
+        point = CurvePoint(reached[0], reached[1], copy.copy(self))
+        return Curve((point,), limited, other, self.combiner_.rows.words, at, self)
 
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores

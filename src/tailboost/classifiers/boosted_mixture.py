@@ -33,7 +33,7 @@ from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.combiners import combiner_of
-from tailboost.selection.curve import Curve, CurvePoint, Measured, RateOf, front
+from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
 from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.loss_objective import objective_named
 from tailboost.selection.loss_pool import LossPool
@@ -316,35 +316,21 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         objective = counting.objective
         small: Any = Largest(objective.rate) if objective.worst else objective.rate
         limited: Any = error() if counting.limit is None else Largest(counting.limit.rate)
-        if getattr(b, "compares", False):
-            a, b = b, a
-        if a is not None:
-            limited, small = a, error()
-        if limited == small:
-            small = Largest(error(by="class"))
-        return self._rate_curve(limited, small if b is None else b, n_points)
-
-    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
-        """Return the trade-off of two rates."""
-        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-        other, combiner = Objective.of(small), self._counting
-        of_one = one.within(one.most)
-        others = tuple(x for x in combiner.limits if (x.form, x.rate) != (of_one.form, of_one.rate))
-        budget = None if error() in (one.rate, other.rate) else combiner.error_budget
-        stated = combiner.stating(other, others, budget)
+        one, other, others = rates_of_curve(a, b, limited, small, counting.limits)
+        budget = None if error() in (one.rate, other.rate) else counting.error_budget
+        stated = counting.stating(other, others, budget)
 
         def at(level: float, point: Any) -> Any:
             if point is not None:
                 return point
-            return self._selecting(combiner.stating(other, (*others, one.within(level)), budget))
+            return self._selecting(counting.stating(other, (*others, one.within(level)), budget))
 
         reached, weights = stated.front_of(one, n_points)
         points = tuple(
             CurvePoint(float(reached[i, 0]), float(reached[i, 1]), self._weighing(stated, weights[i]))
             for i in front(one, *reached.T)
         )
-        words, measures = self._rows_kept().words, (RateOf(one), RateOf(other))
-        return Curve(points, one, other, words, measures, at, self._along, self._sketch)
+        return Curve(points, one, other, self._rows_kept().words, at, self)
 
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
@@ -362,10 +348,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 corners.mean.tolist(), values.tolist(), corners.mixture, strict=True
             )
         )
-        overall = Objective.of(error())
-        measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
-        about = points, overall, combiner.objective, words, measures
-        return Curve(*about, at, self._along, self._sketch, corners.gap)
+        overall, words = Objective.of(error()), self._rows_kept().words
+        return Curve(points, overall, combiner.objective, words, at, self, corners.gap)
 
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier with these mixture weights."""
@@ -383,9 +367,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
-
-    def _sketch(self, X: Any) -> Fingerprint:
-        return Fingerprint.of_rows(self._checked(X))
 
     def _selecting(self, combiner: Mixture | SubgroupMixture) -> Self:
         """Return the classifier of another combiner of the same hypotheses."""

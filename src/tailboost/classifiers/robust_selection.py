@@ -28,7 +28,7 @@ from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, RateOf, front
+from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front, rates_of_curve
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
@@ -239,7 +239,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             else:
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
-                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._sketch(checked)]))
+                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
         elif groups is not None:
             outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
         check_parameters(new, outputs.rows.groups)
@@ -289,25 +289,16 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             return self._deferral_curves(a, b, n_points, deferred)
         if a is None and b is None and self._problem is None:
             return self._tail_curve()
-        limited, small = self._pair(a, b, self._rate_problem)
-        return self._rate_curve(limited, small, n_points)
-
-    def _pair(self, a: Any, b: Any, problem: RateProblem) -> tuple[Any, Any]:
-        """Return the limited and the minimised rate of a curve; by default those of a problem."""
-        limited, small = problem.pair
-        if getattr(b, "compares", False):
-            a, b = b, a
-        if a is not None:
-            limited, small = a, error() if a != error() else Largest(error(by="class"))
-        return limited, small if b is None else b
+        problem = self._rate_problem
+        return self._rate_curve(rates_of_curve(a, b, *problem.pair, problem.limits), n_points)
 
     def _rate_curve(
-        self, limited: Any, small: Any, n_points: int, measured_rows: MeasuredRows | None = None
+        self,
+        rates: tuple[Any, Objective, tuple[Limit, ...]],
+        n_points: int,
+        measured_rows: MeasuredRows | None = None,
     ) -> Curve:
-        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-        other = Objective.of(small)
-        form = one.within(one.most).form
-        others = tuple(x for x in self._rate_problem.limits if (x.form, x.rate) != (form, one.rate))
+        one, other, others = rates
         loosest = self._reaching(other, (*others, one.within(one.most)))
         engine, start_rule = loosest._engine, cast("SelectedRule", loosest._selected)
         objective, overall = start_rule.problem.objective, one == Objective.of(error())
@@ -358,22 +349,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 self._reaching(other, limits) if point is None else point._answering(point._selected, limits)
             )
 
-        return Curve(
-            points,
-            one,
-            other,
-            engine.words,
-            (RateOf(one), RateOf(other)),
-            at,
-            self._along,
-            self._sketch,
-            _measured_rows=measured_rows or MeasuredRows(),
-        )
+        shared = measured_rows or MeasuredRows()
+        return Curve(points, one, other, engine.words, at, self, _measured_rows=shared)
 
     def _tail_curve(self) -> Curve:
         rule = self._selected
         assert isinstance(rule, SelectedMixture)
-        overall = Objective.of(error())
 
         def reweighted(level: float, found: SelectedMixture | None = None) -> ProbabilityMixture:
             new = copy.copy(self)
@@ -381,18 +362,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             new._take(rule.within(new.error_budget) if found is None else found)
             return new
 
-        points = [CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve()]
-        measures, words = (RateOf(overall), rule.objective), self._outputs.rows.words
-        return Curve(
-            tuple(points),
-            overall,
-            rule.objective,
-            words,
-            measures,
-            lambda level, point: reweighted(level),
-            self._along,
-            self._sketch,
-        )
+        points = tuple(CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve())
+
+        def at(level: float, point: Any) -> Any:
+            return reweighted(level)
+
+        return Curve(points, Objective.of(error()), rule.objective, self._outputs.rows.words, at, self)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         """Return the classifier of an objective within limits, which include targets and budget."""
@@ -424,14 +399,17 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
             )
         problem = self._rate_problem
-        others = tuple(limit for limit in problem.limits if limit.rate != deferred())
-        limited, small = self._pair(a, b, replace(problem, limits=others))
-        loosest = [self._reaching(Objective.of(small), (*others, deferred() <= x)) for x in given]
+        problem = replace(problem, limits=tuple(x for x in problem.limits if x.rate != deferred()))
+        one, other, others = rates_of_curve(a, b, *problem.pair, problem.limits)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
-        return {
-            fraction: classifier._rate_curve(limited, small, n_points, measured_rows)
-            for fraction, classifier in zip(given, loosest, strict=True)
-        }
+        curves = {}
+        for fraction in given:
+            within = *problem.limits, deferred() <= fraction
+            classifier = self._reaching(other, within)
+            curves[fraction] = classifier._rate_curve(
+                (one, other, (*others, deferred() <= fraction)), n_points, measured_rows
+            )
+        return curves
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
@@ -443,7 +421,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             for c in classifiers
         ]
 
-    def _sketch(self, X: Any) -> Fingerprint | None:
+    def _fingerprint(self, X: Any) -> Fingerprint | None:
         """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
         if isinstance(X, Mapping) or only_scores(self._outputs.models.fitted):
             return None
