@@ -236,7 +236,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         mixed = self._combined_by(new, other)
         if max_error is not None:
             mixed._take_targets(max_error)
-            mixed._warn_of_missed()
+            if (errors := mixed._subgroup_table()).met is False:
+                warn_of_missed(errors, mixed._counting)
         return mixed
 
     def _aimed(
@@ -258,13 +259,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _take_targets(self, max_error: Any) -> None:
         """Set the limits given to `reweight`."""
-
-    def _warn_of_missed(self, reasons: Sequence[str] = ()) -> None:
-        """Warn of subgroups whose error is above their limit."""
-        combiner = self._counting
-        missed = [line for line in self._subgroup_table() if line.met is False]
-        if missed:
-            warn_of_missed(missed, combiner, self._rows_kept().words, reasons)
 
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
         """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""

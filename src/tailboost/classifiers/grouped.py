@@ -13,10 +13,12 @@ from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, Problem
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
+from tailboost.classifiers.plan import SmallSubgroupsWarning
 from tailboost.classifiers.subgroup_views import intervals_of
-from tailboost.classifiers.target_game import warn_of_small
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.selection.rate_table import RateTable
@@ -26,6 +28,8 @@ from tailboost.selection.subgroup_mixture import Grouping
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
 # times the seconds. One tree of depth 5 had a largest class error higher by .089 ± .022.
 N_TREES, DEPTH = 20, 3
+# Maximum number of small subgroups in a warning.
+MOST_COUNTED = 20
 
 
 class GroupedBoostClassifier(MixtureClassifier):
@@ -118,13 +122,18 @@ class GroupedBoostClassifier(MixtureClassifier):
     def _warn(self) -> None:
         """Warn of small subgroups."""
         pools = self._pools
-        effect = (
-            "their errors are uncertain"
-            if pools.trivial
-            else "they share a weight with others, see subgroup_pools_"
+        small = np.flatnonzero(pools.size < pools.least).tolist()
+        if not small:
+            return
+        names = self._named.names.tolist()
+        listed = ", ".join(f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED])
+        more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
+        shared = "they share a weight with others, see subgroup_pools_"
+        warn_user(
+            f"{self._named.kind} {listed}{more}: fewer than min_subgroup_rows={pools.least} different rows; "
+            f"{'their errors are uncertain' if pools.trivial else shared}",
+            SmallSubgroupsWarning,
         )
-        names, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
-        warn_of_small(self._named.kind, names, pools.size, few, pools.least, effect)
 
     @property
     def subgroup_pools_(self) -> Ints:

@@ -17,17 +17,18 @@ from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_shar
 from tailboost.boosting.training_set import Problem, Rows
 from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.classifiers.target_game import (
+    NAMED,
     about_voters,
     least_error_met,
     target_bound,
     target_subgroups,
     warn_of_missed,
-    warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.core.array_types import Floats
+from tailboost.core.subgroups import unit_name
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds
 from tailboost.rates import Limit, Objective, error, largest
 from tailboost.selection.rate_table import RateTable
@@ -293,9 +294,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
     def _name_subgroups(self, problem: Problem) -> Problem:
-        kind = (
-            ("class" if problem.groups is None else "group") if self.subgroups == "auto" else self.subgroups
-        )
+        kind = self.subgroups
+        if kind == "auto":
+            kind = "class" if problem.groups is None else "group"
         self._name(kind, problem)
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
@@ -383,20 +384,17 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         player, units = cast("Hedge", self.game_.player), self._targets
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
-            least = (
-                units.limit if units.indicator else least_error_met(float(np.nanmax(self._error_values())))
-            )
+            least = units.limit if units.indicator else least_error_met(self._largest_error)
             self.max_error_ = np.full(len(self.subgroups_), round(least, DECIMALS))
+
+    @property
+    def _largest_error(self) -> float:
+        return float(np.nanmax(list(self.subgroup_errors_.values())))
 
     def _take_targets(self, max_error: Any) -> None:
         if self._own:
             names = self._named.names.tolist()
             self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)
-
-    @property
-    def _strict(self) -> bool:
-        """Whether an error equal to its limit is too large, as in the indicator game."""
-        return self._targets.indicator
 
     @property
     def _targets(self) -> TargetSubgroups:
@@ -413,16 +411,23 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         constants = self._counting.constants
-        if np.nanmax(self._error_values()) < constants - TOLERANCE:
+        if self._largest_error < constants - TOLERANCE:
             return ""
         return f"predict is no better than the best mixture of constants ({constants:.3g})"
 
-    def _met(self, errors: Floats) -> bool:
-        allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
-        return bool(is_kept(float(np.nanmax(errors - allowed)), self._strict))
-
-    def _error_values(self) -> Floats:
-        return np.array(list(self.subgroup_errors_.values()))
+    def _limited_to(self, table: RateTable) -> RateTable:
+        """Return errors of the subgroups with their limits; in the indicator game they must be smaller."""
+        strict = self._targets.indicator
+        lines = [
+            replace(
+                line,
+                bound=bound,
+                sense="<" if strict else "≤",
+                met=None if np.isnan(line.value) else bool(is_kept(line.value - bound, strict)),
+            )
+            for line, bound in zip(table, self.max_error_.tolist(), strict=True)
+        ]
+        return replace(table, lines=tuple(lines))
 
     @property
     def limits_met_(self) -> bool | None:
@@ -432,36 +437,26 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._met(self._error_values())
+        return self._limited_to(self._subgroup_table()).met
 
     @property
-    def limits_met_randomized_(self) -> bool:
+    def limits_met_randomized_(self) -> bool | None:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        return self._met(self.expected_subgroup_errors_)
+        drawn = self._errors(self._counting.mixed(self.estimator_weights_))
+        return self._limited_to(drawn).met if self._own else True
 
     def _warn(self) -> None:
         super()._warn()
-        errors = self._limited_errors
-        warn_of_unmeasured(errors)
-        if not self._met(self._error_values()) or self._useless:
-            missed = [line for line in errors if line.met is False]
-            reasons = self._useless, self.trace_.stop_reason
-            warn_of_missed(missed, self._counting, errors.words, reasons)
-
-    @property
-    def _limited_errors(self) -> RateTable:
-        """Errors of `predict` on the subgroups with their limits."""
-        table, sense = self._subgroup_table(), "<" if self._strict else "≤"
-        lines = [
-            replace(
-                x, bound=bound, sense=sense, met=None if np.isnan(x.value) else self._kept(x.value, bound)
+        errors, useless = self._limited_to(self._subgroup_table()), self._useless
+        unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
+        if unmeasured:
+            warn_user(
+                f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except rows "
+                "of the fit",
+                BoundNotMetWarning,
             )
-            for x, bound in zip(table, self.max_error_.tolist(), strict=True)
-        ]
-        return replace(table, lines=tuple(lines))
-
-    def _kept(self, value: float, bound: float) -> bool:
-        return bool(is_kept(value - bound, self._strict))
+        if useless or errors.met is False:
+            warn_of_missed(errors, self._counting, useless, self.trace_.stop_reason)
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
@@ -469,5 +464,5 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.max_error == "auto" or not self._own:
             return promised, observed
-        bound = target_bound(self._subgroup_table(), self.max_error_, self._strict)
+        bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)
         return promised, (*observed, bound)

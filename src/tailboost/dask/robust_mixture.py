@@ -52,43 +52,19 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     sample. If the rule is group-blind, a model of the sample estimates the group from the probabilities; on
     one machine these estimates are out of fold.
 
-    Parameters and attributes that are not explained here are those of `tailboost.RobustMixtureClassifier`.
-
     Parameters
     ----------
-    estimators : list, dict or None
-        Not used: the models are the user's.
-    objective : str, rate or largest, optional
-        Minimised rate. None is "worst_class", and with limits the overall error.
-    limits : list of Limit or str, default=()
-        Limits on rates.
-    alpha : float in (0, 1], optional
-        Tail mass of the CVaR.
-    max_error : float or dict, optional
-        Allowed error of each subgroup of the objective.
-    error_budget : float in [0, 1], optional
-        Largest increase of the overall error relative to the most accurate candidate.
-    confidence : float in [0, 1), optional
-        Probability with which all limits have to hold on new rows.
-    cv : optional
-        Not used: all rows are selection data.
-    randomized : bool or "auto", default="auto"
-        Whether the rule may draw one of several candidates for each row.
-    by_group : bool, default=False
-        Whether the rule may read the group.
-    class_weight, max_time, n_jobs : optional
-        Not used: no model is fitted.
+    objective, limits, alpha, max_error, error_budget, confidence, randomized, by_group : optional
+        As in `tailboost.RobustMixtureClassifier`.
     random_state : int, RandomState or None
         Seed of the sample.
-    verbose : int, default=0
-        Not used.
+    estimators, cv, class_weight, max_time, n_jobs, verbose : optional
+        Not used: no model is fitted, and all rows are selection data.
 
     Attributes
     ----------
-    rates_ : RateTable
-        Rates of the objective and of the limits by subgroup.
     n_threshold_rows_ : int
-        Number of rows on which the candidates were made.
+        Number of rows on which the candidates were made. Further attributes are those of one machine.
 
     See Also
     --------
@@ -134,18 +110,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         ----------
         probabilities : dict of str to Dask array or data frame of shape (n, K)
             Class probabilities of each model, as for one machine.
-        y : Dask array of shape (n,) or column
-            Labels of these rows, cut at the same rows.
-        objective : optional
-            As in the class.
-        groups : Dask array of shape (n,) or (n, c), column or data frame, optional
-            Groups of the rows.
-        sample_weight : Dask array of shape (n,) or column, optional
-            Weights of the rows.
-        classes : array-like of shape (K,), optional
-            The labels in the order of the columns; by default those of y, sorted.
-        **params
-            Other parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
+        y, groups, sample_weight : Dask array or column
+            Labels, groups (or a data frame of groups) and weights of these rows, with the same partitions.
+        objective, classes, **params
+            As for one machine.
 
         Returns
         -------
@@ -191,12 +159,11 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             lines = reader.lines(counts.keys, counts.totals, words)
             strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
-            counting = _Counting(
-                replace(reader, models=sample.models), engine.probabilities, strata, counts.keys, stratum
-            )
+            averaged = replace(reader, models=sample.models)
+            about = averaged, engine.probabilities, strata, counts.keys, stratum
 
             def count(members: Sequence[Any]) -> Floats:
-                sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
+                sums: Floats = table.folded(partial(_count, *about, members), partial(np.sum, axis=0))
                 return sums / counts.totals[1].sum()
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
@@ -467,34 +434,29 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     return RowSample.merged([RowSample(KeyCounts(keys, totals), keys, hashes, block.logs, totals)])
 
 
-@dataclass(frozen=True)
-class _Counting:
-    """Input of the workers for the confusion counts of candidates."""
+def _count(
+    reader: _RemoteReader,
+    probabilities: StratumProbabilities,
+    strata: Strata,
+    keys: Ints,
+    stratum_of: Ints,
+    members: Sequence[Any],
+    *columns: Any,
+) -> Floats | None:
+    """Return the confusion counts of candidates on a partition, shape (T, S, A).
 
-    reader: _RemoteReader
-    belief: StratumProbabilities
-    strata: Strata
-    keys: Ints  # shape (m,): numbers of the combinations of class and groups, sorted
-    stratum: Ints  # shape (m,): the stratum of each
-
-
-def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats | None:
-    """Return the confusion counts of candidates on a partition, shape (T, S, A)."""
-    block = counting.reader.read(*columns)
+    ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
+    """
+    block = reader.read(*columns)
     if block is None:
         return None
-    strata, models = counting.strata, counting.reader.models
     n_strata, A = len(strata.mass), strata.n_actions
-    at = np.searchsorted(counting.keys, block.keys).clip(max=len(counting.keys) - 1)
-    if not np.array_equal(counting.keys[at], block.keys):
+    at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
+    if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities changed between two passes: store or persist them")
-    stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
-    for part, table in block.parts(models, strata.combination[stratum]):
-        p, weight, cell = (
-            stratum_probabilities(counting.belief, table),
-            block.rows.weight[part],
-            stratum[part] * A,
-        )
+    stratum, sums = stratum_of[at], np.zeros((len(members), n_strata * A))
+    for part, table in block.parts(reader.models, strata.combination[stratum]):
+        p, cell = stratum_probabilities(probabilities, table), stratum[part] * A
         for t, member in enumerate(members):
-            sums[t] += np.bincount(cell + member.actions(p), weight, n_strata * A)
+            sums[t] += np.bincount(cell + member.actions(p), block.rows.weight[part], n_strata * A)
     return sums.reshape(len(members), n_strata, A)
