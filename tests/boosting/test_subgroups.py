@@ -123,7 +123,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.value(mixture) == pytest.approx((mixture @ errors).max())
         constants = np.array([[np.average((k != y)[m], weights=weight[m]) for m in inside] for k in range(K)])
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
-        assert combiner.coin == pytest.approx(constants.mean(axis=0).max())
+        assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
         cells = combiner.stating(by_cell).errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)

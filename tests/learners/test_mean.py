@@ -107,7 +107,7 @@ def test_runners_up_are_the_next_likely_classes_of_the_first_round():
     for rank in (1, 2, 3):
         np.testing.assert_array_equal(clf.estimators_[5 + rank].predict(X), order[:, rank])
     ledger = clf.combiner_.pool.ledger
-    once = ledger.boosted.row(0).astype(int) + sum(ledger.extras.row(e).astype(int) for e in (4, 5, 6))
+    once = ledger.boosted.row(0).astype(int) + sum(ledger.unboosted.row(e).astype(int) for e in (4, 5, 6))
     np.testing.assert_array_equal(once, 3)  # one rank per class
     plain = clone(clf).set_params(include_constants=False).fit(X, y)
     assert len(plain.estimators_) == 2

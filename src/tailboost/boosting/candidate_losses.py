@@ -24,20 +24,20 @@ LOSS_DECIMALS = 12
 class CandidateLosses:
     """Zero-one losses of all base models of a pool on the selection data.
 
-    A pool consists of the boosted models in order and the extras, which were fitted outside of the game.
+    A pool consists of the boosted models in order and the unboosted ones, fitted outside of the game.
     """
 
     rows: Rows  # the selection data
     boosted: BitLosses | DenseLosses  # shape (T, n); dense if the answers of some models are random
-    extras: BitLosses  # shape (E, n): for example plain ERM in group games, and constants
+    unboosted: BitLosses  # shape (E, n): for example plain ERM in group games, and constants
     # Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     outlier_fraction: float = 0.0
 
     @classmethod
-    def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> CandidateLosses:
-        """Return the losses of the extras without any boosted model."""
+    def new(cls, rows: Rows, unboosted: Iterable[Bits], outlier_fraction: float = 0.0) -> CandidateLosses:
+        """Return the losses of the unboosted models without any boosted model."""
         bits = BitLosses(len(rows.y))
-        for wrong in extras:
+        for wrong in unboosted:
             bits = bits.append(wrong)
         return cls(rows, BitLosses(len(rows.y)), bits, outlier_fraction)
 
@@ -45,32 +45,32 @@ class CandidateLosses:
         """Return the losses with one more boosted model."""
         return replace(self, boosted=self.boosted.append(wrong))
 
-    def with_extras(self, wrongs: Iterable[Bits]) -> CandidateLosses:
-        """Return the losses with more extras."""
-        extras = self.extras
+    def with_unboosted(self, wrongs: Iterable[Bits]) -> CandidateLosses:
+        """Return the losses with more unboosted models."""
+        unboosted = self.unboosted
         for wrong in wrongs:
-            extras = extras.append(wrong)
-        return replace(self, extras=extras)
+            unboosted = unboosted.append(wrong)
+        return replace(self, unboosted=unboosted)
 
     def first(self, n_rounds: int) -> CandidateLosses:
-        """Return the losses of the first ``n_rounds`` boosted models and the extras."""
+        """Return the losses of the first ``n_rounds`` boosted models and the unboosted models."""
         return replace(self, boosted=self.boosted.select(candidates=np.arange(n_rounds)))
 
     def part(self, chosen: Mask) -> CandidateLosses:
         """Return the losses on some of the selection data."""
-        boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        return CandidateLosses(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
+        boosted, unboosted = self.boosted.select(units=chosen), self.unboosted.select(units=chosen)
+        return CandidateLosses(self.rows.part(chosen), boosted, unboosted, self.outlier_fraction)
 
     def regrouped(self, groups: Ints) -> CandidateLosses:
         """Return the losses with other groups of the same rows."""
         return replace(self, rows=replace(self.rows, groups=groups))
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
-        """Return the losses of the first ``n_rounds`` boosted models (all by default), then of the extras."""
+        """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the unboosted."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
-        for e in range(self.extras.shape[0]):
-            pool = pool.append(self.extras.row(e))
+        for e in range(self.unboosted.shape[0]):
+            pool = pool.append(self.unboosted.row(e))
         return pool
 
     def base(self, n_rounds: int | None = None) -> Floats:
@@ -99,7 +99,7 @@ class CandidateLosses:
         The losses do not determine the answers if all selection data have one class.
         """
         t, y = self.boosted.shape[0], self.rows.y
-        wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
+        wrong = self.boosted.row(member) if member < t else self.unboosted.row(member - t)
         right = y[wrong == 0]
         if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, rates.wrong(right[0], y)):
             return None

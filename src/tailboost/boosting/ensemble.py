@@ -51,7 +51,7 @@ class MixtureEnsemble:
         return predict_models(self.members if members is None else (self.members[m] for m in members), X)
 
     @property
-    def drawing(self) -> Ints:
+    def random_candidates(self) -> Ints:
         """Numbers of the base models that answer with a label distribution."""
         return np.flatnonzero([getattr(member, "draws", False) for member in self.members])
 
@@ -59,7 +59,7 @@ class MixtureEnsemble:
     def draws(self) -> bool:
         """Whether answers are random: several models have positive weight, or a single one that is random."""
         used = np.flatnonzero(self.weights > 0)
-        return len(used) > 1 or bool(np.isin(used, self.drawing).any())
+        return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
     def answer(self, member: int, X: Any) -> Ints:
         """Return the class numbers of one base model, shape (n,)."""

@@ -342,10 +342,10 @@ class BaseBoostClassifier(
     def _open_game(self, problem: Problem, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
-        def extras() -> Iterator[Response]:
+        def unboosted() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
-        plan.combiner.open(scheme.selection_rows, extras)
+        plan.combiner.open(scheme.selection_rows, unboosted)
         self.game_, self.combiner_ = Game.new(plan.player, plan.units), plan.combiner
         return plan
 
@@ -360,7 +360,7 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, watched=schedule.watched)
+        take = partial(combiner.take, needs_objective=schedule.needs_objective)
         oracle = self._oracle(plan, scheme)
         if checkpoints is not None:
             while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):

@@ -145,7 +145,9 @@ class OCOBoostClassifier(MixtureClassifier):
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), watched=False)
+        return Schedule(
+            self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_objective=False
+        )
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)

@@ -306,7 +306,7 @@ def mixture_summary(
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
     losses, K = combiner.pool.ledger, combiner.n_classes
-    random_guess, achieved = combiner.coin, combiner.value(mixture)
+    random_guess, achieved = combiner.random_guess, combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
     if combiner.error_budget is not None:

@@ -32,13 +32,13 @@ def combiner_of(
 class Combiner(Protocol):
     """Interface of combiners."""
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game with the selection data ``rows``; ``extras`` fits models outside of the game."""
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game with selection data ``rows``; ``unboosted`` fits models outside of the game."""
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
-        If not ``watched``, the objective may be NaN when its computation needs a solver.
+        If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
         """
 
     def first(self, n_rounds: int) -> None:

@@ -47,8 +47,8 @@ class Mixture:
     error_budget: float | None = None
     pool: LossPool = field(init=False)
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game with selection data ``rows``; ``extras`` fits plain ERM and other base models."""
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game with selection data ``rows``; ``unboosted`` fits plain ERM and others."""
         self.pool = LossPool.open(
             rows,
             self.n_classes,
@@ -57,10 +57,10 @@ class Mixture:
             runners_up=self.runners_up,
         )
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
-        if self.even or not watched:
+        if self.even or not needs_objective:
             return np.nan, 0.0
         solution = self.solve()
         return solution.value, solution.gap
@@ -97,7 +97,7 @@ class Mixture:
         return self.stage(self.pool.n_rounds)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the best weights of the first ``n_rounds`` base models (all by default) and the extras."""
+        """Return the best weights of the first ``n_rounds`` base models (all by default) and the others."""
         if self.error_budget is not None:
             return self.within(self.error_budget, n_rounds)
         return self.objective.solve(self.pool.ledger, n_rounds)
@@ -127,8 +127,8 @@ class Mixture:
     def stage(self, n_rounds: int) -> MixtureEnsemble:
         """Return the mixture after the first ``n_rounds`` rounds; later base models have weight 0."""
         members, order = self.pool.members, self.pool.ledger.by_mean_loss()
-        extras = np.arange(self.pool.n_rounds, len(members))
-        of_stage = np.r_[:n_rounds, extras]
+        unboosted = np.arange(self.pool.n_rounds, len(members))
+        of_stage = np.r_[:n_rounds, unboosted]
         mixture = np.zeros(len(members))
         if self.even:
             mixture[:n_rounds] = 1.0 / n_rounds
@@ -196,9 +196,9 @@ class Mixture:
         return self.objective.evaluate(self.pool.ledger.whole, mixture)
 
     @property
-    def coin(self) -> float:
+    def random_guess(self) -> float:
         """The objective of the even mixture of all constants."""
-        return self.objective.coin(self.pool.ledger, self.n_classes)
+        return self.objective.random_guess(self.pool.ledger, self.n_classes)
 
     @property
     def constants(self) -> float:

@@ -30,7 +30,7 @@ class Tail(NamedTuple):
 class _OverRows:
     """Base of the objectives over rows."""
 
-    def coin(self, ledger: CandidateLosses, n_classes: int) -> float:
+    def random_guess(self, ledger: CandidateLosses, n_classes: int) -> float:
         """Return ``1 − 1/K``, the expected loss of a random guess."""
         return 1.0 - 1.0 / n_classes
 

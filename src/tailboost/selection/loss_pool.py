@@ -25,16 +25,16 @@ RUNNERS_UP = 7
 
 @dataclass
 class LossPool:
-    """Boosted base models in order, then the extras (plain ERM, constants, runners-up), with their losses."""
+    """Boosted base models in order, then the unboosted (ERM, constants, runners-up), with their losses."""
 
     ledger: CandidateLosses  # losses on the selection data
-    extras: list[Any]  # base models without boosting
+    unboosted: list[Any]  # base models without boosting
     boosted: list[Any] = field(default_factory=list)  # the base models so far
     # Class numbers that the boosted models predict for the selection data; None for two classes, for which
     # losses determine the predictions.
     said: list[NDArray[Any]] | None = None
-    extras_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the extras
-    # Whether the second, third … likeliest class by the first round's models join the extras.
+    unboosted_said: list[NDArray[Any]] = field(default_factory=list)  # the same of the unboosted models
+    # Whether the second, third … likeliest class by the first round's models join the unboosted models.
     runners_up: bool = False
     # Class probabilities of the selection data by round, summed over the rounds so far. The last two rounds
     # are kept, because an interrupt may drop the last one.
@@ -50,7 +50,7 @@ class LossPool:
         rows: Rows,
         n_classes: int,
         *,
-        extras: Iterable[Response] = (),
+        unboosted: Iterable[Response] = (),
         constants: bool = False,
         outlier_fraction: float = 0.0,
         runners_up: bool = False,
@@ -63,7 +63,7 @@ class LossPool:
             The selection data.
         n_classes : int
             K.
-        extras : iterable of Response
+        unboosted : iterable of Response
             Base models without boosting: plain ERM first.
         constants : bool
             Whether the K constants join.
@@ -73,7 +73,7 @@ class LossPool:
             Whether the next likely classes join.
         """
         members, answers = [], []
-        for response in extras:
+        for response in unboosted:
             members.append(response.member)
             answers.append(response.answers)
         if constants:
@@ -82,13 +82,13 @@ class LossPool:
         ledger = CandidateLosses.new(rows, map(rows.wrong, answers), outlier_fraction)
         if n_classes == 2:
             return cls(ledger, members, runners_up=runners_up)
-        extras_said = [_compact(k) for k in answers]
-        return cls(ledger, members, said=[], extras_said=extras_said, runners_up=runners_up)
+        unboosted_said = [_compact(k) for k in answers]
+        return cls(ledger, members, said=[], unboosted_said=unboosted_said, runners_up=runners_up)
 
     @property
     def members(self) -> list[Any]:
         """All members: the boosted ones first."""
-        return [*self.boosted, *self.extras]
+        return [*self.boosted, *self.unboosted]
 
     @property
     def n_rounds(self) -> int:
@@ -100,15 +100,15 @@ class LossPool:
         """Predictions of all base models for the selection data, as class numbers; None for random draws."""
         if self.said is None and not isinstance(self.ledger.boosted, BitLosses):
             return None
-        return [self.answer(member) for member in range(len(self.boosted) + len(self.extras))]
+        return [self.answer(member) for member in range(len(self.boosted) + len(self.unboosted))]
 
     def answer(self, member: int) -> NDArray[Any]:
         """Return the predictions of a base model for the selection data, as class numbers, shape (n,)."""
         t = self.n_rounds
         if self.said is not None:
-            return self.said[member] if member < t else self.extras_said[member - t]
+            return self.said[member] if member < t else self.unboosted_said[member - t]
         y, ledger = self.ledger.rows.y, self.ledger
-        wrong = ledger.boosted.row(member) if member < t else ledger.extras.row(member - t)
+        wrong = ledger.boosted.row(member) if member < t else ledger.unboosted.row(member - t)
         return np.where(wrong, 1 - y, y).astype(np.uint8)
 
     def shares(self, ensemble: MixtureEnsemble) -> Floats:
@@ -154,10 +154,10 @@ class LossPool:
         if P is not None and t == 0 and self.runners_up:
             ranks = range(1, min(RUNNERS_UP + 1, P.shape[1]))
             answers = [ranked(P, rank) for rank in ranks]
-            self.ledger = self.ledger.with_extras(map(rows.wrong, answers))
-            self.extras = [*self.extras, *(Ranked(response.member.table_, rank) for rank in ranks)]
+            self.ledger = self.ledger.with_unboosted(map(rows.wrong, answers))
+            self.unboosted = [*self.unboosted, *(Ranked(response.member.table_, rank) for rank in ranks)]
             if self.said is not None:
-                self.extras_said = [*self.extras_said, *(_compact(k) for k in answers)]
+                self.unboosted_said = [*self.unboosted_said, *(_compact(k) for k in answers)]
         self.ledger = self.ledger.append(rows.wrong(response.answers))
         if self.said is not None:
             self.said.append(_compact(response.answers))
@@ -186,8 +186,10 @@ class LossPool:
         for w in boosted:
             ledger = ledger.append(w)
         t = self.n_rounds
-        said, extras_said = (None, []) if self.said is None else (kept[:t], kept[t:])
-        return replace(self, ledger=ledger, boosted=list(self.boosted), said=said, extras_said=extras_said)
+        said, unboosted_said = (None, []) if self.said is None else (kept[:t], kept[t:])
+        return replace(
+            self, ledger=ledger, boosted=list(self.boosted), said=said, unboosted_said=unboosted_said
+        )
 
     def regrouped(self, groups: Ints) -> LossPool:
         """Return a pool of the same base models with other groups of the rows."""
@@ -196,8 +198,10 @@ class LossPool:
     def part(self, chosen: Mask) -> LossPool:
         """Return a pool of the same base models on some of the rows."""
         said = None if self.said is None else [k[chosen] for k in self.said]
-        extras_said = [k[chosen] for k in self.extras_said]
-        return replace(self.snapshot(), ledger=self.ledger.part(chosen), said=said, extras_said=extras_said)
+        unboosted_said = [k[chosen] for k in self.unboosted_said]
+        return replace(
+            self.snapshot(), ledger=self.ledger.part(chosen), said=said, unboosted_said=unboosted_said
+        )
 
     def snapshot(self) -> LossPool:
         """Return a copy. Further rounds do not change this copy."""

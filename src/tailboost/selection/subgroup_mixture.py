@@ -31,7 +31,7 @@ SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 EASED = 1e-9
 
 # Computed anew after loading.
-NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
+NOT_KEPT = ("_data", "_unboosted_counts", "_places", "_steered", "program", "refit_spread")
 
 
 def least_largest(errors: Floats) -> tuple[float, float]:
@@ -143,16 +143,16 @@ class SubgroupMixture:
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game with the selection data ``rows``; ``extras`` fits plain ERM."""
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game with the selection data ``rows``; ``unboosted`` fits plain ERM."""
         self.pool = LossPool.open(
             rows,
             self.n_classes,
-            extras=extras() if self.with_erm else (),
+            unboosted=unboosted() if self.with_erm else (),
             constants=self.with_constants,
         )
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
@@ -168,9 +168,9 @@ class SubgroupMixture:
             self.gather()
             self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
-        if self.even or not watched:
+        if self.even or not needs_objective:
             return np.nan, 0.0
-        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
+        beyond = self.beyond(np.array([*self._counts, *self._unboosted_counts])).round(ERROR_DECIMALS)
         return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
 
     def gather(self) -> None:
@@ -229,17 +229,17 @@ class SubgroupMixture:
         return float(error().terms(self.table.strata).values(counts)[0])
 
     @cached_property
-    def _extra_counts(self) -> list[Floats]:
+    def _unboosted_counts(self) -> list[Floats]:
         return [self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.members))]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
-        """Return the first hypotheses, all by default, and the extras as candidates; each is its number."""
+        """Return the first hypotheses, all by default, and the unboosted ones as candidates, by number."""
         t = self.pool.n_rounds
         del self._counts[t:]
         self._counts += [self.counted(self.pool.answer(m)) for m in range(len(self._counts), t)]
         first = t if n_rounds is None else n_rounds
         numbers = [*range(first), *range(t, len(self.pool.members))]
-        return Candidates(self.table, numbers, [*self._counts[:first], *self._extra_counts])
+        return Candidates(self.table, numbers, [*self._counts[:first], *self._unboosted_counts])
 
     def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
         """Return the mixture weights of all members, and the gap of the selected rule.
@@ -428,7 +428,7 @@ class SubgroupMixture:
         return self.value(mixture)
 
     @property
-    def coin(self) -> float:
+    def random_guess(self) -> float:
         """The objective of the even mixture of all constants."""
         return self.program.value(np.mean(self._constants.counts, axis=0))
 
