@@ -66,7 +66,7 @@ class CandidateLosses:
         return replace(self, rows=replace(self.rows, groups=groups))
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
-        """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the unboosted."""
+        """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the others."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(candidates=np.arange(n_rounds))
         for e in range(self.unboosted.shape[0]):

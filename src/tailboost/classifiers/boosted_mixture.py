@@ -236,8 +236,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         mixed = self._combined_by(new, other)
         if max_error is not None:
             mixed._take_targets(max_error)
-            if (errors := mixed._subgroup_table()).met is False:
-                warn_of_missed(errors, mixed._counting)
+            missed = [(x.unit, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
+            if missed:
+                warn_of_missed(missed, mixed._counting, mixed._rows_kept().words)
         return mixed
 
     def _aimed(

@@ -170,11 +170,15 @@ class GroupedBoostClassifier(MixtureClassifier):
         names, lines = self._named.names.tolist(), [table.lines[code] for code in self._codes]
         return replace(table, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
 
+    def _error_values(self, counts: Floats) -> Floats:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        errors = self._counting.errors(counts)
+        return errors[self._codes] if self._own else errors
+
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        drawn = self._counting.mixed(self.estimator_weights_)
-        return np.array([line.value for line in self._errors(drawn)])
+        return self._error_values(self._counting.mixed(self.estimator_weights_))
 
     @property
     def expected_subgroup_intervals_(self) -> Floats:

@@ -89,15 +89,33 @@ def least_error_met(reached: float) -> float:
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
-def warn_of_missed(errors: RateTable, combiner: SubgroupMixture, *reasons: str) -> None:
-    """Warn of subgroups with an error above their limit; ``combiner`` has the candidates."""
-    missed = [line for line in errors if line.met is False]
-    below = "less than " if any(line.sense == "<" for line in missed) else ""
-    named = [f"{unit_name(x.unit)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
+def warn_of_missed(
+    missed: Sequence[tuple[Any, float, float]],
+    combiner: SubgroupMixture,
+    words: str,
+    reasons: Sequence[str] = (),
+    below: str = "",
+) -> None:
+    """Warn of subgroups with an error above their limit.
+
+    Parameters
+    ----------
+    missed : sequence of (name, error, limit)
+        The subgroups.
+    combiner : SubgroupMixture
+        The candidates.
+    words : str
+        Name of the selection data.
+    reasons : sequence of str
+        Further reasons for the message.
+    below : {"", "less than "}
+        Whether an error equal to the limit is too large.
+    """
+    named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
     more = " and others" if len(named) > NAMED else ""
     subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
     because = "".join(f"; {reason}" for reason in (*reasons, unreachable(combiner)) if reason)
-    warn_user(f"the bound is not met on {errors.words}{subgroups}{because}", BoundNotMetWarning)
+    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)
 
 
 def unreachable(combiner: SubgroupMixture) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -27,11 +26,11 @@ from tailboost.classifiers.target_game import (
     warn_of_missed,
     with_least_allowed,
 )
+from tailboost.core.array_types import Floats
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds
 from tailboost.rates import Limit, Objective, error, largest
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 
 # Default number of rounds of the error game.
@@ -384,12 +383,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         player, units = cast("Hedge", self.game_.player), self._targets
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
-            least = units.limit if units.indicator else least_error_met(self._largest_error)
-            self.max_error_ = np.full(len(self.subgroups_), round(least, DECIMALS))
-
-    @property
-    def _largest_error(self) -> float:
-        return float(np.nanmax(list(self.subgroup_errors_.values())))
+            largest_error = float(np.nanmax(self._error_values(self._counts())))
+            least = units.limit if units.indicator else least_error_met(largest_error)
+            self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Any) -> None:
         if self._own:
@@ -411,23 +407,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         constants = self._counting.constants
-        if self._largest_error < constants - TOLERANCE:
+        if np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
             return ""
         return f"predict is no better than the best mixture of constants ({constants:.3g})"
 
-    def _limited_to(self, table: RateTable) -> RateTable:
-        """Return errors of the subgroups with their limits; in the indicator game they must be smaller."""
-        strict = self._targets.indicator
-        lines = [
-            replace(
-                line,
-                bound=bound,
-                sense="<" if strict else "≤",
-                met=None if np.isnan(line.value) else bool(is_kept(line.value - bound, strict)),
-            )
-            for line, bound in zip(table, self.max_error_.tolist(), strict=True)
-        ]
-        return replace(table, lines=tuple(lines))
+    def _met(self, counts: Floats) -> bool:
+        """Whether a rule with these confusion counts satisfies ``max_error_``."""
+        excess = self._error_values(counts) - self.max_error_ if self._own else np.array([-np.inf])
+        return bool(is_kept(float(np.nanmax(excess)), self._targets.indicator))
 
     @property
     def limits_met_(self) -> bool | None:
@@ -437,26 +424,30 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._limited_to(self._subgroup_table()).met
+        return self._met(self._counts())
 
     @property
-    def limits_met_randomized_(self) -> bool | None:
+    def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        drawn = self._errors(self._counting.mixed(self.estimator_weights_))
-        return self._limited_to(drawn).met if self._own else True
+        return self._met(self._counting.mixed(self.estimator_weights_))
 
     def _warn(self) -> None:
         super()._warn()
-        errors, useless = self._limited_to(self._subgroup_table()), self._useless
-        unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
+        useless, words = self._useless, self._rows_kept().words
+        errors = self._error_values(self._counts())
+        named = list(zip(self._named.names.tolist(), errors.tolist(), self.max_error_.tolist(), strict=True))
+        unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
         if unmeasured:
             warn_user(
-                f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except rows "
-                "of the fit",
+                f"{self._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except "
+                "rows of the fit",
                 BoundNotMetWarning,
             )
-        if useless or errors.met is False:
-            warn_of_missed(errors, self._counting, useless, self.trace_.stop_reason)
+        strict = self._targets.indicator
+        missed = [each for each in named if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)]
+        if useless or missed:
+            reasons = useless, self.trace_.stop_reason
+            warn_of_missed(missed, self._counting, words, reasons, below="less than " * strict)
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()

@@ -421,7 +421,7 @@ class SubgroupMixture:
 
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
-        return None if self.objective.worst else float(np.nanmax(self._errors(self.mixed(mixture))))
+        return None if self.objective.worst else float(np.nanmax(self.errors(self.mixed(mixture))))
 
     def on_all(self, mixture: Floats) -> float:
         """Return the objective; no row is left out."""
@@ -451,7 +451,8 @@ class SubgroupMixture:
         highest: float = np.nanmax([1.0 if np.isnan(line.high) else line.high for line in found])
         return highest
 
-    def _errors(self, counts: Floats) -> Floats:
+    def errors(self, counts: Floats) -> Floats:
+        """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
         return self.steering.terms(self.table.strata).values(counts)
 
     def errors_of(self, counts: Floats, rate: Any = None) -> RateTable:
