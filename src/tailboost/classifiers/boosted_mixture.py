@@ -210,7 +210,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         X, y = unpack(X, y)
         pool, grouping = combiner.pool, self._counting.grouping
         given = rows_given("reweight", X, y, sample_weight=sample_weight)
-        if groups is not None and same and not self._by_groups:
+        by_groups = combiner is self._counting and self._counting.steering.needs_groups
+        if groups is not None and same and not by_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given:
             if groups is not None and not same:
@@ -273,7 +274,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture) -> Self:
         """Set another combiner of the same hypotheses in a copy of this classifier."""
-        if self.combiner_.chooses_shares and "error_budget" in self.get_params(deep=False):
+        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=combiner.error_budget)
         new.combiner_ = combiner
         new._set_ensemble(combiner.settle(new.game_))
@@ -352,11 +353,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         new.combiner_ = combiner
         new._set_ensemble(combiner.ensemble(mixture))
         return new
-
-    @property
-    def _by_groups(self) -> bool:
-        """Whether the objective or a limit is about groups."""
-        return self.combiner_ is self._counting and bool(self._counting.steering.needs_groups)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""

@@ -204,13 +204,8 @@ class Parts:
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            held = split.parts
-            return cls(
-                held,
-                [~part for part in held],
-                split.selection_rows(problem.rows, "probabilities"),
-                split.validation,
-            )
+            rows, held = split.selection_rows(problem.rows, "probabilities"), split.parts
+            return cls(held, [~part for part in held], rows, split.validation)
         return cls._given(problem, cv)
 
     @classmethod
@@ -240,12 +235,9 @@ class Parts:
             fold[part] = j
             held.append(part)
             fitted.append(rest)
-        judged = fold >= 0
-        words = (
-            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
-        )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
-        return cls(held, fitted, replace(rows, words=words), "splits")
+        count = f"{(fold >= 0).sum():,} of the {n:,} training rows ({len(held)} splits)"
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
+        return cls(held, fitted, replace(rows, words=f"out-of-fold probabilities of {count}"), "splits")
 
     @property
     def fold(self) -> Ints:

@@ -92,7 +92,6 @@ class GroupedBoostClassifier(MixtureClassifier):
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
         X, y = unpack(X, y)
-        groups, validation = self._groups_of_game(y, groups, validation)
         self._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn()
         return self
@@ -103,17 +102,17 @@ class GroupedBoostClassifier(MixtureClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
-        """Return the groups of the game, and the held-out rows with their groups."""
-        return groups, validation
-
     def _name(self, kind: str, problem: Problem) -> None:
-        """Name the subgroups of a problem, and pool the small ones."""
+        """Name the subgroups of a problem, number them as its groups, and pool the small ones."""
         self._regrouped = False
         groups = None if problem.groups is None else self._group_names
         self._named = NamedSubgroups.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(self._named, tables, self.min_subgroup_rows)
+        problem.groups = self._named.number(problem.rows).groups
+        if problem.validation is not None:
+            X_val, rows = problem.validation
+            problem.validation = X_val, self._named.number(rows)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         self._regrouped = True  # the game had other groups

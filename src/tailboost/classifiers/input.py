@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -223,12 +224,16 @@ def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    revealing = tuple((column, features.get(column)) for column in names.columns or (None,))
+    return group_attributes(names, [features.get(column) for column in names.columns or (None,)])
+
+
+def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, Any]:
+    """Return a classifier's attributes for groups, with the features that reveal each column of groups."""
     return {
         "_group_names": names,
         "groups_": names.names,
         "group_combinations_": names.combinations,
-        "group_features_": revealing,
+        "group_features_": tuple(zip(names.columns or (None,), revealing, strict=True)),
     }
 
 
@@ -275,12 +280,6 @@ def read_problem(
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)
-        revealing = zip(names.columns or (None,), telling_features(table, numbers), strict=True)
-        attributes |= {
-            "_group_names": names,
-            "groups_": names.names,
-            "group_combinations_": names.combinations,
-            "group_features_": tuple(revealing),
-        }
+        attributes |= group_attributes(names, telling_features(table, numbers))
     problem = Problem(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, attributes

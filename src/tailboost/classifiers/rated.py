@@ -253,17 +253,6 @@ class ProbabilityRule:
             return np.repeat(expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1)
         return expected_costs(stratum_probabilities(self.probabilities, table), self.candidate.action_costs)
 
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Mean importances of the models that the rule reads, shape (d,); 0 for a constant."""
-        each = [self.table_.fitted[i].feature_importances_ for i in self.table_.pooled_models]
-        mean: Floats = np.mean([values / values.sum() for values in each], axis=0)
-        return np.zeros_like(mean) if self.candidate.is_constant else mean
-
     def words(self, classes: Any) -> str:
         """Return a name for people: the models, and the class weights."""
         K, costs = len(classes), self.candidate.action_costs

@@ -493,18 +493,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             printed numbers do; rows are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
-        objective : optional
-            As in the class.
-        groups : array-like of shape (n,), optional
-            Group of each row. A group-blind rule estimates groups from the probabilities alone.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
+        groups, costs, sample_weight : optional
+            Of these rows, as in `fit`. A group-blind rule estimates groups from the probabilities alone.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
-        **params
-            Other parameters of the class: ``alpha``, ``max_error``, ``error_budget``, …
+        objective, **params : optional
+            Parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
 
         Returns
         -------
@@ -608,24 +602,10 @@ def tune(
         Selection data: rows that no model was fitted on.
     y_val : array-like of shape (n,)
         Their labels.
-    groups : array-like of shape (n,), dict or data frame, optional
-        Groups of the rows, for rates by group.
-    costs : array-like of shape (n, K) or data frame, optional
-        Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
-        labels.
-    objective : str, rate or largest, optional
-        As in `RobustMixtureClassifier`: by default the largest error of a class. With
-        limits the overall error.
-    limits : list of Limit or str, optional
-        From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
-    error_budget : float in [0, 1], optional
-        Largest increase of the overall error relative to the most accurate candidate.
-    confidence : float in [0, 1), optional
-        Probability with which all limits have to hold on new rows.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows.
-    **params
-        Other parameters of `RobustMixtureClassifier`.
+    groups, costs, sample_weight : optional
+        Of these rows, as in `RobustMixtureClassifier.fit`.
+    objective, limits, error_budget, confidence, **params : optional
+        As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
     Returns
     -------

@@ -297,10 +297,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if kind == "auto":
             kind = "class" if problem.groups is None else "group"
         self._name(kind, problem)
-        problem.groups = self._named.number(problem.rows).groups
-        if problem.validation is not None:
-            X_val, rows = problem.validation
-            problem.validation = X_val, self._named.number(rows)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "

@@ -83,11 +83,6 @@ class Mixture:
         part.pool.take(Response(None, wrong, answers))
         return before - part.solve().value <= tol
 
-    @property
-    def chooses_shares(self) -> bool:
-        """Whether λ is optimised."""
-        return not self.even
-
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
         self.pool.first(n_rounds)

@@ -323,11 +323,6 @@ class SubgroupMixture:
         reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
         return np.array(reached).reshape(-1, 2), [weights for _, weights in found]
 
-    @property
-    def chooses_shares(self) -> bool:
-        """Whether mixture weights are selected, not even."""
-        return not self.even
-
     def _count(self, n_rounds: int, order: Ints) -> None:
         """Record the majority of so many rounds; ties go to the first voter in the order."""
         rows, (counts, counted) = self.pool.ledger.rows, self.votes
