@@ -1,4 +1,4 @@
-"""The table and the picture of the README: one default mixture and tuned opponents on credit default.
+"""Table and picture of docs/which.md: one default mixture and tuned opponents on credit default.
 
     python benchmarks/credit.py --out benchmarks/credit.json --picture docs/images/credit.png
     python benchmarks/credit.py --beside benchmarks/credit.json --out ...     keep the recorded opponents

@@ -33,7 +33,6 @@ MODULES = {
     "rates.bounds": "Confidence bounds",
     "decisions": "Randomised decisions",
     "storage": "Model files",
-    "app.table_encoder": "Tables",
     "app.registry": "Methods by name",
 }
 

@@ -1,7 +1,7 @@
 """A radar of class errors, as in Saito et al. 2024, Figure 6, from the record of an experiment on images.
 
-``python -m experiments._radar results/cifar10.json radar.png`` draws the radar. Bars
-(`tailboost.plotting.ClassErrorDisplay`) are easier to read; the radar is the published form.
+``python -m experiments._radar results/cifar10.json radar.png`` draws the radar. Bars are easier to read; the
+radar is the published form.
 """
 
 from __future__ import annotations

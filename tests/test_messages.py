@@ -147,12 +147,12 @@ LINE = LogisticRegression().fit(X, Y)
         (
             RandomForestRegressor(2).fit(X, Y),
             TypeError,
-            r"is a regressor \(RandomForestRegressor\); a classifier",
+            r"is a regressor; a classifier",
         ),
         (RandomForestRegressor(2), TypeError, "is a regressor"),
         (RandomForestClassifier, TypeError, r"is a class; give an instance: RandomForestClassifier\(\)"),
         (RandomForestClassifier(), ValueError, "is not fitted: call fit of the RandomForestClassifier first"),
-        (LinearSVC().fit(X, Y), ValueError, r"\(LinearSVC\) has no predict_proba"),
+        (LinearSVC().fit(X, Y), ValueError, "'LinearSVC' has no predict_proba"),
     ],
 )
 def test_models_to_tune_are_fitted_classifiers(model, error, says):
@@ -171,9 +171,13 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
         ("error", ValueError, r"no rate|expected"),
         (0.4, (TypeError, ValueError), r"limits.* must be"),
         ({"miss(1)": 0.4}, (TypeError, ValueError), r"limits.* must be"),
-        ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': it is 1, a number; there are"),
-        (["miss('0') <= 40%"], ValueError, "it is 0, a number"),
-        ([rates.error(by="class") <= {"1": 0.4}], ValueError, "no subgroup is called '1': it is 1, a number"),
+        ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': write the number 1; there are"),
+        (["miss('0') <= 40%"], ValueError, "write the number 0"),
+        (
+            [rates.error(by="class") <= {"1": 0.4}],
+            ValueError,
+            "no subgroup is called '1': write the number 1",
+        ),
         (["miss(1) < 40%"], ValueError, r"at '<', character 9: a limit includes its bound; write <="),
         (["miss(1) > 40%"], ValueError, "write >="),
         (["miss(1) == 40%"], ValueError, r"write <= or >="),
@@ -203,6 +207,8 @@ def test_limits_are_taken_as_text():
         assert tb.tune(LINE, X, Y, limits=[rates.miss(1) <= 0.3]).reweight(limits=limits).limits_met_
         made = tb.RobustMixtureClassifier([("b", GaussianNB())], limits=limits, random_state=0)
         assert clone(made).fit(X, Y).rates_.lines[1].limit == MIX.rates_.lines[1].limit
+    monitor = tb.Monitor.against(MIX, limits="miss(1) <= 40%")
+    assert monitor.certificate == tb.Monitor.against(MIX, limits=[rates.miss(1) <= 0.4]).certificate
     assert rates.parse("cost([[0, 1], [5, 0]]) <= 1").bound == 1.0  # of costs 1 is as good as any number
 
 
@@ -235,6 +241,8 @@ def test_few_rows_are_said_of_all_or_of_a_unit():
     with pytest.warns(UserWarning, match=r"miss rate of 1") as caught:
         tb.tune(LINE, X[few], Y[few], limits=[rates.miss(1) <= 0.5])
     assert not any("of None" in str(w.message) for w in caught)
+    assert any("fewer than 10 for miss rate of 1 (6 rows)" in str(w.message) for w in caught)
+    assert not [w for w in caught if w.category is RuntimeWarning]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,5 +1,6 @@
 """The README's code runs as printed; every linked file exists."""
 
+import json
 import re
 import runpy
 import shlex
@@ -43,6 +44,19 @@ def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch)
         result = testing.CliRunner().invoke(cli.app, shlex.split(line, comments=True))
         assert result.exit_code == 0, f"{line}\n{result.output}"
     assert {"m.model", "curve.png", "answers.csv"} <= {file.name for file in tmp_path.iterdir()}
+
+
+def test_the_printed_certificate_is_the_recorded_one():
+    """`python benchmarks/age_bands.py` runs the block and records its certificate and the bars."""
+    record = json.loads((ROOT / "benchmarks" / "age_bands.json").read_text(encoding="utf-8"))
+    (printed,) = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
+    lines = printed.splitlines()
+    assert record["certificate"][: len(lines)] == lines
+    assert max(band["after"]["rate"] for band in record["missed"].values()) < record["limit"]
+
+
+def test_the_page_is_short():
+    assert len(README.split()) <= 900  # wc -w README.md
 
 
 def test_the_commands_of_make_are_named():

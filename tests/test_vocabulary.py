@@ -73,7 +73,7 @@ def test_class_names_are_unique():
 
 
 def test_public_names_use_the_vocabulary():
-    names = set(public_names()) - {"ledger"}  # parameter of the objectives over rows: a `CandidateLosses`
+    names = set(public_names())
     assert not {term for name in names for term in replaced_terms(name)}
 
 

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = "docs/figures.json"
 #: Records of pages. The other pages of docs/ have no figures of measurements, except the exempt ones.
 RECORDS: dict[str, tuple[str, ...]] = {
-    "README.md": ("benchmarks/credit.json",),
+    "README.md": ("benchmarks/credit.json", "benchmarks/age_bands.json"),
+    "docs/which.md": ("benchmarks/credit.json",),
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
     "docs/broken-limits.md": ("results/broken-limits.json",),

@@ -56,8 +56,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.selection.loss_objective import CVaR as CVaR
-    from tailboost.selection.loss_objective import WorstRow as WorstRow
+    from tailboost.selection.loss_mixture import CVaR as CVaR
+    from tailboost.selection.loss_mixture import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
     from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -87,7 +87,7 @@ _MODULES = {
     "learners.scores": "Scores",
     "rates.bounds": "rows_needed",
     "rates.objective": "InfeasibleLimitsError",
-    "selection.loss_objective": "CVaR WorstRow",
+    "selection.loss_mixture": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",

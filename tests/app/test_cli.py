@@ -645,7 +645,7 @@ class TestMessages:
         line = refused(
             "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m.model"
         )
-        assert len(line) <= 300
+        assert len(line) <= 400
         assert "people.csv" in line
 
     def test_names_that_are_no_utf8(self, csv, tmp_path):

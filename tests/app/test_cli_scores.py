@@ -150,7 +150,7 @@ def test_errors_name_file_and_column(files, rule):
     assert "bare.csv' has no column 'p_toxic'" in refused("certify", rule, files / "bare.csv")
     assert "selection data" in refused("certify", rule, scores)
     pd.read_csv(fresh).replace({"label": {"ok": "fine"}}).to_csv(files / "other.csv", index=False)
-    assert "labels that the rule does not know: 'fine'" in refused("certify", rule, files / "other.csv")
+    assert "labels that the model does not know: 'fine'" in refused("certify", rule, files / "other.csv")
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
     (files / "none.json").write_text("{}")
@@ -177,3 +177,132 @@ def test_labels_of_a_file_are_text(files):
         files / "fresh01.csv", index=False
     )
     assert "miss rate of '1'" in done("certify", files / "n.json", files / "fresh01.csv")
+
+
+# -- calibrate and monitor ---------------------------------------------------------------------------------
+
+
+def test_calibrate_gives_a_certified_rule_file(files, rule):
+    table(6000, 5).to_csv(files / "cal.csv", index=False)
+    given = ["calibrate", rule, files / "cal.csv", "--model", files / "safe.json"]
+    assert "--selection" in refused(*given)
+    assert "not the file on which" in refused(*given, "--selection", files / "fresh.csv")
+    assert "a rule file (.json) gives a rule file" in refused(*given[:-1], files / "safe.model")
+    output = done(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic, by=lang) <= .2")
+    assert "certified" in output
+    stored = json.loads((files / "safe.json").read_text())
+    bounds = stored["certificate"]["rates"]
+    assert {b["subgroup"] for b in bounds} == {"de", "en"}
+    assert all(b["target"] == b["upper"] == 0.2 for b in bounds)
+    rows = pd.read_csv(files / "cal.csv")
+    actions = tb.ThresholdRule.from_dict(stored["rule"]).predict(rows["p_toxic"], rows["lang"])
+    toxic = (rows["label"] == "toxic").to_numpy()
+    assert np.mean(actions[toxic] == "ok") < 0.2
+    # The same rows give no second attempt.
+    assert "an earlier attempt had these rows" in refused(
+        *given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .15"
+    )
+    done("predict", files / "safe.json", files / "fresh.csv", "--out", files / "safe.csv")
+
+
+def test_calibrate_names_a_limit_that_is_missed(files, rule):
+    table(60, 6).to_csv(files / "few.csv", index=False)
+    given = ["calibrate", rule, files / "few.csv", "--model", files / "unsafe.json"]
+    result = call(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .05")
+    assert result.exit_code == 1, result.output
+    assert "no model is written" in result.stderr
+    assert not (files / "unsafe.json").exists()
+
+
+def test_monitor_tests_the_limits_on_later_batches(files, rule):
+    state = files / "state.json"
+    first = done(
+        "monitor", rule, files / "fresh.csv", "--state", state, "--limit", "miss(toxic, by=lang) <= .3"
+    )
+    assert "No alarm" in first
+    worse = table(3000, 8)
+    worse["p_toxic"] = worse["p_toxic"] ** 4  # all scores fall
+    worse.to_csv(files / "worse.csv", index=False)
+    result = call("monitor", rule, files / "worse.csv", "--state", state)
+    assert result.exit_code == 3, result.output
+    assert "miss rate of 'toxic'" in result.stdout
+    assert "selection data" in refused("monitor", rule, files / "scores.csv", "--state", state)
+
+
+def test_grades_that_repeat_are_different_rows(files):
+    """Fresh rows with the same few grades are no copies of each other."""
+    for seed, name in enumerate(["grades", "grades1", "grades2", "grades3"]):
+        rows = table(3000, 20 + seed)
+        grade = np.clip(np.round(1 + 4 * rows["p_toxic"]), 1, 5).astype(int)
+        rows.assign(grade=grade)[["grade", "label"]].to_csv(files / f"{name}.csv", index=False)
+    given = ["--score", "grade", "--target", "label", "--positive", "toxic", "--kind", "number"]
+    given += ["--limit", "miss(toxic) <= .3"]
+    done("tune", files / "grades.csv", *given, "--out", files / "grade.json")
+    again = ["--selection", files / "grades.csv", "--model", files / "grade1.json"]
+    done("calibrate", files / "grade.json", files / "grades1.csv", *again, "--limit", "miss(toxic) <= .4")
+    done("monitor", files / "grade1.json", files / "grades2.csv", "--state", files / "grade.state")
+    done("monitor", files / "grade1.json", files / "grades3.csv", "--state", files / "grade.state")
+
+
+# -- several scores ----------------------------------------------------------------------------------------
+
+
+def three(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    P = np.exp(1.5 * np.eye(3)[y] + rng.normal(size=(n, 3)))
+    P /= P.sum(axis=1, keepdims=True)
+    rows = pd.DataFrame(P, columns=["p_spam", "p_ok", "p_toxic"]).round(4)
+    return rows.assign(label=np.array(["spam", "ok", "toxic"])[y])
+
+
+def test_several_scores_of_one_target(files):
+    three(2000, 0).to_csv(files / "three.csv", index=False)
+    three(2000, 1).to_csv(files / "three_fresh.csv", index=False)
+    given = [x for name in ("p_spam", "p_ok", "p_toxic") for x in ("--score", name)]
+    given += ["--target", "label", "--limit", "miss(toxic) <= .2", "--limit", "deferred() <= .1"]
+    done("tune", files / "three.csv", *given, "--out", files / "three.json")
+    rows, fresh = three(2000, 0), three(2000, 1)
+    columns, labels = ["p_spam", "p_ok", "p_toxic"], ["spam", "ok", "toxic"]
+    limits = ["miss(toxic) <= .2", "deferred() <= .1"]
+    clf = tb.tune(tb.Scores(columns, labels), rows[columns], rows["label"], limits=limits)
+    done("predict", files / "three.json", files / "three_fresh.csv", "--out", files / "three.answers.csv")
+    answers = pd.read_csv(files / "three.answers.csv")
+    assert list(answers) == ["row", "prediction"]
+    expected = clf.predict(fresh[columns], deferred="human review")
+    assert answers["prediction"].tolist() == expected.tolist()
+    assert "share deferred" in done("certify", files / "three.json", files / "three_fresh.csv")
+    assert "the labels are ok, spam, toxic" in refused(
+        "tune", files / "three.csv", *given[:4], "--target", "label", "--out", files / "x.json"
+    )
+
+
+def test_several_labels_per_row(files):
+    names = ["threat", "insult"]
+    for seed, file in enumerate(["labels.csv", "labels_fresh.csv"]):
+        rng = np.random.default_rng(seed)
+        common, rows = rng.normal(size=3000), {}
+        for name, share in zip(names, (0.1, 0.3), strict=True):
+            z = common + rng.normal(size=3000)
+            rows[f"p_{name}"] = 1 / (1 + np.exp(-2 * z))
+            rows[name] = (z + 0.5 * rng.normal(size=3000) > np.quantile(z, 1 - share)).astype(int)
+        pd.DataFrame(rows).to_csv(files / file, index=False)
+    given = [x for name in names for x in ("--score", f"p_{name}", "--target", name)]
+    given += ["--limit", "miss(1, by=label) <= .35", "--limit", "selected(1) <= .35"]
+    output = done("tune", files / "labels.csv", *given, "--out", files / "labels.json")
+    assert "threat: p_threat >= " in output
+    done("predict", files / "labels.json", files / "labels_fresh.csv", "--out", files / "labels.answers.csv")
+    answers = pd.read_csv(files / "labels.answers.csv")
+    assert list(answers) == ["row", "prediction_threat", "prediction_insult", "prediction_any label"]
+    document = json.loads(done("certify", files / "labels.json", files / "labels_fresh.csv", "--json"))
+    found = {(b["words"], b["subgroup"]): b for b in document["rates"]}
+    either = found["selection rate of 1 by label", "any label"]
+    assert either["estimate"] == pytest.approx(answers["prediction_any label"].mean())
+    assert either["target"] == 0.35
+    strict = ["--limit", "selected(1) <= .01", "--require"]
+    assert call("certify", files / "labels.json", files / "labels_fresh.csv", *strict).exit_code == 4
+    assert "selection data" in refused("certify", files / "labels.json", files / "labels.csv")
+    assert "several labels per row" in refused(
+        "monitor", files / "labels.json", files / "labels_fresh.csv", "--state", files / "no.state"
+    )
+    assert "give one for each" in refused("tune", files / "labels.csv", *given[2:], "--out", files / "x.json")

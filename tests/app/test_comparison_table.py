@@ -110,8 +110,8 @@ def test_problems_and_warnings():
     plain["failures"] = [{"repeat": 2, "error": "RuntimeError: no"}]
     document |= {"status": "interrupted", "left_out": [{"title": "Absent", "reason": "not installed"}]}
     table = ComparisonTable(document)
-    assert list(table.warnings()) == ["Ours: round 3 reached .52 of 1.0", "Ours: else"]
-    assert list(table.problems()) == [
+    assert table.warnings == ["Ours: round 3 reached .52 of 1.0", "Ours: else"]
+    assert table.problems == [
         "The comparison was interrupted: 4 of 6 fits are finished.",
         "Absent is not in the comparison: not installed",
         "Plain failed on 1 of 3 splits: RuntimeError: no",

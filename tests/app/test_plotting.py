@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
@@ -16,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, plotting
-from tailboost.app.plotting import ClassErrorDisplay, CVaRCurveDisplay, TradeOffDisplay
+from tailboost.app.plotting import CVaRCurveDisplay, TradeOffDisplay
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -144,94 +143,6 @@ def test_curve_checks_its_arguments(parts, message):
         CVaRCurveDisplay(**({"alphas": ALPHAS, "values": ALPHAS, "n_classes": 2} | parts))
 
 
-# --- class and group errors --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("response", ["predict", "predict_proba"])
-def test_bars_show_the_metric(case, grouped, response):
-    answer = getattr(case.clf, response)(case.X)
-    display = ClassErrorDisplay.from_predictions(
-        case.y, answer, groups=case.groups if grouped else None, sample_weight=case.weight
-    )
-    if response == "predict" and not grouped:
-        drawn = ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, sample_weight=case.weight)
-        assert drawn.errors == display.errors
-        assert drawn.ax_.get_title() == "LogisticRegression"
-    prefix = "" if response == "predict" else "expected_"
-    metric = getattr(metrics, f"{prefix}{'group' if grouped else 'class'}_errors")
-    args = (case.groups,) if grouped else ()
-    assert display.errors == metric(case.y, answer, *args, sample_weight=case.weight)
-    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
-    worst = int(np.argmax(list(display.errors.values())))
-    colours = [bar.get_facecolor() for bar in display.bars_]
-    assert colours.count(colours[worst]) == 1
-    mean = np.average(
-        answer != case.y
-        if response == "predict"
-        else 1 - answer[np.arange(300), np.searchsorted(case.clf.classes_, case.y)],
-        weights=case.weight,
-    )
-    np.testing.assert_allclose(display.mean_line_.get_xdata(), mean)
-    assert display.ax_.get_ylabel() == ("group" if grouped else "class")
-    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == [str(k) for k in display.errors]
-
-
-def test_a_class_without_rows_is_named(case):
-    few = case.y != "z"
-    display = ClassErrorDisplay.from_estimator(case.clf, case.X[few], case.y[few], name="two of three")
-    assert np.isnan(display.errors["z"])
-    assert "no rows" in [text.get_text() for text in display.ax_.texts]
-    assert display.ax_.get_title() == "two of three"
-
-
-def test_cells_are_named_on_bars():
-    cells = [("yes", "young"), ("no", "old")]
-    bars = ClassErrorDisplay(dict.fromkeys(cells, 0.2), kind="group").plot()
-    assert [text.get_text() for text in bars.ax_.get_yticklabels()] == ["yes / young", "no / old"]
-
-
-def test_perfect_and_many_classes():
-    perfect = ClassErrorDisplay.from_predictions([0, 1], [0, 1])
-    assert len({bar.get_facecolor() for bar in perfect.bars_}) == 1  # no class is the worst
-    many = ClassErrorDisplay({k: k / 200 for k in range(100)}).plot(height=1.0)
-    assert len(many.bars_) == 100
-    assert many.mean_line_ is None
-
-
-def test_intervals_are_exact_binomial(case):
-    answer = case.clf.predict(case.X)
-    display = ClassErrorDisplay.from_predictions(case.y, answer, confidence=0.9)
-    for label, (low, high) in display.intervals.items():
-        rows = case.y == label
-        n, k = int(rows.sum()), int((answer != case.y)[rows].sum())
-        # Clopper and Pearson by the quantiles of the beta distribution.
-        assert low == pytest.approx(stats.beta.ppf(0.05, k, n - k + 1) if k else 0.0)
-        assert high == pytest.approx(stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0)
-    drawn = [segment[:, 0].tolist() for segment in display.whiskers_.get_segments()]
-    assert drawn == [list(span) for span in display.intervals.values()]
-    grouped = ClassErrorDisplay.from_predictions(case.y, answer, groups=case.groups)
-    assert set(grouped.intervals) == set(grouped.errors)
-
-
-def test_weighted_and_expected_errors_have_no_interval(case):
-    shares = case.clf.predict_proba(case.X)
-    answer = case.clf.predict(case.X)
-    labels = case.clf.classes_
-    assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
-    assert not ClassErrorDisplay.from_predictions(case.y, answer, sample_weight=case.weight).intervals
-    assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
-
-
-def test_class_error_bad_input():
-    with pytest.raises(ValueError, match="confidence"):
-        ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
-    with pytest.raises(ValueError, match="at least one number"):
-        ClassErrorDisplay({"a": float("nan")})
-    with pytest.raises(ValueError, match="groups has 1 rows"):
-        ClassErrorDisplay.from_predictions([0, 1], [0, 1], groups=["a"])
-
-
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 
@@ -280,7 +191,6 @@ def test_a_trade_off_needs_arrays_of_one_shape():
 
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
-    "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],

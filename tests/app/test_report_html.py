@@ -77,7 +77,7 @@ def test_the_sentence_comes_before_the_table(page):
 def test_every_method_and_figure_is_there(page):
     document = marked_up_results().document
     table = ComparisonTable(document)
-    for words in (*(m["title"] for m in document["methods"]), *table.columns, *table.problems()):
+    for words in (*(m["title"] for m in document["methods"]), *table.columns, *table.problems):
         assert " ".join(words.split()) in page.text
     for row in table.rows:
         for cell in filter(None, row.cells):

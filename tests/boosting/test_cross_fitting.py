@@ -130,7 +130,7 @@ def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):
         clf = make(name, GaussianNB(), n_estimators=1, cv=given, random_state=0).fit(X[rows], y[rows])
-        assert len(np.unique(clf.combiner_.pool.ledger.rows.fold)) == n
+        assert len(np.unique(clf.combiner_.pool.rows.fold)) == n
 
 
 @pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])
@@ -143,7 +143,7 @@ def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, mo
     boosted = tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1, random_state=3).fit(X, y)
     mixed = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=3).fit(X, y)
     assert mixed.validation_ == chosen
-    by_boosting, by_mixture = boosted.combiner_.pool.ledger.rows, mixed._outputs.rows
+    by_boosting, by_mixture = boosted.combiner_.pool.rows, mixed._outputs.rows
     shares = [np.bincount(rows.y, rows.weight) / np.sum(rows.weight) for rows in (by_boosting, by_mixture)]
     np.testing.assert_allclose(*shares, rtol=1e-12)
     assert by_boosting.words.replace("losses", "probabilities") == by_mixture.words
@@ -160,11 +160,11 @@ def test_splits_that_are_given(name):
         for cv in (splitter, list(splitter.split(X)))
     ]
     np.testing.assert_array_equal(*(clf.predict_proba(X) for clf in fits))
-    rows = fits[0].combiner_.pool.ledger.rows
+    rows = fits[0].combiner_.pool.rows
     assert "3 folds" in rows.words
     np.testing.assert_array_equal(rows.fold[list(splitter.split(X))[1][1]], 1)
     single = make(name, DecisionTreeClassifier(max_depth=2), n_estimators=3, cv=ShuffleSplit(1)).fit(X, y)
-    assert len(single.combiner_.pool.ledger.rows.y) == 9
+    assert len(single.combiner_.pool.rows.y) == 9
     with pytest.raises(ValueError, match="must fit all rows that it does not hold out"):
         make(name, cv=[(np.arange(30), np.arange(30, 60)), (np.arange(30), np.arange(60, 90))]).fit(X, y)
 

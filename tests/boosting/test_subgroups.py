@@ -17,8 +17,7 @@ from tailboost.boosting.game import Response, Units, shrunk
 from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
-from tailboost.selection.loss_pool import LossPool
-from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
 
@@ -95,7 +94,7 @@ def least_largest(errors):
 
 def pool_of(rows, answers, K):
     """Return a pool of base models with these answers to the selection data."""
-    pool = LossPool.open(rows, K)
+    pool = ModelPool(rows, K)
     for each in answers:
         pool.take(Response(None, rows.wrong(each), each))
     return pool
@@ -181,8 +180,8 @@ def test_every_form_of_a_table_is_the_same():
     for other in fits[1:]:
         np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
     assert fits[0].trace_.weights.shape[1] == 7
-    ledger, value = fits[0].combiner_.pool.ledger, fits[0].summary_.achieved
-    losses = fits[0].estimator_weights_ @ ledger.pool().toarray()
+    pool, value = fits[0].combiner_.pool, fits[0].summary_.achieved
+    losses = fits[0].estimator_weights_ @ pool.losses().toarray()
     assert value == pytest.approx(max(losses[as_text[c] == v].mean() for c, v in names))
 
 
@@ -214,7 +213,7 @@ def test_cells_of_a_table_and_targets_by_name():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, y, groups=table)
     assert len(clf.subgroups_) == 2 * 7
-    predicted = clf.ensemble_.scores_of(clf.combiner_.pool.answers).argmax(axis=1)
+    predicted = clf.combiner_.pool.shares(clf.ensemble_).argmax(axis=1)
     for (k, (column, value)), error, allowed in zip(
         clf.subgroups_, errors_of(clf), clf.max_error_, strict=True
     ):
@@ -230,7 +229,7 @@ def test_validation_rows_and_reweight_take_tables():
     clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(
         X[:400], y[:400], groups=table[:400], X_val=X[400:], y_val=y[400:], groups_val=table[400:]
     )
-    assert clf.combiner_.pool.ledger.rows.groups.shape == (200, 3)
+    assert clf.combiner_.pool.rows.groups.shape == (200, 3)
     fair = clf.reweight(objective="worst_group", groups=table[["sex", "age"]][400:])
     assert fair.groups_.tolist() == [("age", 0), ("age", 1), ("sex", "f"), ("sex", "m")]
     other = clf.reweight(X[400:], y[400:], objective="worst_group", groups={"r": table["race"][400:]})

@@ -133,7 +133,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     assert clf.summary_.is_random_guess
     assert "no better than" in clf.summary_.comparison
     np.testing.assert_allclose(clf.predict_distribution(X), 0.5, atol=1e-9)
-    best = clf.estimators_[clf.combiner_.pool.ledger.by_mean_loss()[0]]
+    best = clf.estimators_[clf.combiner_.pool.by_mean_loss()[0]]
     np.testing.assert_array_equal(clf.predict(X), best.predict(X))
     assert len(np.unique(clf.predict(X))) == 2
     assert clf.score(X, y) > 0.7

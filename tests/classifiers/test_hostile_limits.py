@@ -39,10 +39,10 @@ def chosen(*limits, groups=SEX, y=Y, weight=None):
     ],
 )
 def test_contradictions_are_named_with_what_can_be_had(limits):
-    with pytest.raises(InfeasibleLimitsError, match="keeps these together") as caught:
+    with pytest.raises(InfeasibleLimitsError, match="meets these together") as caught:
         chosen(*limits)
     assert all(str(limit) in str(caught.value) for limit in limits)
-    assert str(caught.value).count("nearest: ") == len(limits)
+    assert str(caught.value).count("reached: ") == len(limits)
 
 
 @pytest.mark.parametrize("limit", [rates.gap(SELECTED) <= 0.1, rates.ratio(SELECTED) >= 0.8])

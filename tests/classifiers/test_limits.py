@@ -84,12 +84,12 @@ def test_predict_of_a_mixture_keeps_the_limits_where_a_mixture_can():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", tb.BoundNotMetWarning)
                 clf = free.reweight(objective="worst_class", max_error={1: target, None: 1.0})
-            wrong = pool.shares(clf.ensemble_).argmax(axis=1) != pool.ledger.rows.y
-            missed = wrong[pool.ledger.rows.y == 1].mean()
+            wrong = pool.shares(clf.ensemble_).argmax(axis=1) != pool.rows.y
+            missed = wrong[pool.rows.y == 1].mean()
             assert clf.subgroup_errors_[1] == pytest.approx(missed)
             assert clf.limits_met_ is bool(missed <= target + 1e-9)
             assert clf.limits_met_  # constants join the pool: some rule keeps each limit
-            losses = pool.ledger.pool().toarray()[:, pool.ledger.rows.y == 1].mean(axis=1)
+            losses = pool.losses().toarray()[:, pool.rows.y == 1].mean(axis=1)
             mended += clf.estimator_weights_ @ losses < target - 1e-6  # tighter than the limit itself
     assert mended
 

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
-from tailboost import RobustMixtureClassifier
+from tailboost import RobustMixtureClassifier, rates
 from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallSubgroupsWarning
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -461,6 +461,21 @@ def test_weights_count_rows():
     )
     assert by_weight.summary_.achieved == pytest.approx(by_rows.summary_.achieved, abs=1e-9)
     assert np.array_equal(by_weight.predict(P), by_rows.predict(P))
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.1, 1e-3])
+def test_equal_weights_of_any_scale_are_no_weights(scale):
+    _, y, P, _ = printed(4, K=3)
+    limits = [rates.miss(2) <= 0.5]
+    for objective in (rates.f_score(2), rates.error()):
+        plain, weighted = (
+            RobustMixtureClassifier.from_probabilities(
+                P, y, objective=objective, limits=limits, sample_weight=weight
+            )
+            for weight in (None, np.full(len(y), scale))
+        )
+        assert np.array_equal(plain.predict(P), weighted.predict(P))
+        assert plain.summary_.details == weighted.summary_.details
 
 
 def test_a_class_that_a_fold_lacks():
@@ -1013,3 +1028,15 @@ def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
         TypeError, match=r"'quack' is a Duck, which is no scikit-learn classifier; let its class"
     ):
         tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y)
+
+
+def test_strong_estimators_fit_store_and_are_refused_as_a_wrong_name(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    mix = RobustMixtureClassifier("strong", random_state=0).fit(X[:300], y[:300])
+    assert list(mix.named_estimators_) == ["boosted", "forest", "linear", "extra", "kernel", "stopped"]
+    assert mix.score(X[300:], y[300:]) > 0.94
+    tb.save_model(mix, tmp_path / "mix.model")
+    again = tb.load_model(tmp_path / "mix.model")
+    np.testing.assert_array_equal(again.predict_proba(X[300:]), mix.predict_proba(X[300:]))
+    with pytest.raises(ValueError, match="'strong'"):
+        RobustMixtureClassifier("stronger").fit(X, y)

@@ -8,7 +8,7 @@ pd = pytest.importorskip("pandas")
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
-from tailboost import metrics, plotting, rates
+from tailboost import metrics, rates
 from tailboost.core.checks import in_class_order
 
 RNG = np.random.default_rng(0)
@@ -167,10 +167,6 @@ ENTRIES = {
     "GroupColumns": (
         lambda groups: tb.GroupColumns(missing="own").fit(GROUPS).transform(groups).to_dict(),
         {"groups": GROUPS},
-    ),
-    "class error display": (
-        lambda P: plotting.ClassErrorDisplay.from_predictions(Y, P, confidence=None).errors,
-        {"P": P},
     ),
 }
 

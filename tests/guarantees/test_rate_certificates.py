@@ -312,7 +312,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
     few = rows(60, 2)
-    with pytest.raises(tb.NotCertifiedError, match="which certifies only ≤") as caught:
+    with pytest.raises(tb.NotCertifiedError, match=r"which certifies only ≤ .* would do") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(4000, 3)
     later = tb.calibrate(mix, again[0], again[1], groups=again[2], previous=caught.value)
@@ -516,3 +516,42 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     assert certified > times / 10
     assert false / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
     print(f"{false} of {times} false, {certified} certified")
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        rates.selected("yes") <= 0.4,
+        rates.selected("yes") >= 0.3,
+        rates.gap(SELECTED) <= 0.2,
+        rates.ratio(SELECTED) >= 0.4,
+        rates.precision("yes") >= 0.4,
+        rates.cost([[0, 1], [5, 0]]) <= 2.1,
+    ],
+    ids=str,
+)
+def test_rows_that_would_certify_a_limit(limit):
+    """Rows repeated up to the stated number certify the limit; half as many do not."""
+    y, a, groups = drawn(100)
+
+    def last(times):
+        rows = np.arange(int(times * 100)) % 100
+        sex = {"sex": groups["sex"][rows]}
+        return tb.certify(a[rows], None, y[rows], groups=sex, rates=[limit]).rates[-1]
+
+    few = last(1)
+    assert few.certified is False
+    assert few.verdict.endswith("rows would do")
+    times = few.sufficient_rows / few.n
+    assert last(1.3 * times + 1).certified
+    assert last(max(1, times / 2)).certified is False
+
+
+def test_an_estimate_that_misses_the_limit_is_named():
+    y, a, _ = drawn(100)
+    cert = tb.certify(a, None, y, rates=[rates.selected("yes") <= 0.3, rates.selected("yes") >= 0.9])
+    assert [bound.verdict for bound in cert.rates] == [
+        "not certified: the estimate is above the limit",
+        "not certified: the estimate is below the limit",
+    ]
+    assert [bound.sufficient_rows for bound in cert.rates] == [None, None]

@@ -18,8 +18,7 @@ from tailboost.boosting.game import Response
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.selection.loss_pool import LossPool
-from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -99,7 +98,7 @@ def widened(error, n, more):
 
 
 def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
-    rows = fitted.combiner_.pool.ledger.rows
+    rows = fitted.combiner_.pool.rows
     counts = np.bincount(rows.groups, minlength=len(fitted.subgroups_))
     for errors, ends in (
         (errors_of(fitted), fitted.subgroup_intervals_),
@@ -210,7 +209,7 @@ def test_a_mixture_of_any_models(data):
 
 def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
-    pool = LossPool.open(rows, 2)
+    pool = ModelPool(rows, 2)
     pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))

@@ -80,7 +80,7 @@ def test_the_models_of_all_rounds_answer_together():
     n_classes = 4
     X, y = many()
     clf = tb.AdaLPBoostClassifier(BOOST, n_iter_no_change=None, random_state=0).fit(X, y)
-    fold = clf.combiner_.pool.ledger.rows.fold
+    fold = clf.combiner_.pool.rows.fold
     parts = [fold != j for j in range(5)]
     session = open_session(BOOST, X, y, n_classes, np.ones(len(y)), {})  # cuts from all rows
     everybody = np.ones(len(y), dtype=bool)
@@ -92,7 +92,7 @@ def test_the_models_of_all_rounds_answer_together():
             judged[~rows] += model.predict_proba(X[~rows])
         known += session.fit(w, 0, everybody).predict_proba(X)
         wrong = judged.argmax(axis=1) != y
-        np.testing.assert_array_equal(wrong, clf.combiner_.pool.ledger.boosted.row(t))
+        np.testing.assert_array_equal(wrong, clf.combiner_.pool.loss(t))
         np.testing.assert_array_equal(known.argmax(axis=1), clf.estimators_[t].predict(X))
         mistakes += wrong
     assert len(clf.estimators_[2].table_.models) == 3
@@ -106,8 +106,7 @@ def test_runners_up_are_the_next_likely_classes_of_the_first_round():
     order = np.argsort(-first.predict_proba(X), axis=1, kind="stable")
     for rank in (1, 2, 3):
         np.testing.assert_array_equal(clf.estimators_[5 + rank].predict(X), order[:, rank])
-    ledger = clf.combiner_.pool.ledger
-    once = ledger.boosted.row(0).astype(int) + sum(ledger.unboosted.row(e).astype(int) for e in (4, 5, 6))
+    once = sum(clf.combiner_.pool.loss(m).astype(int) for m in (0, 6, 7, 8))
     np.testing.assert_array_equal(once, 3)  # one rank per class
     plain = clone(clf).set_params(include_constants=False).fit(X, y)
     assert len(plain.estimators_) == 2
@@ -206,8 +205,8 @@ def test_what_brings_nothing_on_some_rows(alpha):
     X, y = noisy(6, n=600)
     clf = tb.AdaLPBoostClassifier(n_estimators=1, alpha=alpha, random_state=0).fit(X, y)
     mixture, rows = clf.combiner_, np.arange(600) % 2 == 0
-    losses = mixture.pool.ledger.part(rows).pool()
-    best = int(mixture.pool.ledger.part(rows).mean_losses().argmin())
+    losses = mixture.pool.part(rows).losses()
+    best = int(mixture.pool.part(rows).mean_losses().argmin())
     truth = y[rows]
     same = np.where(losses.row(best), 1 - truth, truth)
     worse = np.where(rng.random(300) < 0.2, 1 - same, same)

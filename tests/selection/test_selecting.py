@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.candidates import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.growth import grow, solve
-from tailboost.selection.program import Program, mixed
+from tailboost.selection.program import Program, grow, mixed, solve
 from tailboost.selection.selecting import seeded, select, selected, within_budget
 
 NAMES = np.array(["a", "b", "c"])
@@ -159,8 +158,8 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
         solved += 1
         assert counted.feasible
         if not costs:  # the probabilities know a stratum's mean cost, not a row's
-            assert counted.solved.value == pytest.approx(best, abs=1e-3)
-        assert counted.solved.value >= best - 1e-6
+            assert counted.value == pytest.approx(best, abs=1e-3)
+        assert counted.value >= best - 1e-6
         drawn = select(pool, program, randomized=True)
         assert (drawn.violations <= 1e-5).all()
         _, alone = one_rule(table, objective, limits)
@@ -180,7 +179,7 @@ def test_three_classes_and_three_groups(seed):
         best = best_mixture(table, x, objective, limits)
         _, _, counted = grown(table, objective, limits)
         if best is not None:
-            assert counted.solved.value == pytest.approx(best, abs=2e-3)
+            assert counted.value == pytest.approx(best, abs=2e-3)
 
 
 def test_the_master_is_the_linear_program_of_its_columns():
@@ -200,8 +199,8 @@ def test_the_master_is_the_linear_program_of_its_columns():
         b_eq=[1.0],
         bounds=[(0, None)] * T + [(None, None)],
     )
-    assert again.solved.value == pytest.approx(found.fun, abs=1e-8)
-    assert counted.solved.value == pytest.approx(found.fun, abs=1e-6)
+    assert again.value == pytest.approx(found.fun, abs=1e-8)
+    assert counted.value == pytest.approx(found.fun, abs=1e-6)
 
 
 def test_limits_that_contradict_each_other_are_named():
@@ -226,7 +225,7 @@ def test_units_without_rows_limit_nothing():
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
     _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
-    assert counted.solved.value == pytest.approx(0.0, abs=1e-6)
+    assert counted.value == pytest.approx(0.0, abs=1e-6)
     assert np.isnan(rates.error(by="sex").terms(strata).values(np.ones((2, 2)))[1])
 
 
@@ -235,13 +234,13 @@ def test_a_budget_limits_the_mean_error():
     errors = []
     for budget in (0.0, 0.02, 1.0):
         pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
-        tally = mixed(counted.solved.weights, pool.counts)
+        tally = mixed(counted.weights, pool.counts)
         plain = rates.error().terms(table.strata).values(pool.counts[0])[0]
         mean = rates.error().terms(table.strata).values(tally)[0]
         assert mean <= plain + budget + 1e-6
         _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
         assert rates.error().terms(table.strata).values(alone.counts)[0] <= plain + budget + 1e-9
-        errors.append(counted.solved.value)
+        errors.append(counted.value)
     assert errors[0] >= errors[1] >= errors[2]
 
 
@@ -343,10 +342,10 @@ def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
         reached = []
         for bound in (most - 0.02, most, most + 0.02):
             pool, program, growth = grown(table, objective, [rate <= bound, *others])
-            tally = mixed(growth.solved.weights, pool.counts)
+            tally = mixed(growth.weights, pool.counts)
             reached.append(program.value(tally))
             if bound == most:
-                worth = growth.program.shadow_prices(growth.solved.duals, tally)
+                worth = growth.program.shadow_prices(growth.duals, tally)
         assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
 
 
@@ -357,7 +356,7 @@ def test_a_price_of_a_look_gives_the_rule_of_the_limit():
         pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
         limited = pool.candidates[alone.numbers[0]]
         _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
-        [[price]] = growth.program.shadow_prices(growth.solved.duals, np.zeros((4, 3)))
+        [[price]] = growth.program.shadow_prices(growth.duals, np.zeros((4, 3)))
         assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
         cost = rates.cost([[0, 1, price], [1, 0, price]])
         pool, alone = one_rule(table, cost, [])
@@ -395,7 +394,7 @@ def test_the_number_of_threads_changes_no_digit():
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
             pool, choice = one_rule(table, rates.error(), limits)
-        duals = choice.growth.solved.duals
+        duals = choice.solution.duals
         found.append([member.action_costs for member in pool.candidates] + [choice.weights, duals])
     assert len(found[0]) == len(found[1])
     for one, other in zip(*found, strict=True):

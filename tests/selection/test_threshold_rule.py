@@ -54,7 +54,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
     fresh.to_sql("t", database, index=False)
     sql = rule.to_sql(group="lang" if by_group else None)
     assert [row[0] for row in database.execute(f"SELECT {sql} FROM t")] == expected
-    assert ThresholdRule.from_dict(json.loads(rule.to_json())) == rule
+    assert ThresholdRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
     if len(rule.bands[0]) > 1 and not by_group:
         first = rule.bands[0][1][0]
         assert rule.margin([first - 0.25])[0] == pytest.approx(0.25)
@@ -142,3 +142,17 @@ def test_scores_of_the_wrong_direction_and_constant_scores_are_noticed():
         tb.tune(tb.Scores("p", "ok"), TABLE[A], Y[A])
     with pytest.warns(UserWarning, match="every row is answered alike"):
         tb.tune(tb.Scores("p", "toxic"), TABLE.assign(p=0.5)[A], Y[A])
+
+
+@pytest.mark.parametrize(
+    "limits", [["miss(toxic, by=lang) <= .15"], ["miss(toxic, by=lang) <= .15", "deferred() <= .05"]]
+)
+@pytest.mark.parametrize("kind", SCORES)
+def test_a_group_blind_rule_on_scores_alone_is_thresholds(kind, limits):
+    score = SCORES[kind]
+    table = TABLE[[score.columns]]
+    clf = tb.tune(score, table[A], Y[A], groups=TABLE[["lang"]][A], limits=limits)
+    rule = clf.rule_
+    assert isinstance(rule, ThresholdRule)
+    mark = {"deferred": "human review"} if clf.can_defer else {}
+    assert rule.predict(table[score.columns][A]).tolist() == clf.predict(table[A], **mark).tolist()

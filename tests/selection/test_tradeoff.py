@@ -47,8 +47,8 @@ TIE = 1e-3
 
 def losses_kept(clf):
     """Zero-one losses of the members on the selection data, and the class of these rows."""
-    ledger = clf.combiner_.pool.ledger
-    return ledger.pool().toarray().astype(float), ledger.rows.y
+    pool = clf.combiner_.pool
+    return pool.losses().toarray().astype(float), pool.rows.y
 
 
 def least_worst(clf, limit):
@@ -219,8 +219,8 @@ def test_rates_are_those_of_the_siblings_that_did_not_see_the_rows(free):
     """Confusion counts from the answers kept, by hand."""
     pool = free.combiner_.pool
     said = pool.shares(free.ensemble_).argmax(axis=1)
-    wrong = said != pool.ledger.rows.y
-    errors = [wrong[pool.ledger.rows.y == k].mean() for k in range(3)]
+    wrong = said != pool.rows.y
+    errors = [wrong[pool.rows.y == k].mean() for k in range(3)]
     np.testing.assert_allclose(list(free.subgroup_errors_.values()), errors)
     np.testing.assert_allclose([line.value for line in free.rates_], errors)
     assert list(free.subgroup_errors_) == free.subgroups_ == ["a", "b", "c"]

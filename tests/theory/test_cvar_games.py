@@ -307,7 +307,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
 def test_outliers_are_left_out_of_the_objective(name):
     """With a fraction ε of flipped labels dropped, the value is the CVaR of the remaining rows."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)
-    wrong = np.array([clf.combiner_.pool.ledger.pool().row(t) for t in range(clf.n_iter_)])
+    wrong = np.array([clf.combiner_.pool.losses().row(t) for t in range(clf.n_iter_)])
     cumulative = wrong.sum(axis=0)
     p = np.full(len(y), 1 / len(y))
     # brute force: drop ε of the mass from the highest cumulative loss, fractionally at the boundary
@@ -316,7 +316,7 @@ def test_outliers_are_left_out_of_the_objective(name):
         mass = p[cumulative == level].sum()
         p[cumulative == level] *= max(0.0, 1 - left / mass)
         left = max(0.0, left - mass)
-    loss = clf.estimator_weights_ @ clf.combiner_.pool.ledger.pool().columns(np.arange(len(y))).T
+    loss = clf.estimator_weights_ @ clf.combiner_.pool.losses().columns(np.arange(len(y))).T
     assert clf.summary_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
 
 

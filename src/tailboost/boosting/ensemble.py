@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.candidate_losses import TIE_DECIMALS
 from tailboost.boosting.training_set import batches, take
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import n_rows_of
 from tailboost.learners.session import is_constant, is_real, model_probabilities, predict_models
+
+# Decimals to which mean losses and probabilities are compared for ties.
+TIE_DECIMALS = 9
 
 
 @dataclass(frozen=True)

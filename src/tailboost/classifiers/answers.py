@@ -21,10 +21,10 @@ from tailboost.core.checks import n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import KnownRows
-from tailboost.learners.scores import Scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
 
 
 class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
@@ -65,7 +65,22 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             part = first.as_part(plain=False)
             if not part.inferred or not part.weights:
                 return ThresholdRule.of(part, score, self.classes_.tolist(), groups)
+            if self.n_features_in_ == 1:  # groups are estimated from the score alone
+                return self._thresholds(score)
         return Rule.of(self.ensemble_, self.classes_, groups)
+
+    def _thresholds(self, score: Scores) -> ThresholdRule:
+        """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
+        logs = self._outputs.table[0][:, score.positive_]
+        values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
+        X: Any = values[:, None]
+        if (names := getattr(self, "feature_names_in_", None)) is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=names)
+        actions = self.predict(X, **({"deferred": REVIEW} if self.can_defer else {}))
+        (column,), classes = score.column_list, self.classes_.tolist()
+        return ThresholdRule.of_actions(column, classes, values, actions, score.missing)
 
     def _shares(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, ties settled; only models with positive weight are read."""
@@ -282,6 +297,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             probability += weight * member.defers_table(table)
         deferred: Mask = probability >= 0.5
         return deferred
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        check_is_fitted(self)
+        return only_scores(self._models.fitted)
 
     @property
     def used_models_(self) -> list[str]:

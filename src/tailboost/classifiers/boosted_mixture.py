@@ -32,14 +32,11 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.combiners import combiner_of
 from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import objective_named
-from tailboost.selection.loss_pool import LossPool
+from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import Grouping, SubgroupMixture
+from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 from tailboost.solvers import mixture_path
 
 # Advice of the warning for rows that the hypotheses were fitted on.
@@ -83,7 +80,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
 
     def _rows_kept(self) -> Rows:
-        return self.combiner_.pool.ledger.rows
+        return self.combiner_.pool.rows
 
     # -- on the selection data -----------------------------------------------------------------------
 
@@ -243,7 +240,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         return mixed
 
     def _aimed(
-        self, pool: LossPool, aim: Any, grouping: Grouping, max_error: Any
+        self, pool: ModelPool, aim: Any, grouping: Grouping, max_error: Any
     ) -> tuple[Objective, tuple[Limit, ...]]:
         """Return the overall error as objective, and limits on the errors of subgroups."""
         rate = getattr(aim, "rate", None)
@@ -254,7 +251,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             )
         if rate.by is None:  # the objective has limits already
             rate = self._counting.steering
-        strata = grouping.table(pool.ledger.rows)[0].strata
+        strata = grouping.table(pool.rows)[0].strata
         names = strata.units(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
@@ -331,7 +328,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
         combiner = cast("Mixture", self.combiner_)
-        corners, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+        corners, least = combiner.curve(), float(combiner.pool.mean_losses().min())
 
         def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
@@ -371,7 +368,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
-        rows = self.combiner_.pool.ledger.rows
+        rows = self.combiner_.pool.rows
         used = rows_among(groups, rows)
         names = self._name_groups(groups, len(used))
         kept = names.number(groups, "groups", len(used), used)
@@ -450,8 +447,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger = self.combiner_.pool.ledger
-        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+        pool = self.combiner_.pool
+        return np.array([s.mixture for s in mixture_path(pool.losses(), values, pool.base())])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.

@@ -26,8 +26,7 @@ from tailboost.guarantees.fit_summary import (
     totally_corrective_bounds,
 )
 from tailboost.learners.protocols import AveragingLearner
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR, WorstRow
+from tailboost.selection.loss_mixture import CVaR, Mixture, WorstRow
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
@@ -280,7 +279,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         if self._even or alpha is None:  # or another objective by `reweight`
             return bounds
         value = combiner.value(self.estimator_weights_)
-        return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
+        return mixed_by_program(self.game_, combiner.pool, alpha, value, bounds)
 
 
 class AdaLPBoostClassifier(CVaRBoostClassifier):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -10,22 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import softmax
 
-from tailboost import rates
-from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.classifiers.rated import SelectionEngine
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR
-from tailboost.selection.loss_pool import LossPool
+from tailboost.selection.loss_mixture import CVaR, Mixture
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import RulePart, log_weights
-from tailboost.solvers import BitLosses
-from tailboost.solvers.bits import DenseLosses
+from tailboost.selection.subgroup_mixture import ModelPool
 
 # Powers β of the probabilities; labels are drawn from the result.
 POWERS = (0.5, 1.0, 2.0, 4.0)
@@ -76,7 +71,7 @@ class SelectedMixture:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
         models = outputs.models
-        members = [
+        members: list[Any] = [
             *map(engine.member, engine.seeded(program).candidates),
             *(
                 PowerDraw(models, model, power)
@@ -84,11 +79,10 @@ class SelectedMixture:
                 for power in POWERS
             ),
         ]
-        losses = losses_of(members, outputs.table, outputs.rows.y)
-        combiner = Mixture(CVaR(alpha), len(engine.data.strata.classes), error_budget=error_budget)
-        combiner.pool = LossPool(
-            CandidateLosses(outputs.rows, losses, BitLosses(len(outputs.rows.y))), [], members
-        )
+        pool, table = ModelPool(outputs.rows, len(engine.data.strata.classes)), outputs.table
+        for member in members:
+            pool.add_boosted(member, member.predict_table(table))
+        combiner = Mixture.on(pool, CVaR(alpha), error_budget)
         return cls(engine, outputs, combiner, _settled(combiner.stage(len(members))))
 
     @property
@@ -110,7 +104,7 @@ class SelectedMixture:
     @property
     def least(self) -> float:
         """The least mean loss of a candidate."""
-        return float(self.combiner.pool.ledger.mean_losses().min())
+        return float(self.combiner.pool.mean_losses().min())
 
     def within(self, error_budget: float) -> SelectedMixture:
         """Return the mixture within an error budget."""
@@ -158,16 +152,3 @@ def _settled(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     # Candidates without weight settle no ties, so prediction does not need their models.
     order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
-
-
-def loss_of(answers: Any, y: Ints) -> Any:
-    """Return zero-one losses of labels, shape (n,), or expected ones of distributions, shape (n, K)."""
-    return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
-
-
-def losses_of(members: Iterable[Any], table: LogProbabilities, y: Ints) -> BitLosses | DenseLosses:
-    """Return the losses of candidates on rows: as bits, or dense if labels are drawn."""
-    rows = [loss_of(member.predict_table(table), y) for member in members]
-    if all(row.dtype == np.bool_ for row in rows):
-        return BitLosses.from_rows(np.array(rows))
-    return DenseLosses(np.array(rows, dtype=np.float64))

@@ -370,19 +370,16 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         if not hasattr(model, "fit"):
             raise TypeError(f"estimators: {name!r} has no fit: {model!r}")
         kind = type(model).__name__
+        named = repr(name) if name == kind else f"{name!r} ({kind})"
         if is_regressor(model):
-            raise TypeError(
-                f"estimators: {name!r} is a regressor ({kind}); a classifier with predict_proba is needed"
-            )
+            raise TypeError(f"estimators: {named} is a regressor; a classifier with predict_proba is needed")
         if model is not estimator and not hasattr(model, "classes_"):
             raise NotFittedError(
                 f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it to "
                 "RobustMixtureClassifier, which fits it"
             )
         if not hasattr(model, "predict_proba"):
-            raise ValueError(
-                f"estimators: {name!r} ({kind}) has no predict_proba; CalibratedClassifierCV gives it one"
-            )
+            raise ValueError(f"estimators: {named} has no predict_proba; CalibratedClassifierCV gives it one")
         if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
             raise ValueError(
                 f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"

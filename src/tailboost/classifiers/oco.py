@@ -17,8 +17,7 @@ from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import WorstRow
+from tailboost.selection.loss_mixture import Mixture, WorstRow
 
 # γ for gamma="auto".
 GAMMA = 0.1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.boosting.cross_fitting import Demand
 from tailboost.boosting.game import Player, Stopping, Units
-from tailboost.selection.combiners import Combiner
+from tailboost.selection.subgroup_mixture import PoolCombiner
 
 
 class FitInterruptedWarning(UserWarning):
@@ -40,7 +41,7 @@ class Plan:
 
     units: Units  # rows or subgroups that get weight
     player: Player[Any]
-    combiner: Combiner  # combines the hypotheses into one classifier
+    combiner: PoolCombiner | AdditiveCombiner  # combines the hypotheses into one classifier
     demand: Demand | None = None  # weighted loss up to which learners grow; None fits them whole
 
 

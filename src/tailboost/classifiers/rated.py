@@ -35,9 +35,8 @@ from tailboost.selection.candidates import (
     expected_costs,
 )
 from tailboost.selection.confidence import confident
-from tailboost.selection.growth import Growth
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
-from tailboost.selection.program import Program
+from tailboost.selection.program import Program, Solution
 from tailboost.selection.rule import RulePart, log_weights
 from tailboost.selection.selecting import Selection, seeded, selected, within_budget
 from tailboost.selection.stratum_probabilities import StratumProbabilities
@@ -438,8 +437,8 @@ class SelectionEngine:
             return selected(pool, program, randomized=randomized, budgeted=error_budget is not None)
 
         best = within(program)
-        if best.growth is not None and not (best.growth.feasible or problem.aims):
-            raise InfeasibleLimitsError(self._contradiction(pool, best.growth))
+        if not (best.solution.feasible or problem.aims):
+            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best, randomized=randomized)
         if not confidence or not problem.limits:
             return rule
@@ -474,15 +473,16 @@ class SelectionEngine:
             source = tuple(range(len(self.models.names)))  # groups are estimated from all models
         return ProbabilityRule(self.models, source, self.probabilities, candidate)
 
-    def _contradiction(self, pool: Pool, growth: Growth) -> str:
-        program = growth.program
-        counts = np.tensordot(growth.solved.weights, pool.all_counts, axes=1)
-        named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
+    def _contradiction(self, pool: Pool, solution: Solution) -> str:
+        program = solution.program
+        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
+        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(program.limits)
         reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
         each = "; ".join(
-            f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+            f"{limit} (reached: {value:.4g})" for limit, value in zip(named, reached, strict=True)
         )
         return (
-            f"limits: no mixture of decision rules keeps these together on {self.words}: {each}. "
+            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
+            "reached are of one mixture, with the smallest violations. "
             "The fitted models are kept: continue with reweight(limits=...)"
         )

@@ -34,8 +34,7 @@ from tailboost.rates import (
 )
 from tailboost.selection.candidates import Pool, decide, expected_costs, plain_state
 from tailboost.selection.confidence import LimitsOutlook, effective_rows, outlook
-from tailboost.selection.growth import grow, solve
-from tailboost.selection.program import SLIGHT, Program, mixed
+from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
 from tailboost.selection.rate_table import RateTable, below_noise
 from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
 
@@ -130,14 +129,14 @@ class SelectedRule:
             return None
         small = self.pool.data.in_memory.thinned(ROWS)
         pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
-        growth = grow(pool, self.program.over(small.strata))
-        return growth.program.shadow_prices(growth.solved.duals, self.selection.counts)
+        solution = grow(pool, self.program.over(small.strata))
+        return solution.program.shadow_prices(solution.duals, self.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> SelectedRule:
         """Return the same rule as one selected within these limits."""
         program = self.program.within(limits)
         violations = program.violations(self.selection.counts)
-        selection = replace(self.selection, violations=violations, growth=None)
+        selection = replace(self.selection, violations=violations)
         problem = replace(self.problem, limits=tuple(limits), aims=False)
         return replace(self, problem=problem, program=program, selection=selection)
 
@@ -182,7 +181,7 @@ class SelectedRule:
         program, counts = self.program.within(()), self.selection.counts
         constants = Pool(self.pool.data)
         numbers = constants.constants()
-        best_guess = mixed(solve(constants, program).solved.weights, constants.counts)
+        best_guess = mixed(solve(constants, program).weights, constants.counts)
         random_guess = mixed(np.full(len(numbers), 1.0 / len(numbers)), constants.counts)
         most_accurate = min(self.pool.counts, key=lambda counts: overall_errors(program, counts[None])[0])
         members = self.ensemble.members
@@ -193,11 +192,8 @@ class SelectedRule:
         each = counts, random_guess, most_accurate, best_guess
         achieved, random_value, accurate_value, guess_value = map(program.value, each)
         return Summary(
-            promised=(),
-            observed=(),
             achieved=achieved,
             achieved_on_all=achieved,
-            dropped=0.0,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
@@ -207,10 +203,6 @@ class SelectedRule:
             constants_value=guess_value,
             single=only,
             ignores_features=all(member.candidate.is_constant for member in members),
-            largest_error=None,
-            is_random_guess=achieved >= random_value - ROUNDING,
-            beats_random_guess_from=None,
-            symbols={},
             upper=self.upper,
             errors=self.errors,
             draws=len(members) > 1,
@@ -303,7 +295,8 @@ class SelectedRule:
             terms = rate.terms(strata)
             sizes = effective_rows(terms, strata, self.selection.counts)
             for i in np.flatnonzero((sizes > 0) & (sizes < FEW_ROWS)):
-                few.append(str(rate) if (unit := terms.names[i]) is None else f"{rate} of {unit_name(unit)}")
+                of = "" if terms.names[i] is None else f" of {unit_name(terms.names[i])}"
+                few.append(f"{rate}{of} ({sizes[i]:,.0f} rows)")
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
@@ -389,10 +382,10 @@ def _best_guess(pool: Pool, program: Program) -> float:
     every = pool.copy()
     numbers = every.constants()
     constants = Pool(pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers])
-    growth = solve(constants, program)
-    if not growth.feasible:
+    solution = solve(constants, program)
+    if not solution.feasible:
         return float("inf")
-    return program.value(mixed(growth.solved.weights, constants.counts))
+    return program.value(mixed(solution.weights, constants.counts))
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:

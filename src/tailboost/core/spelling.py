@@ -28,5 +28,5 @@ def meant(name: Any, known: Iterable[Any]) -> str:
     names = list(known)
     for other in names:
         if str(other) == str(name) and other != name:
-            return f"it is {other!r}, {'text' if isinstance(other, str) else 'a number'}; "
+            return f"write the {'text' if isinstance(other, str) else 'number'} {other!r}; "
     return did_you_mean(str(name), map(str, names))

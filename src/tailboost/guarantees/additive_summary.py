@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
-from tailboost.core.html import html_details
-from tailboost.guarantees.fit_summary import Bound, bound_lines
+from tailboost.guarantees.fit_summary import Bound, PrintedSummary
 from tailboost.rates import Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.rate_table import RateTable
@@ -33,18 +31,18 @@ class Cost:
     symbols: dict[str, str]  # meaning of all symbols in these
 
 
-@dataclass(frozen=True)
-class AdditiveSummary:
+@dataclass(frozen=True, kw_only=True)
+class AdditiveSummary(PrintedSummary):
     """Error of ``predict`` of an additive classifier, with bounds and comparisons.
+
+    Further attributes are ``promised`` and ``observed`` (bounds on training errors; none of them bounds the
+    error on new rows), ``objective`` (name of the cost), ``gap``, ``upper``, ``errors`` and ``symbols``, as
+    in `Summary`.
 
     Attributes
     ----------
-    promised, observed : tuple of Bound
-        Bounds on training errors, as in `Summary`. None of them bounds the error on new rows.
     error : float
-        Error of ``predict`` on ``measured_on``, by weight.
-    measured_on : str
-        The rows of ``error`` and ``errors``: held-out rows, ``X_val``, or the training rows.
+        Error of ``predict``, by weight, on ``measured_on``: held-out rows, ``X_val``, or the training rows.
     fitted : bool
         Whether models were trained on these rows, which makes errors too small.
     decided : tuple of str
@@ -55,39 +53,21 @@ class AdditiveSummary:
         Error of this constant answer on the same rows.
     only : object or None
         The label of all these rows by ``predict``; None if there are several labels.
-    objective : str
-        Name of the cost.
     achieved : float or None
-        Its value on the training rows, for the models kept; None if no model is kept.
-    gap : float
-        Largest optimality gap of any solve in the fit.
+        Cost on the training rows, for the models kept; None if no model is kept.
     random_guess : float
         Error of a random guess, 1 − 1/K.
-    upper : float or None
-        Upper end of the 95 % Clopper–Pearson interval for ``error``; None if models were trained on these
-        rows.
-    errors : RateTable
-        Error of each class on these rows.
-    symbols : dict
-        Names and values of all symbols printed.
     """
 
-    promised: tuple[Bound, ...]
-    observed: tuple[Bound, ...]
     error: float
-    measured_on: str
     fitted: bool
     decided: tuple[str, ...]
     constant: Any
     constant_error: float
     only: Any
-    objective: str
     achieved: float | None
-    gap: float
     random_guess: float
-    upper: float | None
     errors: RateTable
-    symbols: dict[str, str]
 
     @property
     def beats_random_guess(self) -> bool:
@@ -120,30 +100,14 @@ class AdditiveSummary:
             return f"No row to measure errors on: {self.measured_on}."
         return f"Worst class: {worst[0]}, error {100 * worst[1]:.0f} %."
 
-    @property
-    def summary(self) -> str:
-        """`comparison` and `headline`."""
-        return f"{self.comparison} {self.headline}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        return asdict(self) | {"errors": self.errors.to_dict(), "summary": self.summary}
-
     def __str__(self) -> str:
         return f"{self.errors}\n{self.summary}"
 
-    @property
-    def details(self) -> str:
-        """The table, the cost, the bounds, and the meaning of the symbols."""
+    def _values(self) -> list[str]:
         cost = "no model was kept, the answer is constant"
         if self.achieved is not None:
             cost = f"{self.achieved:.6g} on the training rows (solver gap {self.gap:.1e})"
-        lines = [str(self), f"objective: {self.objective}: {cost}"]
-        return "\n".join([*lines, *bound_lines(self.observed, self.promised, self.symbols)])
-
-    def _repr_html_(self) -> str:
-        details = html_details("Values, bounds and symbols", self.details)
-        return f"{self.errors._repr_html_()}<p>{escape(self.summary)}</p>{details}"
+        return [f"objective: {self.objective}: {cost}"]
 
 
 def additive_summary(
@@ -190,25 +154,12 @@ def rates_of(
     fitted: bool,
     kind: str = "",
 ) -> RateTable:
-    """Return rates of `predict` on the rows of its error.
+    """Return rates of `predict` on the rows of its error; ``kind`` of the subgroups is for tables of errors.
 
-    Parameters
-    ----------
-    combiner : AdditiveCombiner
-        The models, with the answers to these rows.
-    classes : sequence of length K
-        The labels.
-    stated : sequence of (Rate, None)
-        The rates.
-    words : str
-        Name of the rows.
-    fitted : bool
-        Whether models were trained on them.
-    kind : str
-        Kind of the subgroups, for a table of errors.
+    ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
     """
-    table, inside = Grouping(tuple(classes)).table(combiner.rows)
-    counts = table.count(combiner.answers[inside])
+    table, _ = Grouping(tuple(classes)).table(combiner.rows)
+    counts = table.count(combiner.answers)
     selected = not fitted and bool(combiner.decided)
     rates = RateTable.counted(
         stated, table.strata, counts, words, kind=kind, selected=selected, refit=combiner.rows.refit

@@ -451,6 +451,7 @@ def not_certified(
     shortfalls, words = [], []
     for family in families:
         bounds = limit_bounds([family], level_of(len(attempts), confidence))
+        later = limit_bounds([family], next_level)
         for j, bound in enumerate(bounds):
             if bound.certified is not False:
                 continue
@@ -470,7 +471,7 @@ def not_certified(
             shows = bound.upper if bound.sense == "≤" else bound.lower
             words.append(
                 f"{bound.title} {bound.sense} {bound.target:g}: estimate {estimate} on {bound.n:,} rows, "
-                f"which certifies only {bound.sense} {shows:.4g}"
+                f"which certifies only {bound.sense} {shows:.4g} ({later[j].verdict})"
             )
     return NotCertifiedError(
         f"no rule of the sequence has its targets certified with {100 * confidence:g} % confidence. For the "

@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_alpha, check_number, check_weights, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.pipelines import last_step
@@ -53,7 +53,7 @@ class Certificate:
     n_rows : int
         Number of fresh rows.
     notes : tuple of str
-        Assumptions, overlap with training rows, and the shares of the confidence.
+        Assumptions, overlap with training rows, and the division of the error probability.
     rates : tuple of CertifiedBound
         Bounds on rates, if rates were requested instead of errors.
     attempts : tuple of Fingerprint
@@ -149,19 +149,9 @@ class Certificate:
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
         rules = () if self.rates else {b.rule for b in self.tested}
-        fresh = fresh_rows(
-            judge,
-            X,
-            y,
-            groups,
-            [b.counted for b in self.tested],
-            rules,
-            equal_rows=equal_rows,
-            clusters=clusters,
-            costs=costs,
-            cost_range=cost_range,
-            deferred=deferred,
-        )
+        given = {"clusters": clusters, "costs": costs, "cost_range": cost_range, "deferred": deferred}
+        rates = [b.counted for b in self.tested]
+        fresh = fresh_rows(judge, X, y, groups, rates, rules, equal_rows=equal_rows, **given)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
         counts = fresh.known_among(before.rows if self.rows is None else (self.rows, *before.rows))
@@ -268,10 +258,10 @@ def certify(
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
     All bounds hold together with the stated confidence, for any classifier, population and number of rows.
-    The confidence is shared by the union bound: in equal parts among the kinds (mean of all rows, classes,
-    groups, cells, and tails of the randomised rule if `alphas` or `shifts` are given), and within a kind
-    among the subgroups with rows and the rules. Consequences of other bounds cost nothing: the worst class
-    has the largest class bound, and CVaR and shift of ``predict`` follow exactly from the mean.
+    The error probability ``1 − confidence`` is divided equally among the kinds (mean of all rows, classes,
+    groups, cells, and tails of the randomised rule if `alphas` or `shifts` are given). Within a kind it is
+    divided among the subgroups with rows and the rules (union bound). Bounds that follow from others need no
+    part: the worst class has the largest class bound, and CVaR and shift of ``predict`` follow from the mean.
 
     * ``predict``: Clopper–Pearson bounds, exact for error rates.
     * The randomised rule, with losses 1 − probability of the true label: betting
@@ -356,9 +346,13 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
-    X, y, groups, model, costs, clusters, deferred = _weighted(
-        model, X, y, groups, sample_weight, costs, clusters, deferred
-    )
+    tables = X, y, groups, costs, clusters, deferred
+    if sample_weight is not None:
+        used = _of_positive_weight(sample_weight, n_rows_of(y))
+        if not hasattr(model, "predict"):
+            model = np.asarray(model)[used]
+        tables = tuple(take(as_pandas(table), used) for table in (X, np.asarray(y), *tables[2:]))
+    X, y, groups, costs, clusters, deferred = tables
     fresh = fresh_rows(
         model,
         X,
@@ -380,24 +374,17 @@ def certify(
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
 
 
-def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *others: Any) -> tuple[Any, ...]:
-    """Return the tables without rows of weight 0; refuse unequal weights."""
-    if sample_weight is None:
-        return X, y, groups, model, *others
-    weight = check_weights(sample_weight, n_rows_of(y))
-    used = weight > 0
+def _of_positive_weight(sample_weight: Any, n: int) -> Mask:
+    """Return a mask of the rows of positive weight; refuse unequal weights."""
+    weight = check_weights(sample_weight, n)
+    used: Mask = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(
             "sample_weight: rows of unequal weight are no independent draws from the weighted population, so "
             "there is no bound for them. Draw rows without weights, or keep row i with probability "
             "weight_i / (largest possible weight) and give the rows that were kept"
         )
-    if used.all():
-        return X, y, groups, model, *others
-    if not hasattr(model, "predict"):
-        model = np.asarray(model)[used]
-    X, groups, *rest = (take(as_pandas(table), used) for table in (X, groups, *others))
-    return X, np.asarray(y)[used], groups, model, *rest
+    return used
 
 
 # -- request -----------------------------------------------------------------------------------------------
@@ -529,23 +516,22 @@ def certificate_of(
     fingerprints: Fingerprint | None,
 ) -> Certificate:
     """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
+    confidence = request.confidence
     if expressions:
-        rates = tuple(rate_bounds(expressions, fresh, 1.0 - request.confidence))
+        rates = tuple(rate_bounds(expressions, fresh, 1.0 - confidence))
         notes = tuple(_notes_of_rates(rates, fresh))
-        return Certificate([], request.confidence, len(fresh), notes, model, fingerprints, rates=rates)
+        return Certificate([], confidence, len(fresh), notes, model, fingerprints, rates=rates)
     names = error_names(fresh)
     allowed = targets_of(max_error, names)
     parts: list[str] = list(names)
     parts += ["tail"] if "randomised" in fresh.rules and (request.tails or request.radii) else []
-    level = (1.0 - request.confidence) / len(parts)
+    level = (1.0 - confidence) / len(parts)
     bounds: list[CertifiedBound] = []
     empty: dict[str, list[str]] = {}
     for kind in names:
         targets = {name: target for (k, name), target in allowed.items() if k == kind}
-        families = [
-            RateFamily.of_errors(kind, fresh, rule, targets, of_every=targets_every(max_error))
-            for rule in fresh.rules
-        ]
+        every = targets_every(max_error)
+        families = [RateFamily.of_errors(kind, fresh, r, targets, of_every=every) for r in fresh.rules]
         by_rule = shared_bounds(families, level)
         m = len(names[kind])
         bounds += [by_rule[i] for j in range(m) for i in range(j, len(by_rule), m)]  # by subgroup, then rule
@@ -553,10 +539,10 @@ def certificate_of(
             for bound, family in zip(by_rule, families, strict=True):
                 bounds += _tail_bounds(bound, family.samples[0].values, request, level)
             continue
-        bounds += [_worst(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)]
+        bounds += [worst_of(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)]
         empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
     notes = tuple(_notes_of_errors(fresh, empty, parts, model))
-    return Certificate(bounds, request.confidence, len(fresh), notes, model, fingerprints)
+    return Certificate(bounds, confidence, len(fresh), notes, model, fingerprints)
 
 
 def _tail_bounds(
@@ -565,22 +551,22 @@ def _tail_bounds(
     """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
     exact = mean.rule == "predict"
     band = None if exact or not (request.tails or request.radii) else tail_band(losses, level)
-    by_mean = "exactly from the mean" if exact else "from the mean"
 
-    def better(kind: Kind, at: float, estimate: float, upper: float, of_band: float | None) -> CertifiedBound:
-        bound = replace(mean, kind=kind, subgroup=at, estimate=estimate, upper=upper, method=by_mean)
-        return bound if of_band is None or of_band >= upper else replace(bound, upper=of_band, method=BAND)
+    def worst_loss(radius: float) -> float:
+        return worst_case_weights(losses, "kl", radius=radius).value
 
-    for alpha in request.tails:
-        of_band = None if band is None else band_cvar(band, alpha)
-        yield better("cvar", alpha, cvar(losses, alpha), cvar_of_mean(mean.upper, alpha), of_band)
-    for radius in request.radii:
-        of_band = None if band is None else band_shift(band, radius)
-        estimate = worst_case_weights(losses, "kl", radius=radius).value
-        yield better("shift", radius, estimate, shift_of_mean(mean.upper, radius), of_band)
+    tails = [(a, cvar(losses, a), cvar_of_mean(mean.upper, a)) for a in request.tails]
+    shifted = [(r, worst_loss(r), shift_of_mean(mean.upper, r)) for r in request.radii]
+    kinds: list[tuple[Kind, Any, Any]] = [("cvar", tails, band_cvar), ("shift", shifted, band_shift)]
+    for kind, of_kind, by_band in kinds:
+        for at, estimate, upper in of_kind:
+            method = "exactly from the mean" if exact else "from the mean"
+            if band is not None and (of_band := by_band(band, at)) < upper:
+                upper, method = of_band, BAND
+            yield replace(mean, kind=kind, subgroup=at, estimate=estimate, upper=upper, method=method)
 
 
-def _worst(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
+def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
     """Return the bound on the largest error of the subgroups of one kind."""
     top = max(bounds, key=lambda b: b.upper)
     return replace(
@@ -604,8 +590,8 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
     yield (
-        "The bounds on means of subgroups with rows share the confidence evenly (union bound). Bounds on "
-        "gaps and ratios follow from them."
+        "The error probability is divided evenly among the bounds on means of subgroups with rows (union "
+        "bound). Bounds on gaps and ratios follow from them."
     )
     if fresh.answered.draws:
         yield "These are rates of the randomised rule, as used by `tailboost decide`, not of predict."
@@ -632,8 +618,8 @@ def _notes_of_errors(
                 "if features take few values; copies of rows would make the bounds too small."
             )
     yield (
-        f"The confidence is shared by the union bound: equally among the {len(parts)} kinds "
-        f"({', '.join(parts)}), within a kind among the subgroups with rows and the rules."
+        f"The error probability is divided equally among the {len(parts)} kinds ({', '.join(parts)}), and "
+        "within a kind among the subgroups with rows and the rules (union bound)."
     )
     if "randomised" in fresh.rules:
         yield "'randomised' draws a label from predict_distribution; 'predict' is the argmax."

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.boosting.candidate_losses import CandidateLosses
 from tailboost.boosting.game import Game
 from tailboost.boosting.players.corrective import entropic_theory
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GroupUse, unit_name
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.loss_objective import CVaR
+from tailboost.selection.loss_mixture import CVaR, Mixture
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 from tailboost.solvers import cvar
 
 # Smaller differences of the objective count as zero.
@@ -79,16 +77,6 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 """A-priori and observed bounds of a game."""
 
 
-def bound_lines(
-    observed: Sequence[Bound], promised: Sequence[Bound], symbols: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield a line for each bound, and one with the meaning of the symbols."""
-    yield from (f"observed: {bound}" for bound in observed)
-    yield from (f"a priori: {bound}" for bound in promised)
-    if symbols:
-        yield "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
-
-
 @dataclass(frozen=True)
 class Budget:
     """The error budget of a mixture, and its overall error on the selection data."""
@@ -111,9 +99,9 @@ class Budget:
         )
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Value of the objective of a fitted classifier, with bounds and comparisons.
+@dataclass(frozen=True, kw_only=True)
+class PrintedSummary:
+    """Base of the summaries of fitted classifiers.
 
     Attributes
     ----------
@@ -121,6 +109,80 @@ class Summary:
         Published a-priori bounds, or the reason why their conditions do not hold.
     observed : tuple of Bound
         Bounds computed from the losses of the rounds; they hold for any η and any sample weights.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    objective : str
+        Name of the objective.
+    measured_on : str
+        The rows of the errors.
+    errors : RateTable or None
+        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
+    symbols : dict
+        Names and values of all symbols printed.
+    upper : float or None
+        Upper end of a 95 % interval for the objective (of an additive classifier: the error) on new rows;
+        None for a vote, and if models were trained on these rows.
+    groups : tuple of GroupUse
+        For each column of groups given to `fit`: whether and how answers depend on it.
+    """
+
+    gap: float
+    objective: str
+    measured_on: str
+    promised: tuple[Bound, ...] = ()
+    observed: tuple[Bound, ...] = ()
+    errors: RateTable | None = None
+    symbols: dict[str, str] = field(default_factory=dict)
+    upper: float | None = None
+    groups: tuple[GroupUse, ...] = ()
+
+    comparison: ClassVar[Any]  # one sentence: comparison with the best answers without the features
+    headline: ClassVar[Any]  # one sentence: the largest error, or the objective
+
+    @property
+    def summary(self) -> str:
+        """`comparison` and `headline`."""
+        return f"{self.comparison} {self.headline}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        errors = None if self.errors is None else self.errors.to_dict()
+        return asdict(self) | {"errors": errors, "summary": self.summary}
+
+    @property
+    def details(self) -> str:
+        """The table, all values, the bounds, and the meaning of the symbols."""
+        lines = [
+            *([] if self.errors is None else [str(self.errors)]),
+            *map(str, self.groups),
+            self.summary,
+            *self._values(),
+            *(f"observed: {bound}" for bound in self.observed),
+            *(f"a priori: {bound}" for bound in self.promised),
+        ]
+        if self.symbols:
+            lines.append("symbols: " + "; ".join(f"{name} = {words}" for name, words in self.symbols.items()))
+        return "\n".join(lines)
+
+    def _values(self) -> list[str]:
+        """Return the lines of values in `details`."""
+        return []
+
+    def _repr_html_(self) -> str:
+        table = "" if self.errors is None else self.errors._repr_html_()
+        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
+        details = html_details("Values, bounds and symbols", self.details)
+        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(PrintedSummary):
+    """Value of the objective of a fitted classifier, with bounds and comparisons.
+
+    Further attributes are those of `AdditiveSummary` about bounds, objective, rows, errors and symbols.
+
+    Attributes
+    ----------
     achieved : float
         The objective of the randomised rule on the selection data, without outliers.
     achieved_on_all : float
@@ -128,12 +190,6 @@ class Summary:
     dropped : float
         Fraction of their weight left out of ``achieved``, and of the values compared with ``achieved``, as
         outliers.
-    gap : float
-        Largest optimality gap of any solve in the fit.
-    objective : str
-        Name of the objective.
-    measured_on : str
-        The rows of ``achieved``.
     random_guess_value : float
         The objective of the even mixture of all constants.
     reference_value : float
@@ -149,63 +205,37 @@ class Summary:
         Whether every candidate with weight gives all rows one answer.
     largest_error : float or None
         The largest error of a subgroup, if the objective is another rate within limits.
-    is_random_guess : bool
-        Whether the mixture is no better than a random guess.
     beats_random_guess_from : float or None
         The α from which on the candidates beat a random guess; None if the objective has no α.
-    symbols : dict
-        Names and values of all symbols printed.
-    upper : float or None
-        Upper end of a 95 % interval for the objective of this rule on new rows; None for a vote, and if
-        models were trained on the selection data.
     budget : Budget or None
         The error budget, if there is one.
-    errors : RateTable or None
-        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
     draws : bool
         Whether answers are drawn. Otherwise `predict` and the randomised rule are the same.
-    groups : tuple of GroupUse
-        For each column of groups given to `fit`: whether and how answers depend on it.
     """
 
-    promised: tuple[Bound, ...]
-    observed: tuple[Bound, ...]
     achieved: float
     achieved_on_all: float
-    dropped: float
-    gap: float
-    objective: str
-    measured_on: str
+    dropped: float = 0.0
     random_guess_value: float
     reference_value: float
     reference: str
     constants_value: float
     single: str | None
     ignores_features: bool
-    largest_error: float | None
-    is_random_guess: bool
-    beats_random_guess_from: float | None
-    symbols: dict[str, str]
-    upper: float | None = None
+    largest_error: float | None = None
+    beats_random_guess_from: float | None = None
     budget: Budget | None = None
-    errors: RateTable | None = None
     draws: bool = True
-    groups: tuple[GroupUse, ...] = ()
+
+    @property
+    def is_random_guess(self) -> bool:
+        """Whether the rule is no better than a random guess."""
+        return self.achieved >= self.random_guess_value - VALUE_TOLERANCE
 
     @property
     def beats_random_guess(self) -> bool:
         """Whether the interval for new rows is below the value of every answer without the features."""
         return self.upper is not None and self.upper < self.constants_value - VALUE_TOLERANCE
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        errors = None if self.errors is None else self.errors.to_dict()
-        return asdict(self) | {"errors": errors, "summary": self.summary}
-
-    @property
-    def summary(self) -> str:
-        """`comparison` and `headline`."""
-        return f"{self.comparison} {self.headline}"
 
     @property
     def comparison(self) -> str:
@@ -247,9 +277,7 @@ class Summary:
         table = [] if self.errors is None else [self.errors.of_rule("predict").text]
         return "\n".join([*table, *map(str, self.groups), self.comparison, self.headline])
 
-    @property
-    def details(self) -> str:
-        """The table, all values, the bounds, and the meaning of the symbols."""
+    def _values(self) -> list[str]:
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
         if self.dropped:
             achieved += (
@@ -273,22 +301,8 @@ class Summary:
         )
         if (alpha := self.beats_random_guess_from) is not None:
             compared += f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
-        lines = [
-            *([] if self.errors is None else [str(self.errors)]),
-            *map(str, self.groups),
-            self.summary,
-            f"{achieved} ({gap}); {about}",
-            f"compared with: {compared}",
-            *([] if self.budget is None else [f"budget: {self.budget}"]),
-            *bound_lines(self.observed, self.promised, self.symbols),
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        table = "" if self.errors is None else self.errors._repr_html_()
-        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
-        details = html_details("Values, bounds and symbols", self.details)
-        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
+        budget = [] if self.budget is None else [f"budget: {self.budget}"]
+        return [f"{achieved} ({gap}); {about}", f"compared with: {compared}", *budget]
 
 
 def mixture_summary(
@@ -305,24 +319,23 @@ def mixture_summary(
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
-    losses, K = combiner.pool.ledger, combiner.n_classes
-    random_guess, achieved = combiner.random_guess, combiner.value(mixture)
+    pool, K, achieved = combiner.pool, combiner.n_classes, combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
     if combiner.error_budget is not None:
-        means = losses.mean_losses()
+        means = pool.mean_losses()
         budget = Budget(combiner.error_budget, float(means.min()), float(means @ mixture), combiner.price)
     reference = np.zeros(len(mixture))
     reference[first] = 1.0
     promised, observed = bounds
     used = np.flatnonzero(mixture > NO_SHARE)
-    constants = [losses.constant_answer(int(m)) for m in used]
+    constants = [pool.constant_answer(int(m)) for m in used]
     single = None
     if len(used) == 1:
         (number,), (constant,) = used.tolist(), constants
         single = named(number)
         if constant is not None:
-            extra = number >= combiner.pool.n_rounds or names is not None
+            extra = number >= pool.n_rounds or names is not None
             single = f"the constant {classes[constant]!r}" if extra else f"{single}, a constant"
     return Summary(
         promised=promised,
@@ -332,20 +345,19 @@ def mixture_summary(
         dropped=combiner.dropped,
         gap=gap,
         objective=str(combiner.objective),
-        measured_on=losses.rows.words,
-        random_guess_value=random_guess,
+        measured_on=pool.rows.words,
+        random_guess_value=combiner.random_guess,
         reference_value=combiner.value(reference),
         reference=named(first),
         constants_value=combiner.constants,
         single=single,
         ignores_features=None not in constants,
         largest_error=combiner.largest_error(mixture),
-        is_random_guess=achieved >= random_guess - VALUE_TOLERANCE,
-        beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(losses, K),
+        beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(pool),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
-        upper=None if losses.rows.fitted or combiner.voting else combiner.highest(mixture),
+        upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
-        draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
+        draws=len(used) > 1 or bool(getattr(pool.members[used[0]], "draws", False)),
     )
 
 
@@ -355,7 +367,7 @@ def _reference(
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
-        given, least = names, int(combiner.pool.ledger.by_mean_loss()[0])
+        given, least = names, int(combiner.pool.by_mean_loss()[0])
         return least, lambda number: given[number] + " (the most accurate candidate)" * (number == least)
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
     first = game.n_rounds if combiner.with_erm else 0
@@ -430,23 +442,21 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     return (Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, note=note),), tuple(observed)
 
 
-def mixed_by_program(
-    game: Game[Any], losses: CandidateLosses, alpha: float, value: float, bounds: Bounds
-) -> Bounds:
+def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds) -> Bounds:
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
     Zhai et al. 2021, section 3: on the losses of the game λ is at least as good as the even mixture, so the
     bounds of the even mixture's CVaR hold for λ. On other rows nothing follows. The player is a `Hedge` over
-    rows; ``value`` is the CVaR at ``alpha`` of λ on the rows of ``losses``, on which λ was chosen.
+    rows; ``value`` is the CVaR at ``alpha`` of λ on the rows of ``pool``, on which λ was chosen.
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
     player: Any = game.player
     if player.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
-    of_rows = np.sum([losses.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    of_rows = np.sum([pool.loss(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
     same = np.array_equal(of_rows, game.state.cumulative)
-    same = same and np.allclose(losses.rows.base, game.state.base, rtol=1e-12, atol=0)
+    same = same and np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
 
     def of_mixture(even: Bound) -> Bound:
         if not same:
@@ -502,18 +512,18 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     return (Bound(name, formula, bound, best, f"δ = {delta:.3g}"),), ()
 
 
-def beats_random_guess_from(losses: CandidateLosses, n_classes: int) -> float:
+def beats_random_guess_from(pool: ModelPool) -> float:
     """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
 
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
     α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
     """
-    guess = 1 - 1 / n_classes
-    high = min(1.0, float(losses.pool().means(losses.base()).min()) / guess)
+    guess = 1 - 1 / pool.n_classes
+    high = min(1.0, float(pool.losses().means(pool.base()).min()) / guess)
     low = high / 1000
 
     def beats(alpha: float) -> bool:
-        return CVaR(alpha).solve(losses).value < guess - VALUE_TOLERANCE
+        return CVaR(alpha).solve(pool).value < guess - VALUE_TOLERANCE
 
     if high <= 0.0 or beats(low):
         return low

@@ -427,7 +427,8 @@ def fresh_rows(
 
     Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty, ``rates``
     are counted: with deferred rows, and for a randomised rule with its label distribution. ``fitted`` is the
-    classifier behind an array of answers, if known.
+    classifier behind an array of answers, if known. If a rule reads scores alone, equal rows are different
+    rows.
 
     Raises
     ------
@@ -471,6 +472,8 @@ def fresh_rows(
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
+        if getattr(final, "reads_scores", False):
+            equal_rows = "natural"
         repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
         if repeated is not None and equal_rows == "copies":
             final.refuse_seen(repeated)

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_length, label_column
 from tailboost.core.numeric import check_number, finite
-from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.rate_bounds import CertifiedBound
-from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
+from tailboost.guarantees.certificates import Certificate, worst_of
+from tailboost.guarantees.rate_bounds import CertifiedBound, upper_mean
 
 
 def certify_losses(
@@ -63,36 +62,25 @@ def certify_losses(
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
-    subgroups: list[tuple[Any, Any, Mask]] = [("mean", None, np.ones(len(values), dtype=bool))]
+    subgroups: list[tuple[Any, Any, Floats]] = [("mean", None, values)]
     if groups is not None:
         labels = label_column(groups, "groups")
         check_length(labels, "groups", len(values), "losses")
-        subgroups += [("group", name, labels == name) for name in np.unique(labels).tolist()]
-    bounds = [
-        _bound(kind, name, values[rows], delta / len(subgroups), max_loss) for kind, name, rows in subgroups
-    ]
-    if groups is not None:
-        worst = max(bounds[1:], key=lambda b: b.upper)
-        estimate = max(float(b.estimate or 0.0) for b in bounds[1:])
+        subgroups += [("group", name, values[labels == name]) for name in np.unique(labels).tolist()]
+    bounds = []
+    for kind, name, of_subgroup in subgroups:
+        upper, method = upper_mean(
+            of_subgroup, delta / len(subgroups), bool(np.isin(of_subgroup, (0, 1)).all())
+        )
+        size, mean = len(of_subgroup), float(of_subgroup.mean())
         bounds.append(
-            CertifiedBound(
-                "worst", "group", estimate=estimate, upper=worst.upper, n=worst.n,
-                method="largest group bound", target=max_loss, of_seen=True,
-            )
-        )  # fmt: skip
+            CertifiedBound(kind, name, estimate=mean, upper=upper, n=size, method=method, target=max_loss)
+        )
+    if groups is not None:
+        bounds.append(worst_of(bounds[1:], all_listed=False))
     notes = (
         "Assumptions: the rows are independent draws from the population of the bounds, and they had no part "
         "in the choice of the model or of the loss.",
         f"The level {delta:.3g} is divided equally among {len(subgroups)} means.",
     )
     return Certificate(bounds, confidence, len(values), notes)
-
-
-def _bound(kind: Any, name: Any, losses: Floats, level: float, target: float | None) -> CertifiedBound:
-    if np.isin(losses, (0.0, 1.0)).all():
-        upper, method = clopper_pearson_upper(int(losses.sum()), len(losses), level), "Clopper–Pearson"
-    else:
-        upper, method = betting_upper(losses, level), "betting"
-    return CertifiedBound(
-        kind, name, estimate=float(losses.mean()), upper=upper, n=len(losses), method=method, target=target
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -31,7 +31,7 @@ from tailboost.guarantees.recheck import (
     formatted,
     joined,
 )
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import level_of
 
 __all__ = ["Monitor", "MonitoredBatch"]
@@ -165,7 +165,7 @@ class Monitor:
         model: Any,
         max_error: Any = None,
         *,
-        limits: Sequence[Limit] = (),
+        limits: Any = (),
         subgroups: Any = None,
         confidence: float = 0.95,
     ) -> Self:
@@ -177,8 +177,8 @@ class Monitor:
             Its classes, and the groups of its fit, are the subgroups.
         max_error : float or dict, optional
             The largest errors allowed, as in `tailboost.certify`.
-        limits : list of Limit, optional
-            Limits on rates instead, from `tailboost.rates`.
+        limits : list of Limit or str, optional
+            Limits on rates instead, from `tailboost.rates` or as text.
         subgroups : list, optional
             All groups, if different from the groups of the fit.
         confidence : float in (0, 1), default=0.95
@@ -195,7 +195,11 @@ class Monitor:
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
         if limits:
-            rates = [bound for limit in limits for bound in _bounds_of_limit(limit, classes, groups)]
+            rates = [
+                bound
+                for limit in checked_limits(limits)
+                for bound in _bounds_of_limit(limit, classes, groups)
+            ]
             return cls.of(Certificate([], confidence, 0, (), rates=tuple(rates)))
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})

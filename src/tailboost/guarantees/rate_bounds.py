@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import permutations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,8 +15,8 @@ from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
-from tailboost.rates import ABOVE, BELOW, Expression, Limit, Rate, Sample, parse
-from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
 
 __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
@@ -24,6 +26,8 @@ OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
 LEVELS = 1000
+# Largest number of sufficient rows: more rows are named as this number.
+MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,9 @@ class CertifiedBound:
     others : bool
         Whether the bound covers all groups without a name in ``subgroups`` together, such as later
         groups. For a gap or ratio: whether these are compared with the named groups.
+    sufficient_rows : int or None
+        For a target without a certificate: approximate number of rows, counted as ``n``, that would certify
+        the target if the estimate were the true value. None if the estimate does not meet the target.
     """
 
     kind: Kind = "rate"
@@ -83,6 +90,7 @@ class CertifiedBound:
     rate: Rate | None = None
     subgroups: tuple[Any, ...] = ()
     others: bool = False
+    sufficient_rows: int | None = None
 
     @property
     def certified(self) -> bool | None:
@@ -90,6 +98,17 @@ class CertifiedBound:
         if self.target is None:
             return None
         return bool(self.lower >= self.target if self.sense == "≥" else self.upper <= self.target)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is certified, in words; if not, the number of rows that would suffice."""
+        words = CERTIFIED_WORDS[self.certified]
+        if self.certified is not False or self.estimate is None or not self.n:
+            return words
+        if self.sufficient_rows is None:
+            return f"{words}: the estimate is {'below' if self.sense == '≥' else 'above'} the limit"
+        digits = 1 - int(math.log10(self.sufficient_rows))  # two significant digits
+        return f"{words}: about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
 
     @property
     def counted(self) -> Rate:
@@ -144,7 +163,7 @@ class CertifiedBound:
             # A lower bound of 0 holds for every rate.
             sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
         counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
-        result = {"method": self.method, limit: target, "": CERTIFIED_WORDS[self.certified]}
+        result = {"method": self.method, limit: target, "": self.verdict}
         return about | counts | sides | result
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -237,59 +256,80 @@ class RateFamily:
         of_seen = of_every and not fresh.knows(ERRORS[kind].by)
         return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
 
-    @property
-    def needs(self) -> list[tuple[Any, ...]]:
-        """The bounds on means with a share of the level: for each side and each subgroup with rows."""
-        with_rows = [i for i, sample in enumerate(self.samples) if len(sample.rows)]
-        return [(self.rate, self.rule, i, side) for i in with_rows for side in self.sides]
-
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples = self.limit, self.samples
-        ends = np.array([self.ends(sample, level) for sample in samples]).reshape(-1, 2)
-        means = np.array([sample.mean for sample in samples])
-        names = [sample.name for sample in samples]
+        limit, samples, method = self.limit, self.samples, EXACT if self.exact else BETTING
+        ends, names = [self.ends(sample, level) for sample in samples], [sample.name for sample in samples]
         compares = limit is not None and limit.compares
         targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
-        empty = CertifiedBound(
-            self.kind,
-            rule=self.rule,
-            rate=self.rate if self.kind == "rate" else None,
-            sense="" if len(self.sides) > 1 else "≤" if self.sides == (ABOVE,) else "≥",
-        )
+        rate, sense = self.rate if self.kind == "rate" else None, "≤" if self.sides == (ABOVE,) else "≥"
+        empty = CertifiedBound(self.kind, rule=self.rule, rate=rate, sense=sense * (len(self.sides) < 2))
         bounds = [
             replace(
                 empty,
                 subgroup=sample.name,
-                estimate=_number_or_none(mean),
+                estimate=_number_or_none(sample.mean),
                 lower=low,
                 upper=high,
                 n=len(sample.rows),
-                method=NO_ROWS if not len(sample.rows) else EXACT if self.exact else BETTING,
+                method=method if len(sample.rows) else NO_ROWS,
                 target=_number_or_none(target),
                 of_seen=self.of_seen and not np.isnan(target),
             )
-            for sample, mean, (low, high), target in zip(
-                samples, means.tolist(), ends.tolist(), targets.tolist(), strict=True
-            )
+            for sample, (low, high), target in zip(samples, ends, targets.tolist(), strict=True)
         ]
         if limit is not None and compares:
-            low, high = _compared(limit, ends, samples)
-            comparison = replace(
-                empty,
-                subgroup=limit.form,
-                estimate=_number_or_none(limit.value(means)),
-                lower=low,
-                upper=high,
-                n=min((len(sample.rows) for sample in samples), default=0),
-                method=f"bounds of {len(names)} subgroups",
-                sense="≤" if limit.from_above else "≥",
-                target=limit.bound,
-                of_seen=self.of_seen,
-                subgroups=tuple(names),
-            )
-            bounds.append(comparison)
-        return bounds
+            bounds.append(self._compared(limit, empty, bounds))
+        return [replace(bound, sufficient_rows=self._sufficient_rows(bound, level)) for bound in bounds]
+
+    def _compared(
+        self, limit: Limit, empty: CertifiedBound, bounds: Sequence[CertifiedBound]
+    ) -> CertifiedBound:
+        """Return the bound on a gap or ratio from the bounds on each rate."""
+        low, high = np.array([(bound.lower, bound.upper) for bound in bounds]).reshape(-1, 2).T
+        least, most = (0.0, 0.0) if limit.form == GAP else (1.0, 1.0)
+        pairs = list(permutations(range(len(bounds)), 2))
+        if limit.form == RATIO and any(sample.low < 0 for sample in self.samples):
+            raise ValueError(f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap")
+        if pairs and limit.form == GAP:
+            least = max(0.0, float(low.max() - high.min()))
+            most = float(max(high[i] - low[j] for i, j in pairs))
+        elif pairs:
+            least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
+            most = min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
+        return replace(
+            empty,
+            subgroup=limit.form,
+            estimate=_number_or_none(limit.value(np.array([sample.mean for sample in self.samples]))),
+            lower=least,
+            upper=most,
+            n=min((bound.n for bound in bounds), default=0),
+            method=f"bounds of {len(bounds)} subgroups",
+            sense="≤" if limit.from_above else "≥",
+            target=limit.bound,
+            of_seen=self.of_seen,
+            subgroups=tuple(bound.subgroup for bound in bounds),
+        )
+
+    def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
+        """Return the rows that would certify the target of a bound, with the estimate as true value.
+
+        The number is exact for a binomial count. For other bounds, the distance from the estimate to the
+        bound is taken as proportional to 1/√n.
+        """
+        if bound.certified is not False or bound.estimate is None or bound.target is None:
+            return None
+        sign, end = (1.0, bound.upper) if bound.sense == "≤" else (-1.0, bound.lower)
+        room = sign * (bound.target - bound.estimate)
+        if room <= 0:
+            return None
+        scaled = bound.n * (sign * (end - bound.estimate) / room) ** 2
+        if scaled > MOST_ROWS:
+            return MOST_ROWS
+        if bound.method != EXACT or self.rate.is_ratio or self.rate.kind == "cost":
+            return math.ceil(scaled)
+        error, target = ((x if sign > 0 else 1.0 - x) for x in (bound.estimate, bound.target))
+        return rows_needed(error, target, 1.0 - level)
 
     def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
         """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
@@ -306,9 +346,14 @@ class RateFamily:
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        if self.exact:
-            return sample.low + width * clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
-        return sample.low + width * betting_upper(scaled, level)
+        return sample.low + width * upper_mean(scaled, level, self.exact)[0]
+
+
+def upper_mean(values: Floats, level: float, exact: bool) -> tuple[float, str]:
+    """Return an upper bound on the mean of numbers in [0, 1] (``exact`` if 0 or 1), and its method."""
+    if exact:
+        return clopper_pearson_upper(round(float(values.sum())), len(values), level), EXACT
+    return betting_upper(values, level), BETTING
 
 
 def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
@@ -323,9 +368,15 @@ def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: floa
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
-    """Return the bounds of families; their bounds on means share δ evenly."""
-    needed = {need for family in families for need in family.needs}
-    return [bound for family in families for bound in family.bounds(delta / max(1, len(needed)))]
+    """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
+    divided = {
+        (family.rate, family.rule, i, side)
+        for family in families
+        for i, sample in enumerate(family.samples)
+        for side in family.sides
+        if len(sample.rows)
+    }
+    return [bound for family in families for bound in family.bounds(delta / max(1, len(divided)))]
 
 
 def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[CertifiedBound]:
@@ -340,24 +391,6 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
 
 def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _compared(limit: Limit, ends: Floats, samples: Sequence[Sample]) -> tuple[float, float]:
-    """Return bounds on the gap or the ratio of rates from the bounds on each rate."""
-    low, high = ends[:, 0], ends[:, 1]
-    pairs = [(i, j) for i in range(len(ends)) for j in range(len(ends)) if i != j]
-    if limit.form == "gap":
-        if not pairs:
-            return 0.0, 0.0
-        at_most = max(high[i] - low[j] for i, j in pairs)
-        return max(0.0, float(low.max() - high.min())), float(at_most)
-    if any(sample.low < 0 for sample in samples):
-        raise ValueError(f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap")
-    if not pairs:
-        return 1.0, 1.0
-    at_least = min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)
-    largest = float(low.max())
-    return min(1.0, float(at_least)), min(1.0, float(high.min()) / largest) if largest > 0 else 1.0
 
 
 def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:

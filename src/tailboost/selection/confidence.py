@@ -390,6 +390,7 @@ def outlook(
         return None
     excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
     holds = (excess <= ROUNDING).all(axis=1)
+    excess[~np.isfinite(excess)] = 0.0  # a draw without rows of a subgroup
     scale = excess.std(axis=0)
     steps = np.where(scale > 0, excess / np.where(scale > 0, scale, 1.0), 0.0).max(axis=1)
     wider = max(0.0, float(np.quantile(steps, confidence, method="higher"))) * scale

@@ -33,6 +33,8 @@ PSEUDO_ROWS = 10.0
 MOST_ROWS = 2**17
 # Learned numbers are rounded to multiples of this number, so the order of the rows does not change them.
 GRAIN = 2.0**-12
+# Relative difference of weights that counts as rounding.
+SAME_WEIGHT = 1e-12
 # The least number of rows of a class in the test of the column order, which assumes normal sums.
 LEAST_ROWS = 20
 # Probability of a false alarm of this test, over all orders of the columns.
@@ -272,13 +274,7 @@ class Models:
         )
 
     def logs(
-        self,
-        i: int,
-        model: Any,
-        columns: Ints,
-        X: Any,
-        n_rows: int,
-        read: Callable[[Any], Any] | None = None,
+        self, i: int, model: Any, columns: Ints, X: Any, n_rows: int, read: Callable[[Any], Any] | None = None
     ) -> Floats:
         """Return the log-probabilities of a model, named model i in errors.
 
@@ -318,11 +314,13 @@ class ModelOutputs:
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
-        """Return them with what each row draws: by its probabilities, whoever made them.
+        """Return the outputs with hashes of the rows by features and probabilities.
 
-        Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
-        given as probabilities alone, all are different.
+        Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
+        weights of any scale become 1.
         """
+        if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
+            rows = replace(rows, weight=np.ones(len(rows.y)))
         if rows.row_hashes is None:
             number = np.arange(len(rows.y))
         else:

@@ -1,8 +1,8 @@
-"""The linear program of an objective within limits over confusion counts, and its master program."""
+"""The linear program of an objective within limits over confusion counts, solved by column generation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,10 @@ import highspy
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.blas import one_blas_thread
 from tailboost.rates import GAP, RATIO, Limit, Objective, Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.candidates import plain_state
+from tailboost.selection.candidates import Candidate, Pool, plain_state
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
@@ -25,6 +26,13 @@ DEAR = 1e-3
 SLACK = 1e-7
 # Violation of a limit that counts as rounding.
 SLIGHT = 1e-9
+# Relative gap at which column generation ends, and the most rounds.
+TOLERANCE, ROUNDS = 1e-4, 100
+# Rounds without a better candidate after which growth ends; random action costs near the best ones that are
+# tried in each of these rounds, and the standard deviation of their logarithms.
+IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 4, 0.25
+# The most levels of a ratio that are tried, and the difference of levels that ends the trials.
+LEVELS, SAME_LEVEL = 8, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +57,7 @@ class Program:
     def of_rates(
         cls, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
     ) -> Program:
-        """Return the program of an objective and limits.
-
-        Parameters
-        ----------
-        strata : Strata
-            The strata of the selection data.
-        objective : Objective
-            The rate to minimise.
-        limits : sequence of Limit
-            The limits.
-        level : float, default=1.0
-            Level of an objective that is a ratio; other objectives ignore it.
+        """Return the program of an objective, at a ``level`` if it is a ratio, and limits.
 
         Raises
         ------
@@ -88,19 +85,11 @@ class Program:
                 n_free = max(n_free, variable + 1)
                 rows.append((row.matrix, row.free, variable, row.bound, number))
         matrix, free, of_variable, bound, of_limit = zip(*rows, strict=True) if rows else ((),) * 5
-        return cls(
-            strata,
-            objective,
-            tuple(limits),
-            cost.ravel(),
-            np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size),
-            np.array(bound, dtype=np.float64),
-            np.array(free, dtype=np.float64),
-            np.array(of_variable, dtype=np.intp),
-            np.array(of_limit, dtype=np.intp),
-            scale,
-            level,
-        )
+        matrices = np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size)
+        bounds, coefficients = np.array(bound, dtype=np.float64), np.array(free, dtype=np.float64)
+        variables, numbers = np.array(of_variable, dtype=np.intp), np.array(of_limit, dtype=np.intp)
+        columns = matrices, bounds, coefficients, variables, numbers
+        return cls(strata, objective, tuple(limits), cost.ravel(), *columns, scale, level)
 
     @property
     def n_free(self) -> int:
@@ -141,18 +130,9 @@ class Program:
     def shadow_prices(self, duals: Floats, counts: Floats) -> tuple[Floats, ...]:
         """Return the decrease of the objective for each 1 by which a bound is loosened, at the solution.
 
-        Parameters
-        ----------
-        duals : ndarray of shape (J,)
-            Duals of the rows.
-        counts : ndarray of shape (W, A)
-            Confusion counts of the solution.
-
-        Returns
-        -------
-        tuple of ndarray
-            For each limit one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN
-            for subgroups without a bound. One number for a gap, NaN for a ratio of subgroups.
+        The solution is given by the duals of the rows, shape (J,), and its confusion counts. Each limit has
+        one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
+        gap has one number, a ratio of subgroups NaN.
         """
         terms = self.objective.rate.terms(self.strata)
         scale = self.scale
@@ -187,13 +167,7 @@ class Program:
         return np.append(self.cost @ flat, self.matrix @ flat)
 
     def evaluate(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Return the scaled objective and the largest violation of a limit.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (W, A) or (T, W, A)
-            Confusion counts of one candidate or of T.
-        """
+        """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
         _, top, bottom, scale = self._flat_terms[0]
         flat = counts.reshape(*counts.shape[:-2], -1)
         values = _ratio(flat @ top.T, flat @ bottom.T)
@@ -203,15 +177,8 @@ class Program:
     def violations(self, counts: Floats) -> Floats:
         """Return by how much confusion counts violate each limit, in units of its rate's scale.
 
-        Parameters
-        ----------
-        counts : ndarray of shape (W, A) or (T, W, A)
-            Confusion counts of one candidate or of T.
-
-        Returns
-        -------
-        ndarray of shape (n_limits,) or (T, n_limits)
-            Negative if a limit has room.
+        The counts have the shape (W, A) or (T, W, A). The result has the shape (n_limits,) or (T, n_limits),
+        and is negative if a limit has room.
         """
         flat = counts.reshape(*counts.shape[:-2], -1)
         by_limit = np.zeros((*flat.shape[:-1], len(self.limits)))
@@ -253,12 +220,19 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A solution of the master program."""
+    """The best mixture of the candidates of a pool within the limits of a program."""
 
+    program: Program  # if the objective is a ratio, at its level
     value: float  # the objective, with the price of violations
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
     weights: Floats  # shape (T,): mixture weights λ
     slack: float  # sum of the violations of the rows
+    contradicting: Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
+
+    @property
+    def feasible(self) -> bool:
+        """Whether some mixture of the candidates satisfies all limits."""
+        return self.slack <= SLACK * 10
 
 
 class Master:
@@ -266,14 +240,9 @@ class Master:
 
     Every row may be violated at a price, so that a solution always exists. `raise_price` raises it until no
     row is violated, or until only contradictory limits are.
-
-    Parameters
-    ----------
-    program : Program
-        The program.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, pool: Pool) -> None:
         self.program, self.price = program, SLACK_PRICE
         infinity = highspy.kHighsInf
         highs = highspy.Highs()
@@ -289,15 +258,12 @@ class Master:
             places, entries = [n_free + j], [-1.0]
             if program.variable[j] >= 0:
                 places, entries = [*places, int(program.variable[j])], [*entries, float(program.free[j])]
-            highs.addRow(
-                -infinity,
-                float(program.bound[j]),
-                len(places),
-                np.array(places, dtype=np.int32),
-                np.array(entries),
-            )
+            at = np.array(places, dtype=np.int32)
+            highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
         highs.addRow(1.0, 1.0, 0, [], [])
         self.highs, self.first, self.n_candidates = highs, n_free + n_rows, 0
+        for counts in pool.counts:
+            self.add(counts)
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""
@@ -332,18 +298,20 @@ class Master:
             if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 status = self.highs.modelStatusToString(self.highs.getModelStatus())
                 raise RuntimeError(f"the program over the candidates was not solved: {status}")
-        solution = self.highs.getSolution()
-        x, duals = np.array(solution.col_value), -np.array(solution.row_dual)[:-1]
+        solution, program = self.highs.getSolution(), self.program
+        x, duals = np.array(solution.col_value), np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
         weights = np.maximum(x[self.first :], 0.0)
-        slack = float(x[self.program.n_free : self.first].sum())
-        value = float(self.highs.getObjectiveValue())
-        return Solution(value, np.maximum(duals, 0.0), weights / weights.sum(), slack)
+        slack, value = float(x[program.n_free : self.first].sum()), float(self.highs.getObjectiveValue())
+        dear = program.limit_of_row[duals >= DEAR * self.price]
+        contradicting = np.isin(np.arange(len(program.limits)), dear) & (slack > SLACK * 10)
+        return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
 
-    def contradicting(self, solved: Solution) -> Mask:
-        """Return the limits that contradict each other, if some are violated at the highest price."""
-        dear = self.program.limit_of_row[solved.duals >= DEAR * self.price]
-        contradicting: Mask = np.isin(np.arange(len(self.program.limits)), dear)
-        return contradicting
+    def finish(self) -> Solution:
+        """Solve, and raise the price of violations until no limit is violated without need."""
+        solution = self.solve()
+        while solution.slack > SLACK and self.raise_price():
+            solution = self.solve()
+        return solution
 
 
 def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
@@ -352,3 +320,61 @@ def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
     for i in np.flatnonzero(weights > 0).tolist():
         total += weights[i] * counts[i]
     return total
+
+
+@one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
+def solve(pool: Pool, program: Program) -> Solution:
+    """Return the best mixture of the candidates of a pool within the limits."""
+    return _at_its_level(pool, program, lambda pool, program: Master(program, pool).finish())
+
+
+@one_blas_thread
+def grow(pool: Pool, program: Program) -> Solution:
+    """Add candidates until the best answer to the shadow prices improves the program no further.
+
+    This is column generation: each new candidate minimises the expected cost under the shadow prices, and is
+    then counted on the selection data. If the stratum probabilities are right, the best mixture of all rules
+    is found.
+    """
+    return _at_its_level(pool, program, _grow_once)
+
+
+def _at_its_level(pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]) -> Solution:
+    """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
+
+    The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
+    Programs of other objectives are solved once.
+    """
+    solution = solve_once(pool, program)
+    for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
+        level = program.value(mixed(solution.weights, pool.counts))
+        if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
+            break
+        program = program.at(level)
+        solution = solve_once(pool, program)
+    return solution
+
+
+def _grow_once(pool: Pool, program: Program) -> Solution:
+    master, rng, idle = Master(program, pool), np.random.default_rng(0), 0
+
+    def add(action_costs: Floats) -> int:
+        number = pool.add(Candidate.of(action_costs))
+        if number == master.n_candidates:  # new
+            master.add(pool.counts[number])
+        return number
+
+    for _ in range(ROUNDS):
+        solved = master.solve()
+        costs, before = program.action_costs(solved.duals), master.n_candidates
+        cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
+        gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
+        better = gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before
+        idle = 0 if better else idle + 1
+        for _ in range(LOOKS if idle else 0):
+            add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+        if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
+            idle = 0
+        if idle >= IDLE_ROUNDS:
+            break
+    return master.finish()

@@ -164,7 +164,9 @@ class Rule:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def predict(self, probabilities: Mapping[str, Any], groups: Any = None) -> NDArray[Any]:
+    def predict(
+        self, probabilities: Mapping[str, Any], groups: Any = None, *, deferred: Any = None
+    ) -> NDArray[Any]:
         """Return the label of each row, from probabilities by model.
 
         Parameters
@@ -174,10 +176,13 @@ class Rule:
             are named by the labels.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, if the rule is group-aware.
+        deferred : str or number, optional
+            Value for deferred rows; by default they get the label without a deferral.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels; of dtype object with ``deferred``.
 
         Raises
         ------
@@ -194,7 +199,7 @@ class Rule:
         logs = {name: logs_of(given[:, i], self.least_probability) for i, name in enumerate(probabilities)}
         n = len(given)
         number = self._numbers(groups, n)
-        distribution = np.zeros((n, K))
+        distribution, review = np.zeros((n, K)), np.zeros(n)
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
             weight = part.weight + tie_break(j)
@@ -203,7 +208,9 @@ class Rule:
             else:
                 costs = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.action_costs)[number])
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
-        return classes[distribution.argmax(axis=1)]
+                review += part.weight * (costs.argmin(axis=1) == K)
+        answers = classes[distribution.argmax(axis=1)]
+        return answers if deferred is None else np.where(review >= 0.5, deferred, answers.astype(object))
 
     def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
@@ -289,10 +296,7 @@ class Rule:
             _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
             _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
             _need(isinstance(part.inferred, bool), "inferred must be true or false")
-            _need(
-                (part.action_costs is None) != (part.power is None),
-                "a part has action_costs or power",
-            )
+            _need((part.action_costs is None) != (part.power is None), "a part has action_costs or power")
             _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
             if part.action_costs is not None:
                 first = len(part.action_costs) if part.inferred and isinstance(part.action_costs, list) else G

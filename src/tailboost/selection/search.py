@@ -32,27 +32,20 @@ def line(
     """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ · direction``.
 
     A row changes its action once as δ grows. So the counts at all thresholds are cumulative sums over the
-    rows in the order of their changes.
+    rows in the order of their changes. If there are more than ``most`` thresholds, about half of those
+    counted are nearest to 0.
 
     Parameters
     ----------
-    data : SelectionData
-        The rows.
     costs : ndarray of shape (A, n) or (1, n)
         Expected costs of the actions, see `expected_costs`; of two actions their difference.
-    action : int
-        The row of ``costs`` that changes.
     direction : ndarray of shape (n,)
-        Change of the cost in each row for δ = 1.
-    most : int
-        Largest number of thresholds. If there are more, about half of those counted are nearest to 0.
+        Change of the action's cost in each row for δ = 1.
 
     Returns
     -------
     places : ndarray of shape (T,)
-        The thresholds.
     counts : ndarray of shape (T, W, A)
-        The confusion counts at each threshold.
     """
     n, n_strata, A = costs.shape[1], len(data.strata.mass), data.strata.n_actions
     if len(costs) == 1:
@@ -121,28 +114,13 @@ def search(
     towards: Sequence[int],
     charge: float,
     enough: float,
-    lines: int = LINES,
 ) -> None:
     """Add the best rule within the limits on lines of action costs that begin at some candidates.
 
     A line changes the costs of one action, in a random direction over strata or towards another candidate.
-    The search moves to the rule with the least objective plus charged violation. The best rule within the
-    limits on any line is added, and the last rule from each start.
-
-    Parameters
-    ----------
-    pool : Pool
-        The pool.
-    program : Program
-        Objective and limits.
-    starts, towards : sequence of int
-        Candidates at which the search starts, and to which some lines lead.
-    charge : float
-        Cost of violating a limit by 1.
-    enough : float
-        Objective at which the search ends.
-    lines : int
-        Lines from each start.
+    The search moves to the rule with the least objective plus ``charge`` times its violation. The best rule
+    within the limits on any line is added, and the last rule from each start. The search ends at the
+    objective ``enough``.
     """
     data, rng, best_inside = pool.data.in_memory, np.random.default_rng(0), np.inf
     probabilities = data.probabilities
@@ -151,7 +129,7 @@ def search(
         costs = contrasts(pool.candidates[start].action_costs).copy()
         expected = expected_costs(probabilities, from_contrasts(costs))
         reached, idle = np.inf, 0
-        for _ in range(lines):
+        for _ in range(LINES):
             if best_inside <= enough or idle >= IDLE_LINES:
                 break
             idle += 1

@@ -284,12 +284,7 @@ class StratumProbabilities:
         return (by_class[:, None, :] * groups).reshape(len(by_class) * G, -1)
 
     def calibrate(
-        self,
-        logs: Floats,
-        groups: Singles | None,
-        combination: Ints | None,
-        stratum: Ints,
-        weights: Floats,
+        self, logs: Floats, groups: Singles | None, combination: Ints | None, stratum: Ints, weights: Floats
     ) -> None:
         """Fit the calibration of estimated groups, or the factors by group, on rows with known strata."""
         if self.group_aware:

@@ -1,28 +1,37 @@
-"""The mixture for classes, groups and cells: `select` compares the hypotheses by their confusion counts."""
+"""The base models of a game, and their mixture for classes, groups and cells by confusion counts."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from tailboost.boosting.ensemble import MixtureEnsemble, settle_ties
+from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
 from tailboost.boosting.game import DECIMALS, Game, Response
+from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.learners.mean import Ranked, ranked
+from tailboost.learners.session import constant, predict_models
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.candidates import SelectionData
 from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
-from tailboost.selection.loss_pool import LossPool
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import Selection, select, within_budget
+from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import DenseLosses
 
+# Maximum number of runners-up. For models with probabilities, the pool contains predictions of the second
+# most likely class, the third, and so on. A mixture can then predict the second most likely class.
+RUNNERS_UP = 7
 # Errors are rounded to this number of decimals. Mixtures then do not depend on the order of the rows.
 ERROR_DECIMALS = 12
 # If `predict` violates the limits, mixtures within these multiples of the limits are tried.
@@ -31,7 +40,7 @@ SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 EASED = 1e-9
 
 # Computed anew after loading.
-NOT_KEPT = ("_data", "_unboosted_counts", "_places", "_steered", "program", "refit_spread")
+NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
 
 
 def least_largest(errors: Floats) -> tuple[float, float]:
@@ -94,7 +103,292 @@ class Grouping:
 
 
 @dataclass
-class SubgroupMixture:
+class ModelPool:
+    """Boosted base models in order, then the unboosted, with their answers to the selection data.
+
+    The unboosted are base models without boosting: plain ERM first, then constants and runners-up.
+    """
+
+    rows: Rows  # the selection data
+    n_classes: int  # K
+    unboosted: list[Any] = field(default_factory=list)
+    boosted: list[Any] = field(default_factory=list)
+    # Answers of the boosted models and of the unboosted: class numbers in few bytes, or packed bits for two
+    # classes. Those of a model that draws its answers are a label distribution, shape (n, K).
+    boosted_answers: list[NDArray[Any]] = field(default_factory=list)
+    extra_answers: list[NDArray[Any]] = field(default_factory=list)
+    # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
+    outlier_fraction: float = 0.0
+    # Whether the second, third … likeliest class by the first round's models join the unboosted.
+    runners_up: bool = False
+    # Class probabilities of the selection data by round, summed over the rounds so far. The last two rounds
+    # are kept, because an interrupt may drop the last one.
+    probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
+    _losses: BitLosses | DenseLosses | None = field(default=None, repr=False)  # of the boosted models
+
+    # Only further rounds of the same fit need the probabilities, which are larger than most models.
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"probabilities": {}, "_losses": None}
+
+    @property
+    def members(self) -> list[Any]:
+        """All base models: the boosted ones first."""
+        return [*self.boosted, *self.unboosted]
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosted models."""
+        return len(self.boosted)
+
+    def add_extra(self, model: Any, answers: Ints) -> None:
+        """Add a base model without boosting, by its answers."""
+        self.unboosted = [*self.unboosted, model]
+        self.extra_answers = [*self.extra_answers, _packed(answers, self.n_classes)]
+
+    def add_boosted(self, model: Any, answers: NDArray[Any]) -> None:
+        """Add a base model of the game, or a candidate, by its answers."""
+        self.boosted_answers.append(_packed(answers, self.n_classes))
+        self.boosted.append(model)
+
+    def take(self, response: Response) -> None:
+        """Add the newest base model and, after the first, the next likely classes."""
+        t, P = self.n_rounds, response.probabilities
+        if P is not None:
+            self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
+            for rank in range(1, min(RUNNERS_UP + 1, P.shape[1]) if t == 0 and self.runners_up else 1):
+                self.add_extra(Ranked(response.member.table_, rank), ranked(P, rank))
+        self.add_boosted(response.member, response.answers)
+
+    def first(self, n_rounds: int) -> None:
+        """Drop all but the first base models: an interrupt may have left `take` unfinished."""
+        del self.boosted[n_rounds:], self.boosted_answers[n_rounds:]
+        if self._losses is not None and self._losses.shape[0] > n_rounds:
+            self._losses = self._losses.select(candidates=np.arange(n_rounds))
+
+    def answer(self, member: int) -> NDArray[Any]:
+        """Return the answers of a base model: class numbers, shape (n,), or a label distribution, (n, K)."""
+        t = self.n_rounds
+        answers = self.boosted_answers[member] if member < t else self.extra_answers[member - t]
+        if self.n_classes > 2 or answers.ndim > 1:
+            return answers
+        return np.unpackbits(answers, count=len(self.rows.y))
+
+    def constant_answer(self, member: int) -> int | None:
+        """Return the class that a base model answers to all selection data, or None."""
+        answers = self.answer(member)
+        return int(answers[0]) if answers.ndim == 1 and np.ptp(answers) == 0 else None
+
+    def shares(self, ensemble: MixtureEnsemble) -> Floats:
+        """Return the label distribution of an ensemble on the selection data, shape (n, K)."""
+        used = np.flatnonzero(ensemble.weights > 0).tolist()
+        return ensemble.mix(map(self.answer, used), len(self.rows.y), lambda m, rows: self.answer(m)[rows])
+
+    # -- losses --------------------------------------------------------------------------------------
+
+    def loss(self, member: int) -> NDArray[Any]:
+        """Return the zero-one losses of a base model, or the expected ones of label distributions."""
+        answers, y = self.answer(member), self.rows.y
+        return self.rows.wrong(answers) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+
+    def losses(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
+        """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the others."""
+        t = self.n_rounds
+        if self._losses is None and any(answers.ndim > 1 for answers in self.boosted_answers):
+            self._losses = DenseLosses(np.array([self.loss(m) for m in range(t)], dtype=np.float64))
+        found = BitLosses(len(self.rows.y)) if self._losses is None else self._losses
+        for m in range(found.shape[0], t):
+            found = found.append(self.loss(m))
+        self._losses = found
+        if n_rounds is not None and n_rounds < t:
+            found = found.select(candidates=np.arange(n_rounds))
+        for m in range(t, t + len(self.unboosted)):
+            found = found.append(self.loss(m))
+        return found
+
+    def base(self, n_rounds: int | None = None) -> Floats:
+        """Return the base measure of the rows: the normalised weights, without the outliers."""
+        if self.outlier_fraction == 0.0:
+            return self.rows.base
+        cumulative = np.zeros(len(self.rows.y))
+        for m in range(self.n_rounds if n_rounds is None else n_rounds):
+            cumulative += self.loss(m)
+        return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
+
+    @property
+    def dropped(self) -> float:
+        """Fraction of the weight left out as outliers; 0 if all rows have the same cumulative loss."""
+        return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
+
+    def mean_losses(self, n_rounds: int | None = None) -> Floats:
+        """Return the mean loss of each base model, with outliers included, shape (T + E,)."""
+        return self.losses(n_rounds).means(self.rows.base).round(ERROR_DECIMALS)
+
+    def by_mean_loss(self) -> Ints:
+        """Return the base models by ascending mean loss; the earlier one first if equal."""
+        return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
+
+    # -- sums of probabilities -----------------------------------------------------------------------
+
+    def together(self, response: Response) -> Response:
+        """Return the response of a round by the sum of the probabilities of all rounds so far.
+
+        Without probabilities the response is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If the probabilities of the rounds before were not kept.
+        """
+        P = response.probabilities
+        if P is None:
+            return response
+        table = response.member.table_
+        if self.boosted:
+            P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
+        answers = P.argmax(axis=1)
+        wrong = self.rows.wrong(answers)
+        return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+
+    def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
+        """Return class probabilities of some rows, added to the probabilities of earlier rounds."""
+        if self.n_rounds not in self.probabilities:
+            raise ValueError(
+                "rounds can be added to a fit only in the process that made it, or from its checkpoint_dir: "
+                "a copy or file of a model does not hold the class probabilities of its training rows"
+            )
+        return self.probabilities[self.n_rounds][rows] + P
+
+    # -- other rows ----------------------------------------------------------------------------------
+
+    def judged_on(self, X: Any, rows: Rows) -> ModelPool:
+        """Return a pool of the same base models on other rows."""
+        return self._answering(predict_models(self.members, X), rows)
+
+    def part(self, chosen: Mask) -> ModelPool:
+        """Return a pool of the same base models on some of the rows."""
+        answers = (self.answer(m)[chosen] for m in range(len(self.members)))
+        return self._answering(answers, self.rows.part(chosen))
+
+    def _answering(self, answers: Iterable[Ints], rows: Rows) -> ModelPool:
+        packed, t = [_packed(each, self.n_classes) for each in answers], self.n_rounds
+        new = replace(self, rows=rows, boosted=list(self.boosted), _losses=None)
+        new.boosted_answers, new.extra_answers = packed[:t], packed[t:]
+        return new
+
+    def regrouped(self, groups: Ints) -> ModelPool:
+        """Return a pool of the same base models with other groups of the rows."""
+        return replace(self.snapshot(), rows=replace(self.rows, groups=groups))
+
+    def snapshot(self) -> ModelPool:
+        """Return a copy. Further rounds do not change this copy."""
+        return replace(self, boosted=list(self.boosted), boosted_answers=list(self.boosted_answers))
+
+
+def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
+    """Return class numbers in few bytes, packed bits for two classes; label distributions are unchanged."""
+    if answers.ndim > 1:
+        return answers
+    return np.packbits(answers != 0) if n_classes == 2 else answers.astype(np.min_scalar_type(n_classes - 1))
+
+
+class PoolCombiner:
+    """Base of the combiners of a pool into one classifier, by mixture weights λ."""
+
+    objective: Any
+    n_classes: int
+    pool: ModelPool
+    even: bool
+    with_constants: bool
+    # Options and values that some combiners do not have.
+    voting: bool = False
+    with_erm: bool = False
+    randomized: bool = True
+    limits: tuple[Limit, ...] = ()
+    outlier_fraction: float = 0.0
+    runners_up: bool = False
+
+    def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
+        K, fraction = self.n_classes, self.outlier_fraction
+        self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
+        for response in fit_plain() if self.with_erm else ():
+            self.pool.add_extra(response.member, response.answers)
+        for k in range(K if self.with_constants else 0):
+            self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
+
+    @abstractmethod
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+        """Add the newest base model; return the objective of the combination and the gap of its solution.
+
+        If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
+        """
+
+    @property
+    def alpha(self) -> float | None:
+        """Tail mass of the objective; None for rates."""
+        return getattr(self.objective, "alpha", None)
+
+    @property
+    def price(self) -> float | None:
+        """Gain in the objective per unit of the error budget, if it is known."""
+        return None
+
+    @property
+    def dropped(self) -> float:
+        """Fraction of the weight left out as outliers."""
+        return 0.0
+
+    def first(self, n_rounds: int) -> None:
+        """Drop all but the first rounds: an interrupt may leave `take` unfinished."""
+        self.pool.first(n_rounds)
+
+    def settle(self, game: Game[Any]) -> MixtureEnsemble:
+        """Return the mixture of the rounds so far."""
+        return self.stage(self.pool.n_rounds)
+
+    def stage(self, n_rounds: int) -> MixtureEnsemble:
+        """Return the mixture after the first ``n_rounds`` rounds; later base models have weight 0."""
+        if not self.even:
+            return self.ensemble(*self.selection(n_rounds), self.stage_members(n_rounds))
+        voters = self._voters(n_rounds)
+        mixture = np.zeros(len(self.pool.members))
+        mixture[:voters] = 1.0 / voters
+        return self.ensemble(mixture, among=np.arange(voters))
+
+    def stage_members(self, n_rounds: int | None) -> Ints:
+        """Return the numbers of the first boosted models (all by default) and the unboosted."""
+        t, last = self.pool.n_rounds, len(self.pool.members)
+        return np.r_[: t if n_rounds is None else n_rounds, t:last]
+
+    def _voters(self, n_rounds: int) -> int:
+        """Return how many of the first rounds have the same weight."""
+        return n_rounds
+
+    @abstractmethod
+    def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
+        """Return the mixture weights of all base models, and the gap of the solution."""
+
+    def ensemble(self, mixture: Floats, gap: float = 0.0, among: Ints | None = None) -> MixtureEnsemble:
+        """Return the classifier with these weights; base models ``among``, all by default, settle ties."""
+        order = self.pool.by_mean_loss()
+        order = order if among is None else order[np.isin(order, among)]
+        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order, gap)
+
+    @abstractmethod
+    def value(self, mixture: Floats) -> float:
+        """Return the objective of any mixture of the pool."""
+
+    def on_all(self, mixture: Floats) -> float:
+        """Return the objective on all rows, with outliers."""
+        return self.value(mixture)
+
+    def largest_error(self, mixture: Floats) -> float | None:
+        """Return the largest error of a subgroup if the objective is another rate, else None."""
+        return None
+
+
+@dataclass
+class SubgroupMixture(PoolCombiner):
     """Combine by `select` on the confusion counts of the hypotheses, evenly, or by a majority vote."""
 
     objective: Objective  # the minimised rate
@@ -112,21 +406,19 @@ class SubgroupMixture:
     # with_erm, with_constants: whether plain ERM and the K constants join the pool.
     with_erm: bool = False
     with_constants: bool = False
-    pool: LossPool = field(init=False)
+    pool: ModelPool = field(init=False)
     # For a majority vote: the votes for each class on the selection data, and the number of counted rounds;
     # then the objective and the overall error of the majority after each round.
     votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
     _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted hypotheses
-    # Responses of rounds by their number from 0; `gather` adds them to the pool.
-    _newest: dict[int, Response] = field(init=False, default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @cached_property
     def _data(self) -> tuple[SelectionData, Mask]:
-        return self.grouping.table(self.pool.ledger.rows)
+        return self.grouping.table(self.pool.rows)
 
     @property
     def table(self) -> SelectionData:
@@ -143,15 +435,6 @@ class SubgroupMixture:
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 
-    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game with the selection data ``rows``; ``unboosted`` fits plain ERM."""
-        self.pool = LossPool.open(
-            rows,
-            self.n_classes,
-            unboosted=unboosted() if self.with_erm else (),
-            constants=self.with_constants,
-        )
-
     def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
@@ -162,24 +445,15 @@ class SubgroupMixture:
         )
         counts *= share if even else 1.0
         counts = counts.reshape(-1, self.n_classes)
-        self._newest[len(self._counts)] = response
+        self.pool.take(response)
         self._counts.append(counts)
         if self.voting:
-            self.gather()
-            self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
+            self._count(self.pool.n_rounds, self.pool.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
         if self.even or not needs_objective:
             return np.nan, 0.0
-        beyond = self.beyond(np.array([*self._counts, *self._unboosted_counts])).round(ERROR_DECIMALS)
+        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
         return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
-
-    def gather(self) -> None:
-        """Add the newest rounds to the pool."""
-        self.pool.first(self.pool.n_rounds)
-        for t in sorted(self._newest):
-            if t >= self.pool.n_rounds:
-                self.pool.take(self._newest[t])
-        self._newest = {}
 
     @cached_property
     def _places(self) -> tuple[Ints, Floats | float, int]:
@@ -229,17 +503,15 @@ class SubgroupMixture:
         return float(error().terms(self.table.strata).values(counts)[0])
 
     @cached_property
-    def _unboosted_counts(self) -> list[Floats]:
+    def _extra_counts(self) -> list[Floats]:
         return [self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.members))]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
-        """Return the first hypotheses, all by default, and the unboosted ones as candidates, by number."""
-        t = self.pool.n_rounds
-        del self._counts[t:]
+        """Return the first hypotheses (default: all) and the unboosted as candidates, by number."""
+        t, numbers = self.pool.n_rounds, self.stage_members(n_rounds).tolist()
         self._counts += [self.counted(self.pool.answer(m)) for m in range(len(self._counts), t)]
-        first = t if n_rounds is None else n_rounds
-        numbers = [*range(first), *range(t, len(self.pool.members))]
-        return Candidates(self.table, numbers, [*self._counts[:first], *self._unboosted_counts])
+        counts = [*self._counts, *self._extra_counts]
+        return Candidates(self.table, numbers, [counts[m] for m in numbers])
 
     def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
         """Return the mixture weights of all members, and the gap of the selected rule.
@@ -325,7 +597,7 @@ class SubgroupMixture:
 
     def _count(self, n_rounds: int, order: Ints) -> None:
         """Record the majority of so many rounds; ties go to the first voter in the order."""
-        rows, (counts, counted) = self.pool.ledger.rows, self.votes
+        rows, (counts, counted) = self.pool.rows, self.votes
         each = np.arange(len(rows.y))
         if counted >= n_rounds or len(counts) < len(each):  # an interrupt removed rounds: count anew
             counts, counted = np.zeros((len(each), self.n_classes)), 0
@@ -339,10 +611,9 @@ class SubgroupMixture:
     @property
     def _selects_voters(self) -> bool:
         """Whether the number of voters is selected. This needs errors on rows outside of the fit."""
-        return self.voting and not self.pool.ledger.rows.fitted
+        return self.voting and not self.pool.rows.fitted
 
     def _voters(self, n_rounds: int) -> int:
-        """Return how many of the first rounds have the same weight."""
         if not self._selects_voters:
             return n_rounds
         enough = -np.inf
@@ -361,39 +632,14 @@ class SubgroupMixture:
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
-        self._newest = {t: response for t, response in self._newest.items() if t < n_rounds}
-        self.gather()
-        self.pool.first(n_rounds)
+        super().first(n_rounds)
         del self.results[n_rounds:], self._counts[n_rounds:]
-
-    def settle(self, game: Game[Any]) -> MixtureEnsemble:
-        """Return the mixture of the rounds so far."""
-        self.gather()
-        return self.stage(self.pool.n_rounds)
-
-    def stage(self, n_rounds: int) -> MixtureEnsemble:
-        """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have weight 0."""
-        order = self.pool.ledger.by_mean_loss()
-        mixture = np.zeros(len(order))
-        if self.even:
-            voters = self._voters(n_rounds)
-            mixture[:voters] = 1.0 / voters
-            return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order[order < voters])
-        return self.ensemble(*self.selection(n_rounds))
 
     def weights(self, found: Selection, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
-        t = self.pool.n_rounds
         mixture = np.zeros(len(self.pool.members))
-        later = found.numbers >= (t if n_rounds is None else n_rounds)
-        shift = 0 if n_rounds is None else t - n_rounds
-        mixture[found.numbers + np.where(later, shift, 0)] = found.weights
+        mixture[self.stage_members(n_rounds)[found.numbers]] = found.weights
         return mixture
-
-    def ensemble(self, mixture: Floats, gap: float = 0.0) -> MixtureEnsemble:
-        """Return the classifier with these weights of all members."""
-        order = self.pool.ledger.by_mean_loss()
-        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order, gap)
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return the expected confusion counts of the randomised rule, shape (S, K)."""
@@ -410,17 +656,9 @@ class SubgroupMixture:
 
     # -- results -------------------------------------------------------------------------------------
 
-    alpha: ClassVar[None] = None
-    dropped: ClassVar[float] = 0.0
-    price: ClassVar[None] = None
-
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
         return None if self.objective.worst else float(np.nanmax(self.errors(self.mixed(mixture))))
-
-    def on_all(self, mixture: Floats) -> float:
-        """Return the objective; no row is left out."""
-        return self.value(mixture)
 
     @property
     def random_guess(self) -> float:
@@ -462,7 +700,7 @@ class SubgroupMixture:
         """Return rates by confusion counts; the default is the rates of the objective and the limits."""
         if stated is None:
             stated = [(self.objective.rate, None), *((limit.rate, limit) for limit in self.limits)]
-        rows, strata = self.pool.ledger.rows, self.table.strata
+        rows, strata = self.pool.rows, self.table.strata
         found = RateTable.counted(
             stated, strata, counts, rows.words, kind=kind, refit=rows.refit, refit_spread=self.refit_spread
         )
@@ -470,7 +708,7 @@ class SubgroupMixture:
 
     def outlook(self, counts: Floats) -> LimitsOutlook | None:
         """Return how likely a rule with these confusion counts keeps the limits on new rows."""
-        rows = self.pool.ledger.rows
+        rows = self.pool.rows
         if rows.fitted:
             return None
         return outlook(self.limits, self.table.strata, counts, rows.refit, spread=self.refit_spread)
@@ -482,7 +720,7 @@ class SubgroupMixture:
         The estimate is the standard deviation between the models of the folds, averaged over the hypotheses.
         NaN if the models were tested on one held-out part and refits answer.
         """
-        rows, (table, inside) = self.pool.ledger.rows, self._data
+        rows, (table, inside) = self.pool.rows, self._data
         if not rows.refit:
             return 0.0
         if rows.fold is None:
@@ -500,14 +738,13 @@ class SubgroupMixture:
         self, objective: Objective, limits: Sequence[Limit] = (), error_budget: float | None = None
     ) -> SubgroupMixture:
         """Return the combiner with the same members and another objective and limits, never even."""
-        return self.on(
-            self.pool.snapshot(), objective, self.grouping, limits, error_budget, self.randomized
-        )  # fmt: skip
+        pool = self.pool.snapshot()
+        return self.on(pool, objective, self.grouping, limits, error_budget, self.randomized)
 
     @classmethod
     def on(
         cls,
-        pool: LossPool,
+        pool: ModelPool,
         objective: Objective,
         grouping: Grouping,
         limits: Sequence[Limit] = (),
@@ -521,8 +758,7 @@ class SubgroupMixture:
 
     def snapshot(self) -> SubgroupMixture:
         """Return a copy. Further rounds do not change this copy."""
-        self.gather()
         new = replace(self)
-        new.pool = self.pool.snapshot()
+        new.pool, new._counts = self.pool.snapshot(), list(self._counts)
         new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)
         return new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -186,10 +185,6 @@ class ThresholdRule:
         except (KeyError, TypeError, ValueError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         return rule
-
-    def to_json(self) -> str:
-        """Return the rule as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def to_sql(
         self, column: str | None = None, *, group: str | None = None,

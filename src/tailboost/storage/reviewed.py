@@ -226,6 +226,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
+    **_names("tailboost.learners.stopped", "StoppedBoost"),
     # -- nets
     **_names("tailboost.learners.torch.net_data", "Feed"),
     **_names("tailboost.learners.torch.net_learner",
@@ -249,7 +250,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
     **_names("tailboost.selection.confidence", "LimitsOutlook"),
-    **_names("tailboost.selection.growth", "Growth"),
     **_names("tailboost.selection.program", "Program", "Solution"),
     **_names("tailboost.selection.candidates", "SelectionData"),
     # -- classifiers
@@ -262,11 +262,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.guarantees.fit_summary", "Bound", "Budget", "Summary"),
-    **_names("tailboost.boosting.candidate_losses", "CandidateLosses"),
-    **_names("tailboost.selection.loss_mixture", "Mixture"),
-    **_names("tailboost.selection.loss_objective", "CVaR", "WorstRow"),
-    **_names("tailboost.selection.loss_pool", "LossPool"),
-    **_names("tailboost.selection.subgroup_mixture", "Grouping", "SubgroupMixture"),
+    **_names("tailboost.selection.loss_mixture", "CVaR", "Mixture", "WorstRow"),
+    **_names("tailboost.selection.subgroup_mixture", "Grouping", "ModelPool", "SubgroupMixture"),
     **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.classifiers.rated", "ProbabilityRule", "SelectionEngine", "RateProblem"),

@@ -1,20 +1,22 @@
-"""``tune``, and rule files: thresholds on one column of scores, selected, certified and applied."""
+"""``tune``, and rule files: rules on columns of scores, selected and read as classifiers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
-from tailboost import Certificate, Scores, ThresholdRule, certify, datasets, rates
+from tailboost import Certificate, LabelRules, Rule, Scores, ThresholdRule, datasets, rates, tune_labels
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
-from tailboost.app.cli.models import NewRows, check_model_output
+from tailboost.app.cli.models import NewRows, StoredModel, check_model_output
 from tailboost.app.cli.rates import print_rates, read_limits, read_objective, spelled
 from tailboost.app.cli.shared import (
     BadInput,
@@ -27,6 +29,7 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
     write_out,
 )
+from tailboost.core.array_types import Floats, Mask
 from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
 
@@ -40,14 +43,26 @@ def is_rule_file(path: Path) -> bool:
     return path.suffix.lower() == RULE_FILE
 
 
+def read_model(path: Path) -> StoredModel:
+    """Read a model file, or a rule file as a model."""
+    return StoredRule.read(path) if is_rule_file(path) else StoredModel.read(path)
+
+
 def tune(
     data: options.Data,
-    score: Annotated[str, options.option("COL", "Column of the score.")],
-    target: Annotated[str, options.option("COL", "Column of the true labels.")],
+    score: Annotated[
+        list[str], options.option("COL", "Column of the score; again for the scores of further labels.")
+    ],
+    target: Annotated[
+        list[str],
+        options.option(
+            "COL", "Column of the true labels; again, one for each score, for several labels per row."
+        ),
+    ],
     out: Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")],
     positive: Annotated[
-        str | None,
-        options.option("LABEL", "Label of high scores. Default: the label in the column's name."),
+        list[str] | None,
+        options.option("LABEL", "Label of high scores, one for each score. Default: the label in its name."),
     ] = None,
     kind: Annotated[
         Literal["probability", "logit", "number"],
@@ -67,11 +82,13 @@ def tune(
     ] = None,
     sep: options.Sep = ",",
 ) -> None:
-    """Select thresholds on a column of scores, within limits. No model is trained.
+    """Select thresholds on columns of scores, within limits. No model is trained.
 
-    DATA are selection data: one row for each case, with the score of any model and the true label. Rows
+    DATA are selection data: one row for each case, with the scores of any model and the true labels. Rows
     with equal scores are different cases. Rows between two thresholds may be deferred to a human reviewer,
-    if a limit such as 'deferred() <= .05' allows it.
+    if a limit such as 'deferred() <= .05' allows it. With several targets each row has 0 or 1 for each
+    label. Then 'miss(1, by=label) <= .1' limits each label, and 'selected(1) <= .1' the share of rows with
+    any label.
     """
     as_model = not is_rule_file(out)
     if as_model:
@@ -79,170 +96,389 @@ def tune(
     else:
         check_output("--out", out, data)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
+    if len(target) > 1:
+        if as_model or columns or by_group or confidence is not None:
+            raise BadInput(
+                "--target: several labels per row need --out FILE.json and no --group or --confidence"
+            )
+        _tune_labels(
+            data, sep, score, target, out, kind=kind, missing=missing, limits=limits, objective=minimised
+        )
+        return
     if by_group and len(columns) != 1:
         raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
     with warnings_as_lines():
-        rows = score_rows(data, sep, score, target=target, columns=columns)
+        rows = score_rows(data, sep, score, target=target[0], columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if REVIEW in labels:
-            raise BadInput(f"{str(data)!r}: column {target!r} has the label {REVIEW!r}")
-        label = _positive(positive, score, labels)
-        scores = Scores(score, label, kind=kind, missing=missing)
+            raise BadInput(f"{str(data)!r}: column {target[0]!r} has the label {REVIEW!r}")
+        selection = RuleSelection(
+            tuple(score),
+            _positives(positive, score, labels),
+            kind,
+            missing,
+            target[0],
+            tuple(columns),
+            by_group,
+            spelled(minimised, labels, columns),
+            tuple(spelled(one, labels, columns) for one in limits),
+            confidence,
+            digest_of(data),
+        )
         with bad_input(f"{data}: "):
-            classifier = tune_rule(
-                scores,
-                rows.features,
-                rows.y,
-                groups=rows.groups,
-                objective=spelled(minimised, labels, columns),
-                limits=[spelled(one, labels, columns) for one in limits],
-                confidence=confidence,
-                by_group=by_group,
-            )
+            classifier = selection.run(rows)
             rule = classifier.rule_
-            if not isinstance(rule, ThresholdRule):
-                values = np.unique(rows.features[score].dropna())
-                mark = {"deferred": REVIEW} if classifier.can_defer else {}
-                actions = classifier.predict(pd.DataFrame({score: values}), **mark)
-                rule = ThresholdRule.of_actions(score, labels, values, actions, missing)
     if as_model:
-        notes = {"data": data.name, "group": columns, "not_features": [target]}
+        notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
         save_model(classifier, out, notes=notes)
     else:
-        stored = ScoreRule(rule, target, tuple(columns), tuple(classifier.limits), digest_of(data))
-        write_out(out, json.dumps(stored.to_dict(), indent=1, ensure_ascii=False) + "\n")
-    if any(len({action for _, action in band}) < len(band) for band in rule.bands):
-        warn("an answer has several ranges of the score; a wider limit, or --by-group, may avoid this")
-    say(f"A higher {score} speaks for {label!r}.")
+        write_out(out, selection.document(classifier, rule))
+    if isinstance(rule, ThresholdRule):
+        if any(len({action for _, action in band}) < len(band) for band in rule.bands):
+            warn("an answer has several ranges of the score; a wider limit, or --by-group, may avoid this")
+        say(f"A higher {score[0]} speaks for {selection.labels[0]!r}.")
     tell(str(rule))
     say("")
     print_rates(classifier.rates_)
     say(f"{'Model' if as_model else 'Rule'}: {out}")
 
 
-def _positive(positive: str | None, score: str, labels: Sequence[str]) -> str:
-    """Return the label of high scores."""
-    if positive is not None:
-        if positive not in labels:
-            raise BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {positive!r}")
-        return positive
-    named = [label for label in labels if score == label or score.endswith(f"_{label}")]
-    named = named or [label for label in labels if label in POSITIVE]
-    if len(named) != 1:
-        raise BadInput(
-            f"--positive: which label does a higher {score!r} speak for: {', '.join(labels[:10])}?"
-        )
-    return named[0]
+def _positives(
+    positive: Sequence[str] | None, score: Sequence[str], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the label of high values of each score."""
+    if positive and len(positive) != len(score):
+        raise BadInput(f"--positive: {len(positive)} labels for {len(score)} scores")
+    found = []
+    for i, column in enumerate(score):
+        if positive:
+            if positive[i] not in labels:
+                raise BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {positive[i]!r}")
+            found.append(positive[i])
+            continue
+        named = [label for label in labels if column == label or column.endswith(f"_{label}")]
+        named = named or [label for label in labels if label in POSITIVE and len(score) == 1]
+        if len(named) != 1:
+            raise BadInput(
+                f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
+            )
+        found.append(named[0])
+    if len(score) > 1 and sorted(found) != sorted(labels):
+        raise BadInput(f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}")
+    return tuple(found)
 
 
 # -- files -------------------------------------------------------------------------------------------------
 
 
 def score_rows(
-    data: Path, sep: str, score: str, *, target: str | None = None, columns: Sequence[str] = ()
+    data: Path, sep: str, score: Sequence[str], *, target: str | None = None, columns: Sequence[str] = ()
 ) -> NewRows:
     """Read a file of scores; labels are text. Errors name the file and the column."""
     with bad_input():
         table = datasets.read_raw(data, sep)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")
-    for option, name in (("--score", score), ("--target", target), *(("--group", name) for name in columns)):
+    options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
+    for option, name in (*options, ("--target", target)):
         if name is not None and name not in table:
             raise BadInput(
                 f"{option}: {str(data)!r} has no column {name!r}; it has {', '.join(map(repr, table))}"
             )
-    numbers = pd.to_numeric(table[score], errors="coerce").astype(np.float64)
-    if len(odd := np.flatnonzero(numbers.isna() & table[score].notna())):
-        text = str(table[score].iloc[odd[0]])[:40]
-        raise BadInput(f"{str(data)!r}: column {score!r} holds no number in row {odd[0]}: {text!r}")
-    rows = NewRows(table, pd.DataFrame({score: numbers}), data, columns)
+    features = pd.DataFrame({name: _numbers(table, name, data) for name in dict.fromkeys(score)})
+    rows = NewRows(table, features, data, columns)
     if target is None:
         return rows
     return replace(rows, y=rows.column(target, "--target").astype(str).to_numpy(dtype=str))
 
 
+def _numbers(table: Any, name: str, data: Path) -> Any:
+    """Return a column as numbers; missing values stay missing."""
+    numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
+    if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
+        text = str(table[name].iloc[odd[0]])[:40]
+        raise BadInput(f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}")
+    return numbers
+
+
 @dataclass(frozen=True)
-class ScoreRule:
-    """Content of a rule file: thresholds, columns, limits, and a digest of the selection data."""
+class RuleSelection:
+    """Settings of a selection, as in a rule file."""
 
-    rule: ThresholdRule
+    scores: tuple[str, ...]
+    labels: tuple[str, ...]  # of high values of each score
+    kind: str
+    missing: float | None
     target: str
-    group_columns: tuple[str, ...]
+    group: tuple[str, ...]
+    by_group: bool
+    objective: Any
     limits: tuple[rates.Limit, ...]
-    digest: str
+    confidence: float | None
+    data: str  # digest of the selection data
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content as plain types."""
-        return {
-            "rule": self.rule.to_dict(),
-            "target": self.target,
-            "group": list(self.group_columns),
-            "limits": [rates.to_dict(limit) for limit in self.limits],
-            "selection_data": self.digest,
+    @property
+    def model(self) -> Scores:
+        """The scores as a model."""
+        several = len(self.scores) > 1
+        columns, labels = (
+            (list(self.scores), list(self.labels)) if several else (self.scores[0], self.labels[0])
+        )
+        return Scores(columns, labels, kind=self.kind, missing=self.missing)
+
+    def run(self, rows: NewRows) -> Any:
+        """Select on labelled rows."""
+        return tune_rule(
+            self.model,
+            rows.features,
+            rows.y,
+            groups=rows.groups,
+            objective=self.objective,
+            limits=list(self.limits),
+            confidence=self.confidence,
+            by_group=self.by_group,
+        )
+
+    def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
+        """Return the content of a rule file."""
+        certificate = getattr(classifier, "certificate_", None)
+        objective = rates.to_dict(self.objective) if rates.as_expression(self.objective) else self.objective
+        content = {
+            "rule": rule.to_dict(),
+            "selection": {
+                **asdict(replace(self, limits=(), objective=None)),
+                "objective": objective,
+                "limits": [rates.to_dict(limit) for limit in self.limits],
+            },
+            "groups": list(getattr(classifier, "groups_", [])),
+            "certificate": None if certificate is None else certificate.to_dict(),
+            **more,
         }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Return the settings of a rule file."""
+        objective = content["objective"]
+        lists = {name: tuple(content[name]) for name in ("scores", "labels", "group")}
+        limits = tuple(rates.checked_limits([rates.from_dict(limit) for limit in content["limits"]]))
+        objective = rates.from_dict(objective) if isinstance(objective, dict) else objective
+        return cls(**{**content, **lists, "limits": limits, "objective": objective})
+
+
+class RuleClassifier(ClassifierMixin, BaseEstimator):
+    """The rule of a file as a fitted classifier of the table of scores.
+
+    Parameters
+    ----------
+    rule : ThresholdRule or Rule
+        The rule.
+    scores : Scores
+        The columns of scores.
+    limits : sequence of Limit
+        The limits of the selection.
+    """
+
+    reads_scores = True
+
+    def __init__(
+        self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
+    ) -> None:
+        self.rule = rule
+        self.scores = scores
+        self.limits = limits
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels."""
+        return np.asarray(self.rule.classes)
+
+    @property
+    def by_group(self) -> bool:
+        """Whether the rule is group-aware."""
+        return self.rule.groups is not None
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        return self.rule.defers
+
+    def actions(self, X: Any, groups: Any = None) -> NDArray[Any]:
+        """Return the label of each row, or "human review"."""
+        names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
+        if isinstance(self.rule, ThresholdRule):
+            return self.rule.predict(X[self.rule.column], **names)
+        model = self.scores
+        model.classes_ = np.asarray(model.label)
+        P = pd.DataFrame(model.predict_proba(X), columns=model.label)
+        return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=REVIEW)
+
+    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the label of each row; deferred rows get the first label."""
+        actions = self.actions(X, groups)
+        return np.where(actions == REVIEW, self.rule.classes[0], actions).astype(str)
+
+    def defers(self, X: Any, *, groups: Any = None) -> Mask:
+        """Return which rows are deferred."""
+        return np.asarray(self.actions(X, groups) == REVIEW)
+
+    def margin(self, X: Any, groups: Any = None) -> Floats | None:
+        """Return the distance of the score to the nearest threshold; None with several scores."""
+        if not isinstance(self.rule, ThresholdRule):
+            return None
+        return self.rule.margin(X[self.rule.column], None if groups is None else np.asarray(groups).ravel())
+
+
+@dataclass(frozen=True)
+class StoredRule(StoredModel):
+    """Content of a rule file, read as a model file."""
+
+    selection: RuleSelection = field(kw_only=True)
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a rule file."""
+        content = _read_document(path)
+        if "labels" in content:
+            raise BadInput(
+                f"{path}: the rule has several labels per row; only tune, certify and predict take it"
+            )
         with bad_input(f"{path}: "):
             try:
-                content = json.loads(path.read_text(encoding="utf-8"))
-                limits: list[Any] = [rates.from_dict(limit) for limit in content["limits"]]
-                rule = ThresholdRule.from_dict(content["rule"])
-                return cls(
-                    rule, content["target"], tuple(content["group"]), tuple(limits), content["selection_data"]
-                )
+                selection = RuleSelection.from_dict(content["selection"])
+                of = ThresholdRule if "bands" in content["rule"] else Rule
+                rule, certificate = of.from_dict(content["rule"]), content["certificate"]
+                classifier = RuleClassifier(rule, selection.model, selection.limits)
+                if content["groups"]:
+                    classifier.groups_ = [tuple(name) for name in content["groups"]]
+                if certificate is not None:
+                    classifier.certificate_ = Certificate.from_dict(certificate)
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+        return cls(path, classifier, {"group": list(selection.group)}, {}, selection=selection)
 
-    def rows(self, data: Path, sep: str, target: str | None = None, columns: Sequence[str] = ()) -> NewRows:
-        """Read a file of scores, with the groups of a group-aware rule and further columns of groups."""
-        needed = self.group_columns if self.rule.groups is not None else ()
-        columns = list(dict.fromkeys([*needed, *columns]))
-        return score_rows(data, sep, self.rule.column, target=target, columns=columns)
+    @property
+    def target(self) -> str:
+        """The name of the target column."""
+        return self.selection.target
 
-    def predictions(self, rows: NewRows) -> dict[str, Any]:
-        """Return actions (labels, or "human review") and margins of rows, by column."""
-        groups = None if self.rule.groups is None else rows.groups[self.group_columns[0]].to_numpy()
-        score = rows.features[self.rule.column]
-        return {
-            "prediction": self.rule.predict(score, groups),
-            "margin": np.round(self.rule.margin(score, groups), 9),
-        }
+    def selected_again(self, data: Path, sep: str) -> StoredRule:
+        """Return the rule with its classifier, which is selected again on the same file."""
+        if digest_of(data) != self.selection.data:
+            raise BadInput(f"--selection: {str(data)!r} is not the file on which the rule was selected")
+        selection = self.selection
+        rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
+        with warnings_as_lines(), bad_input(f"{data}: "):
+            return replace(self, model=selection.run(rows))
 
-    def certificate(
+    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+        """Write the rule of another selection on the same data."""
+        write_out(path, self.selection.document(classifier, classifier.rule_, **notes))
+
+    def read_rows(
         self,
         data: Path,
-        sep: str,
-        asked: Sequence[Any],
+        sep: str = ",",
         *,
-        target: str | None,
-        columns: Sequence[str],
-        cluster: str | None,
-        confidence: float,
-    ) -> Certificate:
-        """Return bounds on rates and limits, by default those of the rule, from a file of fresh rows."""
-        if digest_of(data) == self.digest:
+        purpose: str,
+        columns: Sequence[str] = (),
+        cluster: str | None = None,
+        unused: Sequence[str] = (),
+    ) -> NewRows:
+        """Read a file of scores; the selection data are no fresh rows."""
+        if purpose not in ("predict", "compare with") and digest_of(data) == self.selection.data:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
-        rows = replace(self.rows(data, sep, target or self.target, columns), cluster_column=cluster)
-        if unknown := sorted(set(rows.y.tolist()) - set(self.rule.classes)):
-            names = ", ".join(map(repr, unknown[:5]))
-            raise BadInput(f"{str(data)!r}: the target has labels that the rule does not know: {names}")
-        known = None  # all groups of a group-aware rule, also without fresh rows
-        if self.rule.groups is not None and len(rows.group_columns) == 1:
-            known = {"group": [(self.group_columns[0], name) for name in self.rule.groups]}
-        stated = [spelled(one, self.rule.classes, rows.group_columns) for one in asked or self.limits]
+        needed = self.selection.group if self.by_group else ()
+        rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
+        return replace(rows, group_columns=columns, cluster_column=cluster)
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    with bad_input(f"{path}: "):
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(content, dict):
+                raise ValueError("it is no object")
+        except ValueError as error:
+            raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+    return content
+
+
+# -- several labels per row --------------------------------------------------------------------------------
+
+
+def _tune_labels(
+    data: Path,
+    sep: str,
+    score: Sequence[str],
+    target: Sequence[str],
+    out: Path,
+    *,
+    limits: Any,
+    objective: Any,
+    **params: Any,
+) -> None:
+    """Select thresholds for several labels per row."""
+    if len(score) != len(target):
+        raise BadInput(f"--score: {len(score)} scores for {len(target)} targets; give one for each")
+    with warnings_as_lines():
+        rows = score_rows(data, sep, score)
         with bad_input(f"{data}: "):
-            actions = self.predictions(rows)["prediction"]
-            deferred = actions == REVIEW
-            return certify(
-                np.where(deferred, self.rule.classes[0], actions).astype(str),
-                None,
-                rows.y,
-                deferred=deferred,
-                groups=rows.groups,
-                subgroups=known,
-                rates=stated or None,
-                confidence=confidence,
-                clusters=rows.clusters,
+            rules = tune_labels(
+                [Scores(*pair, **params) for pair in zip(score, target, strict=True)],
+                rows.features,
+                _indicators(rows, target),
+                limits=limits,
+                objective="error" if objective is None else objective,
             )
+    write_out(
+        out, json.dumps(rules.to_dict() | {"data": digest_of(data)}, indent=1, ensure_ascii=False) + "\n"
+    )
+    tell(str(rules))
+    say("")
+    if rules.limits and rules.rates_ is not None:
+        print_rates(rules.rates_)
+    say(f"Rules: {out}")
+
+
+def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
+    """Return the columns of labels as numbers."""
+    if absent := [name for name in target if name not in rows.table]:
+        raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")
+    return pd.DataFrame({name: _numbers(rows.table, name, rows.path) for name in target})
+
+
+def read_label_rules(path: Path) -> tuple[LabelRules, str] | None:
+    """Return rules of several labels and a digest of their selection data; None for another file."""
+    if not is_rule_file(path) or "labels" not in (content := _read_document(path)):
+        return None
+    with bad_input(f"{path}: "):
+        return LabelRules.from_dict(content), str(content.get("data"))
+
+
+def certify_labels(
+    rules: LabelRules,
+    digest: str,
+    data: Path,
+    sep: str,
+    limits: Sequence[Any],
+    cluster: str | None,
+    confidence: float,
+) -> Certificate:
+    """Return the certificate of rules of several labels from a file of fresh rows."""
+    if digest_of(data) == digest:
+        raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
+    rows = replace(label_rows(rules, data, sep), cluster_column=cluster)
+    Y = _indicators(rows, list(rules.rules))
+    with bad_input(f"{data}: "):
+        return rules.certify(
+            rows.features, Y, limits=limits or None, clusters=rows.clusters, confidence=confidence
+        )
+
+
+def label_rows(rules: LabelRules, data: Path, sep: str) -> NewRows:
+    """Read the scores of several labels."""
+    return score_rows(data, sep, [rule.column for rule in rules.rules.values()])

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from tailboost.core.output import is_same_file, write_output
 
-LONGEST_LINE = 300  # characters of an error line
+LONGEST_LINE = 400  # characters of an error line
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -78,9 +78,11 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
+    message = message.replace("equal_rows='natural'", "--equal-rows natural")  # the option of this parameter
     line = f"tailboost: {printable(' '.join(message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
-        line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
+        start, end = line[: LONGEST_LINE - 150], line[-150:]
+        line = f"{start.rpartition(' ')[0]} … {end.partition(' ')[2]}"
     print(line, file=sys.stderr)
     return code
 

@@ -1,7 +1,6 @@
 """Plots with scikit-learn's conventions: ``from_estimator``, ``from_predictions``, ``plot``."""
 
-from tailboost.app.plotting.class_error import ClassErrorDisplay
 from tailboost.app.plotting.cvar_curve import CVaRCurveDisplay
 from tailboost.app.plotting.tradeoff_curve import TradeOffDisplay
 
-__all__ = ["CVaRCurveDisplay", "ClassErrorDisplay", "TradeOffDisplay"]
+__all__ = ["CVaRCurveDisplay", "TradeOffDisplay"]

@@ -23,10 +23,6 @@ class Display(ABC):
     @abstractmethod
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
 
-    def _figsize(self) -> tuple[float, float] | None:
-        """Return width and height of a new figure in inches; None takes matplotlib's default."""
-        return None
-
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the display.
 
@@ -37,7 +33,7 @@ class Display(ABC):
         name : str, default=None
             Title, or label in the legend; None takes the name of the display.
         **kwargs : dict
-            Passed to matplotlib's ``plot``, or ``barh`` for bars.
+            Passed to matplotlib's ``plot``.
 
         Returns
         -------
@@ -55,7 +51,7 @@ class Display(ABC):
             needs = f"{type(self).__name__}.plot needs matplotlib: pip install 'tailboost[app]'"
             raise ImportError(needs) from error
         if ax is None:
-            _, ax = plt.subplots(figsize=self._figsize(), layout="constrained")
+            _, ax = plt.subplots(layout="constrained")
         self._draw(ax, self.name if name is None else name, kwargs)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -85,10 +81,9 @@ def reference_line(ax: Any, y: float, label: str) -> Any:
     )
 
 
-def styled(defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
+def styled(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Merge options of matplotlib; the caller's override defaults, also under an alias such as ``lw``."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    return defaults | dict(normalize_kwargs(options, Patch if bars else Line2D))
+    return defaults | dict(normalize_kwargs(options, Line2D))

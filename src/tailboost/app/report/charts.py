@@ -34,6 +34,7 @@ LOOKS = {
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers
 MOST_CLASSES = 10  # classes in the chart of class errors
 WIDE, NARROW, BARS = 640, 360, 440  # widths in pixels
+LABEL_HEIGHTS = (-9, 18, 4, -23, 32, -37, 46, -51, 60)  # tried heights of a name above or below its point
 # Evidence outside these values is drawn at the edge.
 LEAST_EVIDENCE, MOST_EVIDENCE = 1e-2, 1e6
 
@@ -116,15 +117,7 @@ def tradeoff_chart(
         canvas.horizontal(x, y.start, y.end, ticks(x.low, x.high, 8 if width == WIDE else 5), "overall error")
         canvas.vertical(y, x.start, x.end, ticks(y.low, y.high, 6), title)
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
-        steps = [
-            (a + (c - a) * k / 10, b + (d - b) * k / 10)
-            for s in shown
-            for (a, b), (c, d) in itertools.pairwise(curves[s["index"]])
-            for k in range(11)
-        ]
-        occupied, crossed = (
-            [(x(a) - 6, y(b) - 6, x(a) + 6, y(b) + 6) for a, b in places] for places in (marks, steps)
-        )
+        occupied = [(x(a) - 6, y(b) - 6, x(a) + 6, y(b) + 6) for a, b in drawn]
         if y.low < table.random_error < y.high:
             height = y(table.random_error)
             canvas.line(x.start, height, x.end, height, "guess")
@@ -135,7 +128,7 @@ def tradeoff_chart(
             if style["shown"]:
                 error, level = (style["figures"][key]["mean"] for key in ("error", worst))
                 with canvas.group(style["kind"], style["title"]):
-                    _draw_label(canvas, style["title"], x(error), y(level), occupied, crossed)
+                    _draw_label(canvas, style["title"], x(error), y(level), occupied)
         return canvas
 
     return _both(
@@ -159,30 +152,26 @@ def _draw_method(canvas: Canvas, style: Style, worst: str, curve: Sequence[Point
         canvas.marker(px, py, style["symbol"])
 
 
-def _draw_label(
-    canvas: Canvas, name: str, px: float, py: float, occupied: list[Box], crossed: Sequence[Box]
-) -> None:
-    """Write a name near its point: on free space if possible, otherwise across a curve."""
-    width = text_width(name)
-    places = [
-        (px + dx, py + dy, anchor)
-        for dy in (-9, 18, 4, -23, 32, -37, 46, -51, 60)
-        for dx, anchor in ((9, "start"), (-9, "end"))
-    ]
-    for avoided in ([*occupied, *crossed], occupied):
-        for edge, base, anchor in places:
-            left = edge if anchor == "start" else edge - width
-            box = (left, base - 11, left + width, base + 3)
-            inside = box[0] >= 46 and box[2] <= canvas.width and box[1] >= 26 and box[3] <= canvas.height - 46
-            if not inside or any(
-                box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in avoided
-            ):
-                continue
-            occupied.append(box)
-            if abs(base - py) > 20:  # a line shows to which point a distant name belongs
-                canvas.line(px, py, round(edge, 1), round(base - 4, 1), "leader")
-            canvas.text(round(edge, 1), round(base, 1), name, anchor, "name")
-            return
+def _draw_label(canvas: Canvas, name: str, px: float, py: float, occupied: list[Box]) -> None:
+    """Write a name near its point, over as few other elements as possible."""
+
+    def faults(place: tuple[float, tuple[float, str]]) -> int:
+        left, top, right, bottom = box_of(*place)
+        outside = left < 46 or right > canvas.width or top < 26 or bottom > canvas.height - 46
+        return 100 * outside + sum(
+            left < c and a < right and top < d and b < bottom for a, b, c, d in occupied
+        )
+
+    def box_of(dy: float, side: tuple[float, str]) -> Box:
+        left = px + side[0] - (text_width(name) if side[1] == "end" else 0)
+        return left, py + dy - 11, left + text_width(name), py + dy + 3
+
+    best = min(itertools.product(LABEL_HEIGHTS, ((9, "start"), (-9, "end"))), key=faults)
+    occupied.append(box_of(*best))
+    dy, (dx, anchor) = best
+    if abs(dy) > 20:  # a line shows to which point a distant name belongs
+        canvas.line(px, py, px + dx, py + dy - 4, "leader")
+    canvas.text(px + dx, py + dy, name, anchor, "name")
 
 
 def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailboost.app.report.results import Results, resampled_interval
 
@@ -31,8 +31,7 @@ class Cell:
     mark: str = ""
 
 
-@dataclass(frozen=True)
-class MethodRow:
+class MethodRow(NamedTuple):
     """One method with a cell per column."""
 
     method: ComparedMethod
@@ -244,34 +243,35 @@ class ComparisonTable:
             f"{100 * baseline_error:.1f} % ({difference})."
         )
 
-    def problems(self) -> Iterator[str]:
-        """Yield a sentence for an interruption, each method left out, and each failed method."""
+    @property
+    def problems(self) -> list[str]:
+        """A sentence for an interruption, each method left out, and each failed method."""
+        methods, repeats = self.document["methods"], self.settings["repeats"]
+        done, total = sum(len(m["repeats"]) for m in methods), repeats * len(methods)
+        sentences = [
+            f"{m['title']} is not in the comparison: {m['reason']}" for m in self.document["left_out"]
+        ]
         if self.document["status"] != "complete":
-            done = sum(len(m["repeats"]) for m in self.document["methods"])
-            total = self.settings["repeats"] * len(self.document["methods"])
-            yield f"The comparison was interrupted: {done} of {total} fits are finished."
-        for method in self.document["left_out"]:
-            yield f"{method['title']} is not in the comparison: {method['reason']}"
-        for method in self.document["methods"]:
-            for failure in method["failures"][:1]:
-                splits = f"{len(method['failures'])} of {self.settings['repeats']} splits"
-                yield f"{method['title']} failed on {splits}: {failure['error']}"
+            sentences.insert(0, f"The comparison was interrupted: {done} of {total} fits are finished.")
+        for method, failures in ((m, m["failures"]) for m in methods if m["failures"]):
+            splits = f"{len(failures)} of {repeats} splits"
+            sentences.append(f"{method['title']} failed on {splits}: {failures[0]['error']}")
+        return sentences
 
-    def warnings(self) -> Iterator[str]:
-        """Yield the warnings of the fits; messages that differ only in numbers appear once per method."""
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the fits; messages that differ only in numbers appear once per method."""
+        kinds: dict[str, str] = {}
         for method in self.document["methods"]:
-            kinds: dict[str, str] = {}
-            for message in method["warnings"]:
+            for message in (f"{method['title']}: {warning}" for warning in method["warnings"]):
                 kinds.setdefault(re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message), message)
-            for message in kinds.values():
-                yield f"{method['title']}: {message}"
+        return list(kinds.values())
 
     def shown_first(self, most: int) -> list[ComparedMethod]:
         """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
         compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
-        return sorted(self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"]))[
-            :most
-        ]
+        order = sorted(self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"]))
+        return order[:most]
 
 
 def figure_of(method: ComparedMethod, *path: str) -> Any:

@@ -5,8 +5,8 @@ import numpy as np
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.candidates import Pool, SelectionData
-from tailboost.selection.growth import EVERY, HEDGE_ROUNDS, PRICES, play
 from tailboost.selection.program import Program
+from tailboost.selection.selecting import ERROR_SHARES, EVERY, HEDGE_ROUNDS, play
 
 
 def test_candidates_are_the_answers_of_the_game_written_out():
@@ -20,7 +20,7 @@ def test_candidates_are_the_answers_of_the_game_written_out():
     pool = Pool(table)
     play(pool, program)
     truth, answers = np.bincount(y) / len(y), set()
-    for price in PRICES:
+    for price in ERROR_SHARES:
         summed = np.zeros(3)
         for t in range(HEDGE_ROUNDS):
             w = np.exp(summed - summed.max())
