@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,18 +96,16 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
-        self.__dict__.pop("_guarantee", None)
+        self._results = {}
 
     @property
     def summary_(self) -> AdditiveSummary:
         """Errors and their bounds; computed at the first access."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            combiner = self.combiner_
-            self._guarantee = additive_summary(
-                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=self._judged_on_fitted
-            )
-        return self._guarantee
+        return cast("AdditiveSummary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> AdditiveSummary:
+        classes, fitted = self.classes_.tolist(), self._judged_on_fitted
+        return additive_summary(self.combiner_, self._cost(), self.gap_, classes, fitted=fitted)
 
     @property
     def _judged_on_fitted(self) -> bool:

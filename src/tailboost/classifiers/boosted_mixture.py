@@ -75,8 +75,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         self.ensemble_ = ensemble
-        for name in ("_guarantee", "_counted"):
-            self.__dict__.pop(name, None)
+        self._results = {}
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
 
     def _rows_kept(self) -> Rows:
@@ -96,10 +95,11 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _counts(self) -> Floats:
         """Return the confusion counts of `predict` on the selection data."""
-        if "_counted" not in self.__dict__:
-            shares = self.combiner_.pool.shares(self.ensemble_)
-            self._counted = self._counting.counted(shares.argmax(axis=1))
-        return self._counted
+        return cast("Floats", self._cached("counts", self._count))
+
+    def _count(self) -> Floats:
+        shares = self.combiner_.pool.shares(self.ensemble_)
+        return self._counting.counted(shares.argmax(axis=1))
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
@@ -389,18 +389,12 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     @property
     def summary_(self) -> Summary:
         """Bounds and achieved objective; computed at the first access."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            summary = mixture_summary(
-                self.game_,
-                self.combiner_,
-                self.estimator_weights_,
-                self.gap_,
-                self._bounds(),
-                self.classes_.tolist(),
-            )
-            self._guarantee = replace(summary, errors=self._unit_table(), groups=group_uses(self))
-        return self._guarantee
+        return cast("Summary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> Summary:
+        classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
+        summary = mixture_summary(self.game_, combiner, weights, self.gap_, self._bounds(), classes)
+        return replace(summary, errors=self._unit_table(), groups=group_uses(self))
 
     # -- prediction ----------------------------------------------------------------------------------
 

@@ -146,7 +146,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def _take(self, rule: SelectedRule | SelectedMixture) -> None:
         """Answer by a selected rule."""
         self._selected, self.ensemble_ = rule, rule.ensemble
-        self.__dict__.pop("_guarantee", None)
+        self._results = {}
 
     @property
     def _randomized(self) -> bool:
@@ -449,11 +449,11 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     @property
     def summary_(self) -> Summary:
         """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            found = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
-            self._guarantee = replace(found, groups=group_uses(self))
-        return self._guarantee
+        return cast("Summary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> Summary:
+        summary = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
+        return replace(summary, groups=group_uses(self))
 
     @property
     def rates_(self) -> RateTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,15 @@ def intervals_of(table: RateTable) -> Floats:
 
 class SubgroupViews(KnownRows):
     """Views of the errors of `predict` on the selection data."""
+
+    _results: dict[str, Any]  # of `_cached`; a new selection sets an empty dict
+
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make``, computed at the first access."""
+        check_is_fitted(self)
+        if name not in self._results:
+            self._results[name] = make()
+        return self._results[name]
 
     @abstractmethod
     def _subgroup_table(self) -> RateTable:
