@@ -144,8 +144,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        counts, self.n_threshold_rows_ = seen.counts, int(seen.totals[0].sum())
-        n = int(counts.totals[0].sum())
+        n, self.n_threshold_rows_ = int(seen.totals[0].sum()), int(seen.row_totals[0].sum())
         words, of_sample = f"the {n:,} rows given to from_probabilities", ""
         complete = self.n_threshold_rows_ == n
         if not complete:
@@ -156,15 +155,16 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         stated, names = reader.stated, getattr(self, "_group_names", None)
         engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
         if not complete and self._problem is not None:
-            lines = reader.lines(counts.keys, counts.totals, words)
+            lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)
-            about = averaged, engine.probabilities, strata, counts.keys, stratum
+            weight = seen.totals[1].sum()
+            about = averaged, engine.probabilities, strata, seen.keys, stratum
 
             def count(members: Sequence[Any]) -> Floats:
                 sums: Floats = table.folded(partial(_count, *about, members), partial(np.sum, axis=0))
-                return sums / counts.totals[1].sum()
+                return sums / weight
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
             engine = replace(
@@ -332,7 +332,7 @@ class _RemoteReader:
         return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""
+        """Return rows with multiplicities: class and groups from ``keys``, totals as in `RowSample`."""
         y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
@@ -357,39 +357,26 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class KeyCounts:
-    """Totals of the rows of each combination of class and groups."""
-
-    keys: Ints  # shape (m,): numbers of the combinations, sorted
-    totals: Floats  # shape (3, m): number of rows, sum of their weights and of their squared weights
-
-    @classmethod
-    def of(cls, keys: Ints, totals: Floats) -> KeyCounts:
-        """Add up totals of shape (3, n) with equal keys."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
-        return cls(distinct, sums.astype(np.float64))
-
-
-@dataclass(frozen=True)
 class RowSample:
-    """Counts of all rows by class and groups, and a sample of distinct rows."""
+    """Totals of all rows by class and groups, and a sample of distinct rows.
 
-    counts: KeyCounts
+    Totals are the number of rows, the sum of their weights and of their squared weights.
+    """
+
+    keys: Ints  # shape (k,): numbers of the combinations of class and groups, sorted
+    totals: Floats  # shape (3, k): of all rows of each combination
     stratum: Ints  # shape (m,): number of the class and groups of each sampled row
     hashes: Hashes  # shape (m,): content of each sampled row
     logs: Floats  # shape (m, M, K): their log-probabilities
-    totals: Floats  # shape (3, m), as in `KeyCounts`: of all rows with this content
+    row_totals: Floats  # shape (3, m): of all rows with the content of each sampled row
 
     @classmethod
     def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return the sample of the rows of several parts."""
-        keys, totals = (
-            np.concatenate([getattr(part.counts, name) for part in parts], axis=-1)
-            for name in ("keys", "totals")
-        )
-        counts = KeyCounts.of(keys, totals)
-        if len(counts.keys) > MOST_STRATA:
+        keys, place = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        of_parts = np.hstack([part.totals for part in parts])
+        totals = np.stack([np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts])
+        if len(keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
                 "groups"
@@ -399,19 +386,20 @@ class RowSample:
         order = np.lexsort((hashes, stratum))
         s, h = stratum[order], hashes[order]
         first = np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])])
-        totals = np.add.reduceat(np.hstack([part.totals for part in parts])[:, order], first, axis=1)
+        row_totals = np.hstack([part.row_totals for part in parts])[:, order]
+        row_totals = np.add.reduceat(row_totals, first, axis=1)
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
         strata = s[first]
-        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(counts.totals[0], SAMPLE)
+        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(totals[0], SAMPLE)
         rows = order[first[sampled]]
         logs = np.concatenate([part.logs for part in parts])[rows]
-        return cls(counts, stratum[rows], hashes[rows], logs, totals[:, sampled])
+        return cls(keys, totals, stratum[rows], hashes[rows], logs, row_totals[:, sampled])
 
     def sample(self, reader: _RemoteReader, words: str) -> ModelOutputs:
         """Return the sampled rows; their weights are scaled so that each stratum has its whole weight."""
-        at = np.searchsorted(self.counts.keys, self.stratum)
-        sampled = np.array([np.bincount(at, weights=v) for v in self.totals])
-        rows = reader.lines(self.stratum, self.totals * (self.counts.totals / sampled)[:, at], words)
+        at = np.searchsorted(self.keys, self.stratum)
+        sampled = np.array([np.bincount(at, weights=v) for v in self.row_totals])
+        rows = reader.lines(self.stratum, self.row_totals * (self.totals / sampled)[:, at], words)
         return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
@@ -431,7 +419,7 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     keys, weight = block.keys, block.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     hashes = hash_rows(block.logs.reshape(len(keys), -1))
-    return RowSample.merged([RowSample(KeyCounts(keys, totals), keys, hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(keys, totals, keys, hashes, block.logs, totals)])
 
 
 def _count(
