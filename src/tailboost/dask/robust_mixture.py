@@ -375,7 +375,8 @@ class RowSample:
         """Return the sample of the rows of several parts."""
         keys, place = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
         of_parts = np.hstack([part.totals for part in parts])
-        totals = np.stack([np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts])
+        sums = [np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts]
+        totals: Floats = np.stack(sums).astype(np.float64)
         if len(keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
