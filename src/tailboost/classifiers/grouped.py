@@ -65,19 +65,13 @@ class GroupedBoostClassifier(MixtureClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
         groups : array-like of shape (n,) or table of n rows, optional
             Group of each row. In a table (data frame, dict of columns, array of several columns) each value
             of each column is a group, named (column, value). Without groups, the subgroups are the classes.
         X_val, y_val, groups_val, sample_weight_val : optional
             Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------

@@ -240,6 +240,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
                 new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
+                if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
+                    table = np.zeros((len(outputs.rows.y), 1))
         elif groups is not None:
             outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
         check_parameters(new, outputs.rows.groups)
