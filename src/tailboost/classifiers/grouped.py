@@ -85,7 +85,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
-        X, y = unpack(X, y)
+
         self._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn()
         return self
