@@ -206,7 +206,7 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def number(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
+    def numbers_of(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 
         With a mask, only the used rows are numbered; other rows may be in any group.

@@ -117,7 +117,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         columns, groups = self._group_names.columns or (), as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
-        return self._group_names.number(groups, "groups", n)
+        return self._group_names.numbers_of(groups, "groups", n)
 
     def example_groups(self, n_rows: int) -> Any:
         """Return groups in the form in which `predict` takes them, each group in turn.

@@ -234,7 +234,7 @@ class BaseBoostClassifier(
         )
         self.__dict__.pop("group_features_", None)  # of an earlier fit
         self.__dict__.update(attributes)
-        if validation.given:
+        if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
             X_val = self._checked(validation.X)
             problem.validation = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")

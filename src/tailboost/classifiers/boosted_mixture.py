@@ -220,7 +220,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             X, rows = judged_rows(new, self._checked(X), rows_given_here, "", words)
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
-            pool = pool.judged_on(X, rows)
+            pool = pool.on_rows(X, rows)
             grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
         elif groups is not None:
             if same or objective in (None, "cvar", "worst_class"):
@@ -371,7 +371,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         rows = self.combiner_.pool.rows
         used = rows_among(groups, rows)
         names = self._name_groups(groups, len(used))
-        kept = names.number(groups, "groups", len(used), used)
+        kept = names.numbers_of(groups, "groups", len(used), used)
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             absent_names = names.names[absent].tolist()
             raise ValueError(

@@ -206,7 +206,7 @@ class CVaRBoostClassifier(MixtureClassifier):
     ) -> Problem:
         if self.n_estimators == "auto" and self.player != "entropic":
             raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
-        if self._even and validation.given:
+        if self._even and validation.any_given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")

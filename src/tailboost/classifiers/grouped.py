@@ -103,10 +103,10 @@ class GroupedBoostClassifier(MixtureClassifier):
         self._named = NamedSubgroups.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(self._named, tables, self.min_subgroup_rows)
-        problem.groups = self._named.number(problem.rows).groups
+        problem.groups = self._named.numbered(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
-            problem.validation = X_val, self._named.number(rows)
+            problem.validation = X_val, self._named.numbered(rows)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         self._regrouped = True  # the game had other groups

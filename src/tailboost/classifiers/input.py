@@ -48,7 +48,7 @@ class ValidationRows:
     sample_weight: Any = None
 
     @property
-    def given(self) -> bool:
+    def any_given(self) -> bool:
         """Whether any argument was given."""
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
@@ -197,7 +197,7 @@ def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, wor
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
+        numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
@@ -279,7 +279,7 @@ def read_problem(
     attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
-        numbers = names.number(groups, "groups", len(y), used)
+        numbers = names.numbers_of(groups, "groups", len(y), used)
         attributes |= group_attributes(names, telling_features(table, numbers))
     problem = Problem(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, attributes

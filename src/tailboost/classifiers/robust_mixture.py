@@ -399,23 +399,25 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 )
         if groups is not None:
             self._check_columns()
-        costs, judged_on = check_costs(costs, problem.n_given, self.classes_, problem.used), problem.rows
-        if validation.given:
+        costs, selection_rows = check_costs(costs, problem.n_given, self.classes_, problem.used), problem.rows
+        if validation.any_given:
             check_group_arguments(groups, validation)
             check_validation(validation, self.cv)
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
             X_val = checked_table(self, self, validation.X)
-            X_val, judged_on = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
+            X_val, selection_rows = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
-                judged_on = noting_seen(problem.fingerprints, X_val, judged_on)
-            problem.validation = X_val, judged_on
+                selection_rows = noting_seen(problem.fingerprints, X_val, selection_rows)
+            problem.validation = X_val, selection_rows
             n_val = n_rows_of(validation.X)
-            costs = check_costs(costs_val, n_val, self.classes_, judged_on.used, "costs_val")
+            costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
         if rate_problem is not None:
             names = None if groups is None else self._group_names
-            strata = rate_problem.strata(judged_on, self.classes_, names, costs, group_aware=self.by_group)[0]
+            strata = rate_problem.strata(
+                selection_rows, self.classes_, names, costs, group_aware=self.by_group
+            )[0]
             Program.of_rates(strata, rate_problem.objective, rate_problem.limits)
             warn_of_noise(rate_problem.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

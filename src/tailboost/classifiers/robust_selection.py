@@ -258,7 +258,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """Return the selection data with other groups, which are given for all rows of the table."""
         used = rows_among(groups, rows)
         self._name_groups(groups, used)
-        return replace(rows, groups=self._group_names.number(groups, "groups", len(used), used))
+        return replace(rows, groups=self._group_names.numbers_of(groups, "groups", len(used), used))
 
     def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
         """Return the trade-off curve of two rates, without training.

@@ -139,7 +139,7 @@ class Curve:
         The limited rate.
     objective : Objective or CVaR
         The minimised rate.
-    judged_on : str
+    measured_on : str
         Description of the selection data.
     gap : float
         Largest distance by which a mixture of the candidates lies below the lines between the points;
@@ -160,7 +160,7 @@ class Curve:
     points: tuple[CurvePoint, ...]
     limited: Any
     objective: Any
-    judged_on: str
+    measured_on: str
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
@@ -279,7 +279,7 @@ class Curve:
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
-            "judged_on": self.judged_on,
+            "measured_on": self.measured_on,
             "curve": {"limited": limited.tolist(), "objective": value.tolist()},
         }
 
@@ -310,7 +310,7 @@ class Curve:
 
     def _words(self) -> str:
         few = "" if len(self) <= SHOWN else f" {SHOWN} of {len(self)} points are shown."
-        return f"On {self.judged_on}; fresh rows differ, see predicted(X, y).{few}"
+        return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
 
     def __str__(self) -> str:
         return f"{text_table(*self._cells(), left=())}\n{self._words()}"

@@ -260,7 +260,7 @@ class ModelPool:
 
     # -- other rows ----------------------------------------------------------------------------------
 
-    def judged_on(self, X: Any, rows: Rows) -> ModelPool:
+    def on_rows(self, X: Any, rows: Rows) -> ModelPool:
         """Return a pool of the same base models on other rows."""
         return self._answering(predict_models(self.members, X), rows)
 
