@@ -271,7 +271,7 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
 
 
 @dataclass
-class Problem:
+class TrainingSet:
     """Checked training set: rows of positive weight (``used``), with labels and groups as numbers."""
 
     X: Any

@@ -234,7 +234,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         mixed = self._combined_by(new, other)
         if max_error is not None:
             mixed._take_targets(max_error)
-            missed = [(x.unit, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
+            missed = [(x.subgroup, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
             if missed:
                 warn_of_missed(missed, mixed._counting, mixed._rows_kept().words)
         return mixed
@@ -252,7 +252,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         if rate.by is None:  # the objective has limits already
             rate = self._counting.steering
         strata = grouping.table(pool.rows)[0].strata
-        names = strata.units(rate.by)[0]
+        names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
 

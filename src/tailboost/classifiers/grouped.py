@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from tailboost.boosting.targets import NamedSubgroups, Pools
-from tailboost.boosting.training_set import GroupNames, Problem
+from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.plan import SmallSubgroupsWarning
@@ -96,17 +96,17 @@ class GroupedBoostClassifier(MixtureClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _name(self, kind: str, problem: Problem) -> None:
+    def _name(self, kind: str, problem: TrainingSet) -> None:
         """Name the subgroups of a problem, number them as its groups, and pool the small ones."""
         self._regrouped = False
         groups = None if problem.groups is None else self._group_names
         self._named = NamedSubgroups.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(self._named, tables, self.min_subgroup_rows)
-        problem.groups = self._named.numbered(problem.rows).groups
+        problem.groups = self._named.with_subgroups(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
-            problem.validation = X_val, self._named.numbered(rows)
+            problem.validation = X_val, self._named.with_subgroups(rows)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         self._regrouped = True  # the game had other groups
@@ -161,7 +161,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         if not self._own:
             return table
         names, lines = self._named.names.tolist(), [table.lines[code] for code in self._codes]
-        return replace(table, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
+        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
 
     def _error_values(self, counts: Floats) -> Floats:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""

@@ -63,7 +63,6 @@ def adalpboost(
         Rows on which λ is selected. "train" is the paper's choice for COMPAS. For rows of a validation set,
         as for the paper's images, take "auto" and pass ``X_val`` and ``y_val`` to `fit`.
 
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

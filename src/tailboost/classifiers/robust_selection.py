@@ -100,7 +100,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
-        return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
     def _settle(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.cross_fitting import Scheme, ask
 from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
 from tailboost.boosting.targets import MAX_ERRORS, Pools
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.plan import BoundNotMetWarning
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.subgroups import unit_name
@@ -26,13 +26,13 @@ NAMED = 5
 
 
 def target_subgroups(
-    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingSet
         Training set.
     scheme : Scheme
         Selection data of the game.
