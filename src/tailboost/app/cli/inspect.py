@@ -13,6 +13,7 @@ from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
+from tailboost.app.cli.score_rules import read_model
 from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
@@ -21,7 +22,7 @@ LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate`
 
 
 def evaluate(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     target: options.Labels = None,
     group: options.Groups = None,
@@ -37,7 +38,7 @@ def evaluate(
     columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A warning
     gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = read_rates(rate), StoredModel.read(model)
+    asked, stored = read_rates(rate), read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
     with stored.labelled_rows(
         data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
