@@ -48,6 +48,10 @@ ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
     "of one person, no later shift), and no row was used to train or select the model."
 )
+ONLY_SCORES = (
+    "The rule reads scores alone, so rows with equal scores are different rows, and none is compared with "
+    "earlier ones: make sure that none of these rows was used in the selection or by the model."
+)
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
     "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
@@ -127,7 +131,7 @@ class FreshRows:
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
-        return self.answered.strata.units(rate.by)[0]
+        return self.answered.strata.subgroups(rate.by)[0]
 
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
@@ -213,6 +217,8 @@ class FreshRows:
                 assumed,
                 "The rows of the fit are not known here: make sure that none of these rows was used in it.",
             ]
+        if not self.repeated[:, 1].any():
+            return [assumed, ONLY_SCORES]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
