@@ -442,7 +442,7 @@ class SelectionEngine:
         rule = self.rule(problem, program, pool, best, randomized=randomized)
         if not confidence or not problem.limits:
             return rule
-        surer = confident(pool, program, best, problem.limits, confidence, self.refit, within)
+        surer = confident(program, best, problem.limits, confidence, self.refit, within)
         if surer is best:
             return replace(rule, confidence=confidence)
         rule = self.rule(problem, program, pool, surer, randomized=randomized)
