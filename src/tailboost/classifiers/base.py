@@ -328,7 +328,7 @@ class BaseBoostClassifier(
             self._settle()
         stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
         if stop is not None and stop.early:
-            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
@@ -360,7 +360,7 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, watched=schedule.watched)
+        take = partial(combiner.take, needs_objective=schedule.needs_objective)
         oracle = self._oracle(plan, scheme)
         if checkpoints is not None:
             while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):

@@ -183,7 +183,7 @@ class RandomizedClassifier(ClassifierMixin):
             )
         if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
             raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
-        if len(wrong := np.intersect1d(chosen, self.ensemble_.drawing)):
+        if len(wrong := np.intersect1d(chosen, self.ensemble_.random_models)):
             raise ValueError(
                 f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
                 "classifier with shares=False has no such candidates"
