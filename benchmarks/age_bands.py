@@ -102,7 +102,8 @@ def draw(record: dict[str, Any], theme: str, file: Path) -> None:
     left.set_xticks(range(len(BANDS)), [band.replace(" and over", "+").replace("-", "–") for band in BANDS])
     right.set_xticks([0], ["the price"])
     right.set_xlim(-0.75, 0.75)
-    left.set_ylim(0, 88)
+    left.set_ylim(0, 86)
+    left.set_yticks(range(0, 71, 10))
     left.legend(frameon=False, ncols=2, loc="upper left", labelcolor=text, fontsize=10.5)
     for axes in (left, right):
         axes.set_facecolor(ground)

@@ -4,7 +4,7 @@
 
 Each part prints its rows and writes them to FILE, which keeps the rows of other parts. Seconds are processor
 seconds of one thread, the median of several calls. ``--quick`` takes small problems, ``--alone`` leaves out
-the other libraries. DIR holds real tables (`fits`) and ``mnist.npz`` (`stumps`).
+the other libraries. DIR holds the real tables of `fits`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -32,14 +31,13 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
-from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.app.table_encoder import preparation
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, StumpClassifier
 from tailboost.solvers import (
     BitLosses,
     entropic_weights,
@@ -50,7 +48,6 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 Row = dict[str, Any]
 LIBRARIES = (
     "numpy", "scipy", "scikit-learn", "highspy", "xgboost-cpu", "torch", "dask", "onnx", "onnxruntime",
@@ -343,112 +340,6 @@ def scale(run: argparse.Namespace) -> Iterator[Row]:
                 yield apart("one_step", step, form, n)
 
 
-def rounds(run: argparse.Namespace) -> Iterator[Row]:
-    """A boosting round of AdaLPBoost with trees of depth 5, beside AdaBoost of scikit-learn."""
-    n, T = (5_000, 20) if run.quick else (50_000, 100)
-    for K in (2, 10):
-        X, y = table(n, 50, K)
-        clf = tb.AdaLPBoostClassifier(
-            HistTreeClassifier(max_depth=5),
-            n_estimators=T,
-            cv="train",
-            n_iter_no_change=None,
-            random_state=0,
-        )
-        whole, _ = seconds(lambda: clf.fit(X, y), 1)
-        peer = AdaBoostClassifier(DecisionTreeClassifier(max_depth=5), n_estimators=3, random_state=0)
-        theirs = seconds(lambda: peer.fit(X, y), 1)[0] / 3
-        row = {"rows": n, "classes": K, "rounds": T, "a round": whole / T, "AdaBoost": theirs}
-        yield row | {"ratio": theirs * T / whole, "gap": clf.gap_}
-
-
-def predictions(run: argparse.Namespace) -> Iterator[Row]:
-    """Predictions of a mixture of boosted trees, beside XGBoost with as many trees."""
-    import xgboost
-
-    n, n_models = (100_000, 10) if run.quick else (1_000_000, 30)
-    X, y = table(20_000, 50, 2)
-    clf = tb.AverageBoostClassifier(
-        HistBoostClassifier(n_estimators=50), n_estimators=n_models, random_state=0
-    )
-    clf.fit(X, y)
-    peer = xgboost.XGBClassifier(n_estimators=50 * n_models, max_depth=5, n_jobs=1).fit(X, y)
-    many, before = table(n, 50, 2, seed=1)[0], peak_mib()
-    ours, theirs = (seconds(lambda m=model: m.predict(many))[0] for model in (clf, peer))
-    row = {"rows": n, "models": n_models, "seconds": ours, "XGBoost": theirs, "ratio": ours / theirs}
-    yield row | {"MiB above the data": peak_mib() - before}
-
-
-def stumps(run: argparse.Namespace) -> Iterator[Row]:
-    """A round of the stump search, beside one pass over the presorted table in doubles and in integers."""
-    n, d = (500, 50) if run.quick else (5_000, 784)
-    rng = np.random.default_rng(0)
-    tables = {"noise": (rng.normal(size=(n, d)), rng.integers(0, 2, n))}
-    if run.data and (Path(run.data) / "mnist.npz").exists():
-        with np.load(Path(run.data) / "mnist.npz") as images:
-            rows = np.flatnonzero(np.isin(images["y_train"], (3, 8)))[:n]
-            X, y = images["x_train"][rows], (images["y_train"][rows] == 8).astype(int)
-        tables["MNIST 3/8"] = X.reshape(len(rows), -1).astype(float), y
-    for name, (X, y) in tables.items():
-        order, u = np.argsort(X, axis=0, kind="stable").T.astype(np.int32), rng.exponential(size=len(y))
-        whole = rng.integers(0, 2**40, (2, len(y)))
-
-        def one_pass(weights: Any, order: Any = order) -> None:
-            for column in order:
-                for w in weights:
-                    w.take(column).cumsum()
-
-        doubles, integers = (seconds(lambda w=w: one_pass(w))[0] for w in (whole.astype(float), whole))
-        session = StumpClassifier(variance_weight=0.5).open_session(X, y, 2, np.ones(len(y)))
-        tracemalloc.start()
-        first, _ = seconds(lambda: session.fit(u, 0), 1)
-        peak = tracemalloc.get_traced_memory()[1] / 2**20
-        tracemalloc.stop()
-        row = {"table": name, "a round": seconds(lambda: session.fit(u, 0))[0], "first round": first}
-        yield row | {"pass, doubles": doubles, "pass, integers": integers, "MiB": peak}
-
-
-def steps(run: argparse.Namespace) -> Iterator[Row]:
-    """Training steps per second of nets, beside a bare PyTorch loop on the same data."""
-    import torch
-
-    from experiments import _architectures as nets
-    from tailboost.learners.torch import TorchClassifier
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    rng, n_steps = np.random.default_rng(0), 30 if run.quick else 300
-    grey = rng.integers(0, 256, (10_000, 28, 28, 1), dtype=np.uint8)
-    rows = rng.normal(size=(5_049, 8)).astype(np.float32)
-    for name, factory, X in (("MLP 8-100-100-10", nets.mlp_100_100, rows), ("CNN", nets.small_cnn, grey)):
-        y, weight = rng.integers(0, 10, len(X)), rng.exponential(size=len(X))
-        learner = TorchClassifier(factory, steps=n_steps, batch_size=128, random_state=0, device=device)
-        session = learner.open_session(X, y, 10, np.ones(len(X)))
-        training = session.begin(weight, 0, None)
-        training.advance(5)
-        ours, _ = seconds(lambda t=training: t.advance(n_steps), 1)
-        images = torch.from_numpy(np.moveaxis(X, -1, 1).copy() if X.ndim == 4 else X).to(device)
-        net = factory(session.feed.input_shape, 10).to(device)
-        bare, _ = seconds(lambda: bare_training(net, images, torch.from_numpy(y).to(device), n_steps), 1)
-        row = {"net": name, "device": device, "a second": n_steps / ours, "bare loop": n_steps / bare}
-        yield row | {"ratio": bare / ours}
-
-
-def bare_training(net: Any, X: Any, y: Any, n_steps: int) -> float:
-    """Train a net by a minimal loop."""
-    import torch
-
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-    net.train()
-    for _ in range(n_steps):
-        rows = torch.randint(len(X), (128,), device=X.device)
-        x = X[rows].float() / 255 if X.dtype == torch.uint8 else X[rows]
-        loss = torch.nn.functional.cross_entropy(net(x), y[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return float(loss.detach())
-
-
 # -- files, serving, draws, clusters -----------------------------------------------------------------------
 
 TABLES = {"wine": tb.datasets.load_wine_quality, "credit": tb.datasets.load_credit_default}
@@ -586,8 +477,7 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     part.__name__: part
     for part in (
-        mixture, large, path, entropic, worst_case, curve, fits, scale, rounds, predictions, stumps, steps,
-        files, serving, draws, cluster,
+        mixture, large, path, entropic, worst_case, curve, fits, scale, files, serving, draws, cluster,
     )
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ CALLS = {
     "certificates.py": ["--only", "worst", "--repeats", "20"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
-    "timing.py": ["mixture", "path", "curve", "rounds", "stumps", "files", "draws", "--quick", "--alone"],
+    "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],
 }
 
 

@@ -51,6 +51,18 @@ def test_the_version_stands_in_one_place():
     assert release["version"]() == tailboost.__version__
     assert not [said for said in release["problems"](f"v{tailboost.__version__}") if "CITATION" in said]
     assert len(release["problems"]("v99")) >= 2
+    urls = project["project"]["urls"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'repository-code: "{urls["Repository"]}"\n' in citation
+    assert f'url: "{urls["Homepage"]}"\n' in citation
+
+
+def test_every_declared_python_is_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = re.findall(r"Python :: (3\.\d+)", " ".join(project["project"]["classifiers"]))
+    for name in ("ci.yml", "release.yml"):
+        text = (ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8")
+        assert re.search(r"^ +python: (\[.*\])$", text, re.MULTILINE)[1] == str(declared).replace("'", '"')
 
 
 def test_minima_of_a_project():

@@ -18,6 +18,8 @@ from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
+OTHERS = ["coming-from", "mixture", "weak-regions", "multi-label"]
+RECIPES = ["reasons", "regulation", "mlflow"]
 HOUR = ["start", "limits", "deferral", "tradeoff"]
 HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]
 
@@ -53,8 +55,10 @@ def test_doctests_run(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], "coming-from", "mixture", "weak-regions"])
+@pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], *OTHERS, *RECIPES])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
+    if name == "mlflow":
+        pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}

@@ -1,8 +1,9 @@
-"""Check that a tag, the version of the code, the changelog and CITATION.cff agree.
+"""Check that a tag, the version of the code, the changelog, CITATION.cff and the addresses agree.
 
     python tools/release.py v0.1.0
 
-The version is written in ``src/tailboost/__init__.py``; CITATION.cff repeats it for citations.
+The version is written in ``src/tailboost/__init__.py``; CITATION.cff repeats it for citations, with the
+date of the changelog. The addresses of ``pyproject.toml`` are placeholders until the project has a site.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PLACEHOLDER = "https://example.org"
 
 
 def version() -> str:
@@ -28,12 +30,19 @@ def problems(tag: str) -> list[str]:
     number, reasons = version(), []
     if tag != f"v{number}":
         reasons.append(f"the tag is {tag!r}, the code is version {number}")
-    if not re.search(
-        rf"^## \[?{re.escape(number)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
-    ):
-        reasons.append(f"CHANGELOG.md has no section {number}")
-    if f"version: {number}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
+    changes, citation, project = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("CHANGELOG.md", "CITATION.cff", "pyproject.toml")
+    )
+    section = re.search(rf"^## \[?{re.escape(number)}\]? - (\d{{4}}-\d\d-\d\d)$", changes, re.M)
+    if section is None:
+        reasons.append(f"CHANGELOG.md has no section {number} with a date")
+    elif f"date-released: {section[1]}\n" not in citation:
+        reasons.append(f"CITATION.cff has another date than {section[1]}")
+    if f"version: {number}\n" not in citation:
         reasons.append(f"CITATION.cff has another version than {number}")
+    if PLACEHOLDER in project + citation:
+        reasons.append(f"the addresses of the project are placeholders: {PLACEHOLDER}")
     return reasons
 
 

@@ -587,7 +587,9 @@ class TestCertify:
         assert "With 95 % confidence" in done("certify", model, fresh).stdout
 
     def test_training_rows_are_refused(self, model, csv):
-        assert "models were trained on" in refused("certify", model, csv)
+        line = refused("certify", model, csv)
+        assert "models were trained on" in line
+        assert line.endswith("set --equal-rows natural")
 
     @pytest.mark.parametrize(
         ("more", "says"),

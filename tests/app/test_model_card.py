@@ -49,11 +49,17 @@ def test_every_number_is_measured(mix):
     assert "&lt;i&gt;" in text
     assert str(mix.rule_) in text
     widths = {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| ")}
-    assert len(widths) <= 2  # each table has rows of one length
+    assert len(widths) <= 3  # each table has rows of one length
     page = card.to_html()
     assert "<i>" not in page
     assert "<script" not in page
     assert "Growth of errors under a shift" in page
+    documents = card.sections[-1].rows
+    titles = {section.title for section in card.sections}
+    assert {name for *_, served in documents if served[0].isupper() for name in served.split(", ")} < titles
+    assert [served for _, heading, served in documents if heading[:2] in ("5.", "8.")] == [
+        "written by the provider"
+    ] * 2
 
 
 def test_missing_measurements_are_listed(mix):

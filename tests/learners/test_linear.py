@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -123,3 +124,34 @@ def test_the_default_mixture_knows_a_linear_truth():
     ).fit(X, y)
     far, near = (((m.predict_proba(Z)[:, 1] - truth) ** 2).mean() for m in (without, mix))
     assert near < far / 2
+
+
+def test_the_features_of_landmarks_approximate_gaussian_kernels():
+    X, y = rows(0, n=200)
+    model = TableLinear(landmarks=100).fit(X, y)
+    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
+    exact = rbf_kernel(Z, Z, gamma=linear.KERNEL_WIDTH / 4)
+    kernels = rbf_kernel(Z, model.landmarks_, gamma=linear.KERNEL_WIDTH / 4) @ model.whitening_.T
+    assert np.abs(kernels @ kernels.T - exact).mean() < 1e-3
+
+
+def test_a_kernel_model_separates_classes_that_no_line_separates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = (np.hypot(*X.T) > 1.2).astype(int)
+    assert TableLinear().fit(X[:300], y[:300]).score(X[300:], y[300:]) < 0.7
+    assert TableLinear(C=10.0, landmarks=100).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95
+
+
+def test_a_kernel_model_ignores_order_and_repetitions_of_rows(monkeypatch):
+    X, y = rows(1)
+    weight = np.random.default_rng(0).integers(1, 4, size=len(y))
+    one = TableLinear(landmarks=50).fit(X, y, weight)
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    two = TableLinear(landmarks=50).fit(X[order], y[order])
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+    whole = one.predict_proba(X)
+    monkeypatch.setattr(linear, "KERNEL_ROWS", 7)
+    np.testing.assert_allclose(one.predict_proba(X), whole, atol=1e-12)
+    with pytest.raises(AttributeError, match="no importances"):
+        one.feature_importances_  # noqa: B018

@@ -56,7 +56,7 @@ def test_a_thousand_games_against_other_solvers():
     assert check_against_cvxpy(range(2000)) >= 1000
 
 
-def test_the_interior_point_method_alone_closes_the_gap(monkeypatch):
+def test_the_linear_program_alone_closes_the_gap(monkeypatch):
     monkeypatch.setattr(mixture_module, "METHODS", mixture_module.METHODS[1:])
     solved = 0
     for seed in range(150):
@@ -143,7 +143,7 @@ def test_a_wrong_cap_is_noticed(wrong_cap, monkeypatch):
     losses = np.random.default_rng(1).random((6, 50)) < 0.4
     base = np.random.default_rng(2).random(50) + 0.1
     with pytest.raises(SolverError):
-        minimize_cvar_mixture(losses, 0.3, base, canonical=False)
+        minimize_cvar_mixture(losses, 0.6, base, canonical=False)
 
 
 def test_the_checker_notices_a_wrong_cap():
@@ -373,9 +373,7 @@ def test_bad_input(arguments, message):
         minimize_cvar_mixture(**{"losses": [[0.0, 1.0], [1.0, 0.0]], "alpha": 0.5} | arguments)
 
 
-def test_members_that_are_hardly_used_do_not_end_the_interior_point():
-    # Their diagonal in the normal equations is 10⁸ times the diagonal of the candidates in use. A common
-    # ridge was too small for the one and too large for the other, and the mixture was smeared over all.
+def test_candidates_that_are_hardly_used_get_no_weight():
     errors = np.array(
         [[49, 34], [47, 37], [45, 43], [43, 43], [39, 46], [41, 46], [54, 36], [0, 87], [78, 0]]
     ) / [78, 87]  # fmt: skip

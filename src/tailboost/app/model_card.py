@@ -19,6 +19,38 @@ NOT_STATED = "Not stated."
 TRADEOFF_POINTS = 6  # rows of the table of a trade-off
 FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitations
 MOST_NAMES = 20  # largest number of names in one sentence
+MEASURED = ("Errors on new rows", "Rates on new rows")
+RULE = ("Decision rule", "Trade-off")
+#: Regulators' headings for documentation, with the sections of a card for each.
+REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
+    "EU AI Act, Annex IV": {
+        "1. General description of the AI system": ("Purpose", "Versions"),
+        "2. Elements of the AI system and process for its development": ("Training", *RULE, *MEASURED),
+        "3. Monitoring, functioning and control of the AI system": (*MEASURED, "Limitations", "Not tested"),
+        "4. Appropriateness of the performance metrics": (),
+        "5. Risk management system in accordance with Article 9": (),
+        "6. Relevant changes through the lifecycle": (),
+        "7. Harmonised standards applied": (),
+        "8. EU declaration of conformity": (),
+        "9. Evaluation of performance in the post-market phase": (),
+    },
+    "SR 11-7": {
+        "IV. Model Development, Implementation, and Use": (
+            "Purpose",
+            "Training",
+            "Decision rule",
+            "Trade-off",
+        ),
+        "V. Model Validation: Evaluation of Conceptual Soundness": (
+            "Decision rule",
+            "Trade-off",
+            "Limitations",
+        ),
+        "V. Model Validation: Ongoing Monitoring": (),
+        "V. Model Validation: Outcomes Analysis": MEASURED,
+        "VI. Governance, Policies, and Controls": ("Versions",),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -116,7 +148,7 @@ class ModelCard:
             Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
         ]
         filled = [section for section in sections if section.lines or section.rows or section.code]
-        return cls(title, _summary(certificate, rows_are), filled)
+        return cls(title, _summary(certificate, rows_are), [*filled, _regulation(filled)])
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
@@ -285,3 +317,19 @@ def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, rate
     if not purpose:
         lines.append("Fitness for the purpose: no purpose was stated.")
     return Section("Not tested", lines)
+
+
+def _regulation(sections: Sequence[Section]) -> Section:
+    """Return the table of regulators' headings with the sections of the card."""
+    titles = {section.title for section in sections}
+    rows = [
+        [document, heading, ", ".join(name for name in served if name in titles) or "written by the provider"]
+        for document, headings in REGULATION.items()
+        for heading, served in headings.items()
+    ]
+    lines = [
+        "Annex IV of Regulation (EU) 2024/1689, headings shortened. SR 26-2 of the Federal Reserve replaced "
+        "SR 11-7 on 17 April 2026; many inventories keep the old headings.",
+        "No section is complete by this card alone.",
+    ]
+    return Section("Headings of regulators", lines, ["document", "heading", "sections of this card"], rows)

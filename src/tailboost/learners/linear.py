@@ -1,4 +1,4 @@
-"""Logistic regression on open tables."""
+"""Logistic regression on open tables, linear in the columns or in kernels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.core.blas import one_blas_thread
 from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
@@ -23,6 +24,12 @@ MOST_CATEGORIES = 64
 # Maximum number of table entries in a fit. Larger tables are sampled by class.
 MOST_ENTRIES = 2**22
 MOST_STEPS = 1_000
+# Gaussian kernels are exp(−KERNEL_WIDTH · d), d the mean squared difference of two rows over the columns.
+KERNEL_WIDTH = 0.5
+# Smaller singular values of the landmarks' kernels count as this value: their directions are rounding errors.
+LEAST_SINGULAR_VALUE = 1e-12
+# Rows whose kernels are computed at once.
+KERNEL_ROWS = 10_000
 
 
 class TableLinear(TableClassifier):
@@ -35,10 +42,14 @@ class TableLinear(TableClassifier):
     ----------
     C : float > 0
         Inverse strength of the L2 penalty, as in scikit-learn.
+    landmarks : int ≥ 0, default=0
+        Number of training rows whose Gaussian kernels replace the columns (Nyström's method): an approximate
+        kernel machine. At most half of the rows are landmarks. With 0 the model is linear in the columns.
     """
 
-    def __init__(self, C: float = 1.0) -> None:
+    def __init__(self, C: float = 1.0, landmarks: int = 0) -> None:
         self.C = C
+        self.landmarks = landmarks
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
@@ -60,6 +71,7 @@ class TableLinear(TableClassifier):
         self.columns_ = np.array(numbers, dtype=np.intp)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
+        width = max(width, self.landmarks)
         index = np.flatnonzero(weight > 0.0)
         y, weight = y[index], weight[index]
         place, size = places(y, opened.hashes[index])
@@ -71,7 +83,11 @@ class TableLinear(TableClassifier):
             weight = reweighed(weight[sampled], y, mass)
         rows = table[index]
         self.mean_, self.scale_ = _moments(rows[:, self.columns_], weight)
-        self.coef_, self.intercept_ = _coefficients(self._numbers(rows), y, weight, self.C)
+        numbers_of_rows = self._numbers(rows)
+        if self.landmarks:
+            self._choose_landmarks(numbers_of_rows, opened.hashes[index])
+            numbers_of_rows = self._kernels(numbers_of_rows)
+        self.coef_, self.intercept_ = _coefficients(numbers_of_rows, y, weight, self.C)
         self.classes_ = np.arange(len(self.coef_))
         return self
 
@@ -86,10 +102,28 @@ class TableLinear(TableClassifier):
         parts += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
         return np.hstack(parts) if self.levels_ else parts[0]
 
+    def _choose_landmarks(self, rows: Any, hashes: Hashes) -> None:
+        """Choose rows by their hashes, so that order and repetitions do not matter; whiten their kernels."""
+        distinct = np.unique(hashes, return_index=True)[1]
+        chosen = rows[distinct[: max(1, min(self.landmarks, len(distinct) // 2))]]
+        self.landmarks_ = chosen.toarray() if sp.issparse(chosen) else chosen
+        U, size, V = np.linalg.svd(self._gaussians(self.landmarks_))
+        self.whitening_ = (U / np.sqrt(np.maximum(size, LEAST_SINGULAR_VALUE))) @ V
+
+    def _gaussians(self, rows: Any) -> Floats:
+        kernels: Floats = rbf_kernel(rows, self.landmarks_, gamma=KERNEL_WIDTH / self.landmarks_.shape[1])
+        return kernels
+
+    def _kernels(self, rows: Any) -> Floats:
+        """Return the features whose inner products approximate the kernels of rows."""
+        return self._gaussians(rows) @ self.whitening_.T
+
     @property
     def feature_importances_(self) -> Floats:
         """Mean absolute coefficient of each column, centred over the classes, shape (d,); sums to 1."""
         check_is_fitted(self)
+        if self.landmarks:
+            raise AttributeError("a kernel model has no importances of columns")
         size = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
         importances = np.zeros(len(self.table_.categories_))
         importances[self.columns_] = size[: len(self.columns_)]
@@ -103,6 +137,10 @@ class TableLinear(TableClassifier):
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         numbers = self._numbers(table)
+        if self.landmarks:
+            blocks = (numbers[i : i + KERNEL_ROWS] for i in range(0, numbers.shape[0], KERNEL_ROWS))
+            scores = np.vstack([self._kernels(rows) @ self.coef_.T for rows in blocks]) + self.intercept_
+            return np.asarray(softmax(scores, axis=1))
         if sp.issparse(numbers):
             scores = numbers @ self.coef_.T + self.intercept_
         else:  # term by term, because the order of sums in a matrix product depends on the number of rows

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from tailboost.core.array_types import Bytes, Floats, Ints, Mask
 from tailboost.core.numeric import base_measure, finite
-from tailboost.solvers.words import distinct_words
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
 BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
@@ -23,7 +22,7 @@ BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bi
 BLOCK = 4096
 #: Units per block when bits are looked up, so that a block fits the processor's cache.
 CACHED = 32768
-#: Units from which `BitLosses.keys` computes the key of a candidate.
+#: Units from which the key of a candidate is computed.
 KEY_UNITS = 65536
 #: Number of units above which a rough covariance is computed in single precision. It only steers Newton
 #: steps.
@@ -34,12 +33,19 @@ class _Losses:
     """Kernels that bits and floats share."""
 
     shape: Any
+    row: Any
+    expectations: Any
+    raw_columns: Any
 
     def means(self, base: npt.ArrayLike | None = None) -> Floats:
         """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
-        losses: Any = self
-        means: Floats = losses.expectations(base_measure(base, self.shape[1]))
+        means: Floats = self.expectations(base_measure(base, self.shape[1]))
         return means
+
+    def keys(self) -> list[int]:
+        """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
+        step = self.shape[1] // KEY_UNITS + 1
+        return [hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(self.shape[0])]  # −0.0 is 0.0
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
@@ -51,13 +57,52 @@ class _Losses:
         rough : int ≥ 0, optional
             If given, the result only steers a step: many units are summed in single precision. A positive
             number also estimates the sum from a sample of this many units.
-
-        Returns
-        -------
-        ndarray of shape (T, T)
         """
-        losses: Any = self
-        return _covariance(losses, d, rough)
+        units = np.flatnonzero(d != 0)
+        gram = np.zeros((self.shape[0], self.shape[0]))
+        if not units.size:
+            return gram
+        used = d[units]
+        total = float(used.sum())
+        if rough and units.size > rough:
+            # Systematic sampling in proportion to d gives all sampled units the same weight.
+            drawn = (np.arange(rough) + 0.5) / rough
+            if used.min() == used.max():
+                units = units[(drawn * units.size).astype(np.intp)]
+            else:
+                units = units[np.searchsorted(used.cumsum(), drawn * used.sum())]
+            used = np.ones(rough)
+        elif rough is not None and units.size > SINGLE:
+            large = used > 1e-3 * used.mean()
+            units, used = units[large], used[large]
+        blocks = [slice(start, start + BLOCK) for start in range(0, units.size, BLOCK)]
+        if isinstance(self, BitLosses) and used.min() == used.max():
+            for block in blocks:  # numbers of common losses
+                columns = self.raw_columns(units[block]).astype(np.float32)
+                gram += columns.T @ columns
+            moment = gram.diagonal()
+            return (gram - np.outer(moment, moment) / units.size) * (total / units.size)
+        dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
+        mean = (self.expectations(d) / total).astype(dtype)
+        root = np.sqrt(used).astype(dtype)[:, None]
+        for block in blocks:
+            centred = np.subtract(self.raw_columns(units[block]), mean, dtype=dtype)
+            centred *= root[block]
+            gram += centred.T @ centred
+        return gram * (total / float(used.sum()))
+
+
+def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
+    """Return the first unit with each combination of values of the columns, and each unit's combination."""
+    key, rng = np.zeros(len(columns[0]), dtype=np.uint64), np.random.default_rng(0)
+    for column in columns:
+        word = column.astype(np.uint64) if column.dtype == np.uint8 else (column + 0.0).view(np.uint64)
+        key += (word ^ (word >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
+        key ^= key >> np.uint64(32)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    if not all(np.array_equal(column[first][inverse], column) for column in columns):
+        _, first, inverse = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    return first, inverse.ravel()
 
 
 class BitLosses(_Losses):
@@ -72,6 +117,10 @@ class BitLosses(_Losses):
     n : int
         Number of units. The new object holds no candidate.
     """
+
+    # Losses of `shifted` objects are ``scale`` times the bits plus the shift of each candidate, shape (T,).
+    _scale: float = 1.0
+    _shift: Floats | None = None
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -116,6 +165,12 @@ class BitLosses(_Losses):
         out._planes, out._rows = planes, rows
         return out
 
+    def shifted(self, scale: float, shift: Floats | None) -> Self:
+        """Return losses ``scale · ℓ^t + shift_t`` with the same bits."""
+        out = self._with(self._planes, self._rows)
+        out._scale, out._shift = scale, shift
+        return out
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).restored, (self._n, self._rows, self._planes)
 
@@ -139,14 +194,14 @@ class BitLosses(_Losses):
         """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of candidate 8k + j."""
         return self._planes
 
-    def row(self, t: int) -> Mask:
+    def row(self, t: int) -> npt.NDArray[Any]:
         """Return the losses of candidate t, shape (n,)."""
         t = range(self._rows)[t]
         bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
-        return bit
+        return bit if self._shift is None else self._scale * bit + self._shift[t]
 
-    def toarray(self) -> Mask:
-        """Return all losses as booleans, shape (T, n)."""
+    def toarray(self) -> npt.NDArray[Any]:
+        """Return all losses, shape (T, n)."""
         return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(self.shape)
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
@@ -154,9 +209,9 @@ class BitLosses(_Losses):
         # Each table holds the sums of λ over all subsets of the eight candidates of a plane.
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
-        tables = padded.reshape(-1, 8) @ BITS.T
+        tables = self._scale * padded.reshape(-1, 8) @ BITS.T
         used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
-        out = np.zeros(self._n)
+        out = np.full(self._n, 0.0 if self._shift is None else float(padded[: self._rows] @ self._shift))
         part = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
             total = out[start : start + CACHED]
@@ -167,6 +222,7 @@ class BitLosses(_Losses):
     def expectations(self, w: npt.ArrayLike) -> Floats:
         """Return the expected loss of each candidate: ⟨w, ℓ^t⟩, shape (T,)."""
         weights, planes = np.asarray(w, dtype=float), self._planes
+        shift = 0.0 if self._shift is None else self._shift * weights.sum()
         units = np.flatnonzero(weights != 0)
         if units.size < 0.5 * weights.size:
             weights, planes = weights[units], tuple(plane[units] for plane in planes)
@@ -176,49 +232,42 @@ class BitLosses(_Losses):
             block = slice(start, start + CACHED)
             for plane, total in zip(planes, sums, strict=True):
                 total += np.bincount(plane[block], weights[block], 256)
-        return (sums @ BITS).ravel()[: self._rows]
+        return self._scale * (sums @ BITS).ravel()[: self._rows] + shift
+
+    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
+        """Return the covariance as `DenseLosses.covariance`; the shifts do not change it."""
+        bits = self if self._shift is None else self.shifted(1.0, None)
+        return self._scale**2 * _Losses.covariance(bits, d, rough)
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the losses of some units as bytes, shape (len(units), T)."""
+        """Return the bits of some units as bytes, shape (len(units), T)."""
         index = np.asarray(units)
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows]
 
     def columns(self, units: npt.ArrayLike) -> Floats:
         """Return the losses of some units as floats, shape (len(units), T)."""
-        return self.raw_columns(units).astype(float)
+        bits = self.raw_columns(units).astype(float)
+        return bits if self._shift is None else self._scale * bits + self._shift
 
     def select(self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
-        out = self
+        out, shift = self, self._shift
         if units is not None:
             chosen = np.asarray(units)
             n = int(chosen.sum()) if chosen.dtype == np.bool_ else chosen.size
-            out = type(self)(n)._with(tuple(plane[chosen] for plane in self.planes()), self._rows)
+            out = type(self)(n)._with(tuple(plane[chosen] for plane in self._planes), self._rows)
         if candidates is not None:
-            picked = type(self)(out._n)
-            for t in np.arange(self._rows)[np.asarray(candidates)]:
-                picked = picked.append(out.row(int(t)))
-            out = picked
-        return out
-
-    def keys(self) -> list[Any]:
-        """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
-        step = self._n // KEY_UNITS + 1
-        packed = np.stack([_words(self.row(t)[::step]) for t in range(self._rows)])
-        salt = np.random.default_rng(0).integers(2**64, size=packed.shape[1], dtype=np.uint64)
-        return [int(key) for key in (packed * (salt | np.uint64(1))).sum(axis=1)]
+            bits, out = out.shifted(1.0, None), type(self)(out._n)
+            index = np.arange(self._rows)[np.asarray(candidates)]
+            for t in index.tolist():
+                out = out.append(bits.row(t))
+            shift = None if shift is None else shift[index]
+        return out.shifted(self._scale, shift)
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
-        return distinct_words(self.planes(), self._rows)
-
-
-def _words(units: Mask) -> npt.NDArray[np.uint64]:
-    """Pack booleans into words of 64 bits."""
-    words = np.zeros(-(-units.size // 64), dtype=np.uint64)
-    words.view(np.uint8)[: -(-units.size // 8)] = np.packbits(units)
-    return words
+        return _patterns(self._planes)
 
 
 class DenseLosses(_Losses):
@@ -239,6 +288,10 @@ class DenseLosses(_Losses):
     def append(self, row: npt.ArrayLike) -> DenseLosses:
         """Return the losses with one more candidate; this object is unchanged."""
         return DenseLosses(np.vstack([self.array, np.asarray(row, dtype=float)]))
+
+    def shifted(self, scale: float, shift: Floats) -> DenseLosses:
+        """Return losses ``scale · ℓ^t + shift_t``."""
+        return DenseLosses(scale * self.array + shift[:, None])
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
         """Return Σ_t λ_t ℓ^t, shape (n,)."""
@@ -265,121 +318,13 @@ class DenseLosses(_Losses):
         array = self.array if candidates is None else self.array[np.asarray(candidates)]
         return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
 
-    def keys(self) -> list[Any]:
-        """Return a key for each candidate. Equal losses have equal keys; different losses rarely do."""
-        some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
-        return [row.tobytes() for row in some]
-
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
-        key = np.zeros(self.array.shape[1], dtype=np.uint64)
-        rng = np.random.default_rng(0)
-        for row in self.array:
-            bits = (row + 0.0).view(np.uint64)  # −0.0 is 0.0
-            key += (bits ^ (bits >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
-            key ^= key >> np.uint64(32)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        if not np.array_equal(self.array[:, first][:, inverse], self.array):
-            _, first, inverse = np.unique(self.array, axis=1, return_index=True, return_inverse=True)
-        return first, inverse.ravel()
+        return _patterns(list(self.array))
 
 
-class ShiftedLosses:
-    """Zero-one losses (T, n) times ``scale``, plus a ``shift`` for each candidate; the bits stay packed."""
-
-    def __init__(self, bits: BitLosses, shift: Floats, scale: float = 1.0) -> None:
-        self.bits, self.shift, self.scale = bits, shift, scale
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(T, n): candidates, units."""
-        return self.bits.shape
-
-    def row(self, t: int) -> Floats:
-        """Return the losses of candidate t, shape (n,)."""
-        return self.scale * self.bits.row(t) + self.shift[t]
-
-    def combine(self, lam: npt.ArrayLike) -> Floats:
-        """Return Σ_t λ_t ℓ^t, shape (n,)."""
-        weights = np.asarray(lam, dtype=float)
-        return self.scale * self.bits.combine(weights) + float(weights @ self.shift)
-
-    def expectations(self, w: npt.ArrayLike) -> Floats:
-        """Return ⟨w, ℓ^t⟩, shape (T,)."""
-        weights = np.asarray(w, dtype=float)
-        return self.scale * self.bits.expectations(weights) + self.shift * weights.sum()
-
-    def raw_columns(self, units: npt.ArrayLike) -> Floats:
-        """Return the losses of some units, shape (len(units), T)."""
-        return self.scale * self.bits.columns(units) + self.shift
-
-    columns = raw_columns
-
-    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Return the covariance of the losses, as `BitLosses.covariance`; the shifts do not change it."""
-        return self.scale**2 * self.bits.covariance(d, rough)
-
-    def select(
-        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
-    ) -> ShiftedLosses:
-        """Select candidates and units by integer indices or boolean masks."""
-        shift = self.shift if candidates is None else self.shift[np.asarray(candidates)]
-        return ShiftedLosses(self.bits.select(candidates, units), shift, self.scale)
-
-    def keys(self) -> list[Any]:
-        """Return a key for each candidate. Equal losses have equal keys; different losses rarely do."""
-        return list(zip(self.bits.keys(), self.shift.tolist(), strict=True))
-
-    def patterns(self) -> tuple[Ints, Ints]:
-        """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
-        return self.bits.patterns()
-
-
-def _covariance(losses: PackedLosses, d: Floats, rough: int | None) -> Floats:
-    units = np.flatnonzero(d != 0)
-    n_candidates = losses.shape[0]
-    if not units.size:
-        return np.zeros((n_candidates, n_candidates))
-    used = d[units]
-    total = float(used.sum())
-    if rough and units.size > rough:
-        # Systematic sampling in proportion to d gives all sampled units the same weight.
-        drawn = (np.arange(rough) + 0.5) / rough
-        if used.min() == used.max():
-            units = units[(drawn * units.size).astype(np.intp)]
-        else:
-            units = units[np.searchsorted(used.cumsum(), drawn * used.sum())]
-        used = np.ones(rough)
-    elif rough is not None and units.size > SINGLE:
-        large = used > 1e-3 * used.mean()
-        units, used = units[large], used[large]
-    if isinstance(losses, BitLosses) and used.min() == used.max():
-        common = _common(losses, units)
-        moment = common.diagonal()
-        return (common - np.outer(moment, moment) / units.size) * (total / units.size)
-    dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
-    gram = np.zeros((n_candidates, n_candidates))
-    mean = (losses.expectations(d) / total).astype(dtype)
-    root = np.sqrt(used).astype(dtype)[:, None]
-    for start in range(0, units.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        centred = np.subtract(losses.raw_columns(units[block]), mean, dtype=dtype)
-        centred *= root[block]
-        gram += centred.T @ centred
-    return gram * (total / float(used.sum()))
-
-
-def _common(losses: BitLosses, units: Ints) -> Floats:
-    """Count the losses that each pair of candidates has in common among some units, shape (T, T)."""
-    out = np.zeros((len(losses), len(losses)))
-    for start in range(0, units.size, BLOCK):
-        columns = losses.raw_columns(units[start : start + BLOCK]).astype(np.float32)
-        out += columns.T @ columns
-    return out
-
-
-Losses = npt.ArrayLike | BitLosses | DenseLosses | ShiftedLosses
-PackedLosses = BitLosses | DenseLosses | ShiftedLosses
+Losses = npt.ArrayLike | BitLosses | DenseLosses
+PackedLosses = BitLosses | DenseLosses
 
 
 def as_losses(losses: Losses) -> PackedLosses:
@@ -387,7 +332,7 @@ def as_losses(losses: Losses) -> PackedLosses:
 
     Raise ValueError if ``losses`` is not a non-empty finite (T, n) matrix.
     """
-    if isinstance(losses, (DenseLosses, ShiftedLosses)):
+    if isinstance(losses, DenseLosses):
         return losses
     if isinstance(losses, BitLosses):
         if not losses.shape[0]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats
 from tailboost.solvers.linear_program import lexicographic_vertex
 from tailboost.solvers.regularized import Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
@@ -26,12 +26,9 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
     if optimum.canonical:
         return optimum
-    if not optimum.tried:
-        unique = vertex(
-            problem, optimum.lam, optimum.w, optimum.tied, optimum.candidates, optimum.n_iter, optimum.method
-        )
-        if unique is not None:
-            return unique
+    unique = vertex(problem, optimum)
+    if unique is not None:
+        return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
     canonical = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
@@ -43,18 +40,16 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     return canonical if canonical.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
-def vertex(
-    problem: TailGame, near: Floats, near_w: Floats, tied_units: Mask, used: Mask, n_iter: int, method: str
-) -> Optimum | None:
+def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
     """Solve for λ and w as vertices if both are unique: as many tied units as candidates.
 
     With F the tied units and C the candidates, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the
     remaining weight, and (−λ_C, η) from K'z = e. One factorisation solves both systems. Units with equal
-    losses count as one and share their weight in proportion to p. ``near`` and ``near_w`` are approximations
-    of λ and w.
+    losses count as one and share their weight in proportion to p. λ and w of ``optimum`` are approximations.
     """
     cap, p = problem.cap, problem.p
-    tied, candidates = np.flatnonzero(tied_units), np.flatnonzero(used)
+    near, near_w = optimum.lam, optimum.w
+    tied, candidates = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.candidates)
     if not tied.size or tied.size > 10 * candidates.size + 20:
         return None
     first, group = problem.losses.select(units=tied).patterns()
@@ -82,7 +77,7 @@ def vertex(
     lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
-    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
+    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
     unique.closest = unique.canonical = True
     # The optimum is unique if no other unit lies at η and no other candidate attains the value.
     distance, slack = np.abs(unique.combined - eta), unique.expected - unique.bound

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.numeric import check_number
 from tailboost.solvers.bits import Losses, starting_mixture
-from tailboost.solvers.interior_point import interior_point
+from tailboost.solvers.linear_program import mixture_program
 from tailboost.solvers.regularized import Entropic, divergence, newton
 from tailboost.solvers.tail_game import TailGame, feasible
 
@@ -41,7 +42,7 @@ class EntropicSolution:
     n_iter : int
         Steps of the method.
     method : str
-        "newton" or "interior-point".
+        "newton" or "linear-program".
     """
 
     unit_weights: Floats
@@ -112,14 +113,19 @@ def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, F
     return solution.lam, solution.w, solution.n_iter, "newton"
 
 
-def _by_interior_point(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
-    solution = interior_point(problem.losses, problem.cap, 1e-12, p=problem.p, beta=beta)
-    lam = solution.lam / solution.lam.sum()
-    return lam, feasible(solution.w, problem.cap), solution.n_iter, "interior-point"
+def _by_linear_program(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+    # A very large β hardly changes the solution of the program without the penalty.
+    columns = problem.losses.columns(np.arange(problem.p.size))
+    lam, w, n_iter = mixture_program(columns, problem.cap)
+    return lam, feasible(w, problem.cap), n_iter, "linear-program"
+
+
+def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+    return _by_newton(problem, beta, _by_linear_program(problem, beta, start)[0])
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS = (_by_newton, _by_interior_point)
+METHODS = (_by_newton, _by_both, _by_linear_program)
 
 
 def _certify(
@@ -127,7 +133,7 @@ def _certify(
 ) -> EntropicSolution:
     """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ)."""
     weights = problem.expand(w)
-    penalty = divergence(w, problem.p) / beta
+    penalty = divergence(w / problem.p - 1.0, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
     best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)

@@ -1,4 +1,4 @@
-"""Canonical vertices of linear programs, by HiGHS."""
+"""The mixture program as a linear program, and canonical vertices of linear programs, by HiGHS."""
 
 from __future__ import annotations
 
@@ -7,12 +7,43 @@ from typing import Any
 
 import highspy
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array
 
 from tailboost.core.array_types import Floats
 
 TOLERANCE = 1e-10
+
+
+def mixture_program(
+    losses: Floats, cap: Floats, fixed: Floats | float = 0.0, mass: float = 1.0
+) -> tuple[Floats, Floats, int]:
+    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ c and Σ w = mass, and the iterations.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n, T)
+        Losses of the candidates on each unit.
+    cap : ndarray of shape (n,)
+        Largest weights c.
+    fixed : ndarray of shape (T,)
+        Expected losses of units whose weights are fixed.
+    mass : float
+        Weight of the n units.
+    """
+    n_units, n_candidates = losses.shape
+    matrix = np.ones((n_candidates + 1, n_units + 1))
+    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.T, -1.0, 0.0
+    lower = np.append(np.zeros(n_candidates) - fixed, mass)
+    upper = np.append(np.full(n_candidates, np.inf), mass)
+    # No weight exceeds Σ w, so larger caps have no effect.
+    columns = np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 2.0 * mass), np.inf)
+    highs = highs_model(np.append(np.zeros(n_units), -1.0), matrix, (lower, upper), columns)
+    highs.run()
+    solution = highs.getSolution()
+    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
+    total = float(lam.sum())
+    lam = lam / total if total > 0 else np.full(n_candidates, 1.0 / n_candidates)
+    return lam, np.array(solution.col_value)[:-1], int(highs.getInfo().simplex_iteration_count)
 
 
 def lexicographic_vertex(
@@ -25,44 +56,8 @@ def lexicographic_vertex(
     without a tolerance on the objective.
     """
     n_columns = matrix.shape[1]
-    floor = np.append(np.zeros(n_columns - 1), -np.inf)
-    even = lower == upper
-    if even.sum() > n_columns / 2:
-        origin, basis = _flat(matrix[even], lower[even])
-        if basis.shape[1] <= n_columns / 4:
-            # If x can move in few directions, solve for y in x = origin + basis y.
-            if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
-                return None
-            rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
-            low, high = (
-                np.append(lower[~even], floor[:-1]),
-                np.append(upper[~even], np.full(n_columns - 1, np.inf)),
-            )
-            at = rows @ origin
-            if not basis.shape[1]:
-                inside = (at >= low - 10 * TOLERANCE).all() and (at <= high + 10 * TOLERANCE).all()
-                return origin if inside else None
-            y = _vertex([cost @ basis for cost in costs], rows @ basis, low - at, high - at, None)
-            return None if y is None else origin + basis @ y
-    return _vertex(costs, matrix, lower, upper, floor)
-
-
-def _flat(matrix: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest solution of ``matrix`` x = ``right`` and an orthonormal basis of the null space."""
-    q, r, order = qr(matrix.T, pivoting=True)
-    diagonal = np.abs(r.diagonal())
-    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
-    least = q[:, :rank] @ solve_triangular(r[:rank, :rank], right[order[:rank]], trans="T")
-    return least, q[:, rank:]
-
-
-def _vertex(
-    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats, floor: Floats | None
-) -> Floats | None:
-    n_columns = matrix.shape[1]
     lower, upper = lower.copy(), upper.copy()
-    if floor is None:
-        floor = np.full(n_columns, -np.inf)
+    floor = np.append(np.zeros(n_columns - 1), -np.inf)
     highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
     x: Floats | None = None
     for k, cost in enumerate(costs):

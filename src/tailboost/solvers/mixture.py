@@ -16,7 +16,7 @@ from tailboost.core.blas import one_blas_thread
 from tailboost.core.numeric import check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
-from tailboost.solvers.interior_point import interior_point
+from tailboost.solvers.linear_program import mixture_program
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 from tailboost.solvers.working_set import by_newton
@@ -44,7 +44,7 @@ class MixtureSolution:
     n_iter : int
         Iterations of the method.
     method : str
-        "closed-form", "newton" or "interior-point".
+        "closed-form", "newton" or "linear-program".
     threshold : float
         Boundary η of the tail of the mixture's losses (the (1 − α)-quantile).
     """
@@ -182,20 +182,14 @@ def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
     return best
 
 
-def _by_interior_point(problem: TailGame, start: Floats | None) -> Optimum:
-    solution = interior_point(problem.losses, problem.cap, 1e-12)
-    optimum = problem.optimum(
-        solution.lam / solution.lam.sum(),
-        feasible(solution.w, problem.cap),
-        solution.n_iter,
-        "interior-point",
-    )
-    optimum.tied, optimum.candidates = solution.tied, solution.candidates
-    return optimum
+def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
+    columns = problem.losses.columns(np.arange(problem.p.size))
+    lam, w, n_iter = mixture_program(columns, problem.cap)
+    return problem.optimum(lam, feasible(w, problem.cap), n_iter, "linear-program")
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_interior_point)
+METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_linear_program)
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:

@@ -9,7 +9,7 @@ losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.solvers.bits import CACHED, SINGLE, PackedLosses
+from tailboost.solvers.bits import SINGLE, PackedLosses
 from tailboost.solvers.tails import tail, tail_boundary
 
 #: Number of units that estimate the Hessian while the gap is large; at least a sixteenth of the free units.
@@ -32,8 +32,8 @@ ROUNDING = 1e-13
 SETTLED = 1e-13
 
 
-#: Candidates that an active set method may let in or out for one step of Newton's: each is a factorisation.
-MOST_PIVOTS = 40
+#: Changes of the support for one step of Newton's; each is a factorisation.
+MOST_PIVOTS = 100
 
 
 #: Relative width at which the bracket of a step is narrow enough.
@@ -63,9 +63,8 @@ class NewtonResult(NamedTuple):
     free: tuple[float, float]
 
 
-def divergence(w: Floats, p: Floats) -> float:
-    """Return KL(w ‖ p) for p > 0, exact to the last digits also if w is nearly p."""
-    excess = w / p - 1.0
+def divergence(excess: Floats, p: Floats) -> float:
+    """Return KL(w ‖ p) from w/p − 1, exact to the last digits also if w is nearly p > 0."""
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
@@ -106,7 +105,7 @@ class Entropic:
             free = float(d.sum()) / beta
             penalty = (float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most) / beta
         else:
-            penalty = divergence(w, p) / beta
+            penalty = divergence(w / p - 1.0, p) / beta
         self.guess = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
         return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
@@ -142,7 +141,6 @@ class Quadratic:
 
     def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
         self.p, self.alpha, self.epsilon, self.mass = p, alpha, epsilon, mass
-        self.even = bool(p[0] == p.min() == p.max())
         self.top = 1.0 / alpha
         self.guess: float | None = None
 
@@ -150,21 +148,16 @@ class Quadratic:
         """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
         p, epsilon, scaled = self.p, self.epsilon, combined / self.epsilon
         self.guess = bottom = self._bottom(combined, scaled)
-        w, d, penalty = np.empty_like(scaled), np.empty_like(scaled), 0.0
-        for block, q in self._densities(scaled, bottom):
-            np.multiply(p[block], q, out=w[block])
-            np.multiply(p[block], (q > 0) & (q < self.top), out=d[block])
-            q -= 1.0
-            q *= q
-            penalty += float(p[block] @ q)
-        d /= epsilon
+        q = np.clip(scaled - bottom, 0.0, self.top)
+        w, d = p * q, p * ((q > 0) & (q < self.top)) / epsilon
+        penalty = 0.5 * epsilon * float(p @ (q - 1.0) ** 2)
         total = float(w.sum())
         if total == 0:
             # If ε is below the rounding of the losses, only the largest losses have weight.
             w = np.where(scaled == scaled.max(), p, 0.0)
             total = float(w.sum())
         w *= self.mass / total
-        return BestWeights(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + self.top)))
+        return BestWeights(w, penalty, d, (epsilon * bottom, epsilon * (bottom + self.top)))
 
     def _bottom(self, combined: Floats, scaled: Floats) -> float:
         """Return θ/ε − 1 by Newton's method on a monotone, piecewise linear function."""
@@ -174,8 +167,8 @@ class Quadratic:
             guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
         bottom, before = min(max(guess, low), high), np.inf
         for _ in range(100):
-            total, slope = self._mass_at(scaled, bottom)
-            excess = total - self.mass
+            q = np.clip(scaled - bottom, 0.0, self.top)
+            excess, slope = float(self.p @ q) - self.mass, float(self.p @ ((q > 0) & (q < self.top)))
             # The rounding of a sum of unequal weights would make the iteration oscillate.
             if abs(excess) >= before and abs(excess) < SETTLED * self.mass:
                 break
@@ -188,27 +181,6 @@ class Quadratic:
                 break
             bottom = new
         return bottom
-
-    def _mass_at(self, scaled: Floats, bottom: float) -> tuple[float, float]:
-        """Return the mass of w at θ = ε (1 + ``bottom``), and the mass of the units between their bounds."""
-        p, total, slope = self.p, 0.0, 0.0
-        for block, q in self._densities(scaled, bottom):
-            if self.even:
-                total += float(q.sum())
-                slope += np.count_nonzero(q != 0) - np.count_nonzero(q == self.top)
-            else:
-                total += float(p[block] @ q)
-                slope += float(p[block] @ ((q > 0) & (q < self.top)))
-        return (p[0] * total, p[0] * slope) if self.even else (total, slope)
-
-    def _densities(self, scaled: Floats, bottom: float) -> Iterator[tuple[slice, Floats]]:
-        """Yield w/p in blocks that fit the cache; each block overwrites the previous one."""
-        part = np.empty(min(CACHED, scaled.size))
-        for start in range(0, scaled.size, CACHED):
-            block = slice(start, start + CACHED)
-            q = part[: scaled[block].size]
-            np.subtract(scaled[block], bottom, out=q)
-            yield block, np.clip(q, 0.0, self.top, out=q)
 
 
 def newton(
@@ -304,18 +276,34 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
-    support hardly changes, and block pivoting needs few solves. If block pivoting cycles, an active set
-    method starts from λ and changes one candidate at a time.
+    support hardly changes, and block pivoting (Júdice and Pires 1994) needs few solves.
     """
     # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
     # it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += ridge * scale
-    try:
-        return _block_pivoting(g, hessian, proximal, lam, tol)
-    except np.linalg.LinAlgError:
-        return _active_set(g, hessian, proximal, lam, tol)
+    x, support, fewest, patience = lam, lam > 0, g.size + 1, 4
+    for _ in range(MOST_PIVOTS):
+        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
+        try:
+            d = _stationary(g, proximal, lam, inside, outside)
+        except np.linalg.LinAlgError:
+            break
+        x = lam + d
+        gradient = g + hessian @ d
+        level = float(x[inside] @ gradient[inside])
+        wrong = np.where(support, x < 0, gradient < level - tol)
+        n_wrong = int(wrong.sum())
+        if not n_wrong:
+            break
+        patience = 4 if n_wrong < fewest else patience - 1
+        fewest = min(fewest, n_wrong)
+        if patience <= 0:  # exchanges of the last wrong candidate alone do not cycle (Murty 1974)
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        support = support ^ wrong
+    x = np.maximum(x, 0.0)
+    return np.asarray(x / x.sum())
 
 
 def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints) -> Floats:
@@ -327,52 +315,3 @@ def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside:
     y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
     d[inside] = y * solved[:, 1] - solved[:, 0]
     return d
-
-
-def _block_pivoting(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
-    support = lam > 0
-    fewest, patience = g.size + 1, 4
-    while patience:
-        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
-        d = _stationary(g, proximal, lam, inside, outside)
-        x = lam + d
-        gradient = g + hessian @ d
-        level = float(x[inside] @ gradient[inside])
-        leaving = support & (x < 0)
-        entering = ~support & (gradient < level - tol)
-        wrong = int(leaving.sum() + entering.sum())
-        if not wrong:
-            x = np.maximum(x, 0.0)
-            return np.asarray(x / x.sum())
-        if wrong < fewest:
-            fewest, patience = wrong, 4
-        else:
-            patience -= 1
-        support = (support & ~leaving) | entering
-    raise np.linalg.LinAlgError("block pivoting cycles")
-
-
-def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
-    x, support = lam.copy(), lam > 0
-    for _ in range(MOST_PIVOTS):
-        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
-        try:
-            d = _stationary(g, proximal, lam, inside, outside)
-        except np.linalg.LinAlgError:
-            break
-        candidate = lam + d
-        if (candidate[inside] < 0).any():
-            # Move towards the stationary point up to the border of the simplex.
-            shrinking = inside[candidate[inside] < 0]
-            ratio = x[shrinking] / (x[shrinking] - candidate[shrinking])
-            x = x + ratio.min() * (candidate - x)
-            blocking = shrinking[ratio <= ratio.min()]
-            x[blocking], support[blocking] = 0.0, False
-            continue
-        x = candidate
-        gradient = g + hessian @ d
-        if float(x @ gradient - gradient.min()) <= tol or support[gradient.argmin()]:
-            break
-        support[gradient.argmin()] = True
-    x = np.maximum(x, 0.0)
-    return np.asarray(x / x.sum())

@@ -13,7 +13,6 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.numeric import base_measure, check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
 from tailboost.solvers.tails import tail
-from tailboost.solvers.words import sums
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
@@ -49,7 +48,6 @@ class Optimum:
     candidates: Mask  # candidates with possible weight in an optimal mixture
     closest: bool = False  # w is the optimum closest to p
     canonical: bool = False  # w is closest to p and λ is canonical
-    tried: bool = False  # solving for λ and w as unique vertices has failed
 
     @property
     def gap(self) -> float:
@@ -103,7 +101,10 @@ class TailGame:
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
-            reduced, p = reduced.select(units=first), sums(pattern, p, first.size)
+            # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
+            mass, factor = (None, p) if isinstance(p, float) else (p, 1.0)
+            counted: Floats = factor * np.bincount(pattern, mass, first.size).astype(np.float64)
+            reduced, p = reduced.select(units=first), counted
         elif isinstance(p, float):
             p = np.full(n_units, p)
         candidates, equal_to = _distinct(reduced)

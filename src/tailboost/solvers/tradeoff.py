@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.numeric import base_measure, check_alpha
-from tailboost.solvers.bits import BitLosses, Losses, ShiftedLosses, as_losses
+from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar
@@ -136,12 +136,7 @@ class _Frontier:
     def touching(self, slope: float, near: Floats | None = None) -> tuple[_CurvePoint, _Line]:
         """Return the line of slope ``−slope`` that supports the curve, and a point that it touches."""
         scale = 1.0 / (1.0 + slope)  # so that steep lines keep the scale of losses
-        shift = slope * scale * self.means
-        shifted: Losses
-        if isinstance(self.losses, BitLosses):
-            shifted = ShiftedLosses(self.losses, shift, scale)
-        else:
-            shifted = self.losses.columns(np.arange(self.losses.shape[1])).T * scale + shift[:, None]
+        shifted = self.losses.shifted(scale, slope * scale * self.means)
         solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=near)
         w = solution.unit_weights
         height = float((self.losses.expectations(w) + slope * self.means).min())

@@ -4,7 +4,7 @@ The problem with R = (ε/2) Σ (w_i − p_i)²/p_i is solved by Newton's method 
 loss in an interval of width ε/α have weights strictly between their bounds. The other units are fixed,
 removed from the problem and checked afterwards.
 
-When few units are left, the interior point method solves for them exactly. Units on the wrong side of the
+When few units are left, HiGHS solves for them exactly. Units on the wrong side of the
 boundary η are added until there are none. If many units tie, their number never gets small. The regularised
 weights are then exact already at a large ε (Mangasarian and Meyer 1979), and the mixture follows from them by
 complementary slackness.
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.solvers.bits import DenseLosses, PackedLosses
-from tailboost.solvers.canonical import least_mixture, vertex
-from tailboost.solvers.interior_point import interior_point
+from tailboost.solvers.bits import PackedLosses
+from tailboost.solvers.canonical import least_mixture
+from tailboost.solvers.linear_program import mixture_program
 from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail_boundary
@@ -198,21 +198,12 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
         part = _Part.of(problem, near, combined > eta)
         if part.whole:
             break
-        columns = DenseLosses(np.ascontiguousarray(part.losses.columns(np.arange(part.p.size)).T))
-        cap = problem.cap[part.units]
-        solution = interior_point(columns, cap, 1e-12, start=lam, fixed=part.fixed, mass=part.mass)
-        steps += solution.n_iter
-        lam = solution.lam / solution.lam.sum()
-        w = part.weights(solution.w)
-        tied = np.zeros(n_units, dtype=bool)
-        tied[part.units] = solution.tied
-        unique = vertex(problem, lam, w, tied, solution.candidates, steps, "newton")
-        if unique is not None:
-            return unique
+        columns = part.losses.columns(np.arange(part.p.size))
+        lam, w, n_iter = mixture_program(columns, problem.cap[part.units], part.fixed, part.mass)
+        steps += n_iter
         combined = problem.losses.combine(lam)
-        optimum = problem.optimum(lam, w, steps, "newton", combined)
+        optimum = problem.optimum(lam, part.weights(w), steps, "newton", combined)
         eta = optimum.threshold
-        optimum.tied, optimum.candidates, optimum.tried = tied, solution.candidates, True
         if best is None or optimum.gap < best.gap:
             best = optimum
         wrong = ~near & (part.at_cap != (combined > eta))

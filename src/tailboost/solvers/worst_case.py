@@ -11,29 +11,29 @@ is then differentiable in ℓ everywhere; without smoothing, the value has kinks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from tailboost.core.array_types import Floats
 from tailboost.core.blas import one_blas_thread
 from tailboost.core.numeric import base_measure, check_number, loss_vector
-from tailboost.solvers.regularized import Entropic
+from tailboost.solvers.regularized import Entropic, divergence
 from tailboost.solvers.tail_game import GAP, SolverError
 from tailboost.solvers.tails import tail
 
 Uncertainty = Literal["kl", "cvar", "chi2"]
 
-#: Units per block, so that a block fits the processor's cache.
-BLOCK = 32768
 #: For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
-#: Size of the sample that gives the first guess for all units.
-SAMPLE = 65536
+#: Relative step in θ that is rounding.
+LAST_STEP = 1e-14
+#: Accuracy of root finding, relative and absolute.
+ACCURACY = {"rtol": 4 * float(np.finfo(float).eps), "xtol": 1e-300}
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,9 @@ class WorstCaseSolution:
         ``dual_value - value``.
     parameter : float
         θ of the table above: inverse temperature (KL; ∞ at the limit) or threshold (χ², CVaR).
-    n_iter : int
-        Passes of the search for ``parameter``.
     method : str
-        "newton", "closed-form", "limit" (all mass on the largest losses) or "smoothed".
+        "root" (of the radius in ``parameter``), "closed-form", "limit" (all mass on the largest losses) or
+        "smoothed".
     """
 
     unit_weights: Floats
@@ -63,7 +62,6 @@ class WorstCaseSolution:
     dual_value: float
     gap: float
     parameter: float
-    n_iter: int
     method: str
 
 
@@ -109,103 +107,48 @@ def worst_case_weights(
     smoothing = check_number(smoothing, "smoothing", 0, closed=True)
     if smoothing and uncertainty == "chi2":
         raise ValueError("smoothing is for uncertainty 'kl' and 'cvar', got 'chi2'")
-    scaled = _ScaledLosses.build(losses, base)
-    values, top, scale = scaled.values, scaled.top, scaled.scale
-    if radius == 0 or scale == 0:
-        w = base_measure(base, values.size)
-        value = float(w @ values)
-        return WorstCaseSolution(w, value, value, 0.0, 0.0 if uncertainty == "kl" else top, 0, "closed-form")
-    if smoothing and (smoothed := _smoothed(scaled, uncertainty, radius, smoothing)):
-        return smoothed
-    if radius >= _LIMITS[uncertainty](scaled.largest):
-        w = np.where(values == top, scaled.p / scaled.largest, 0.0)
-        return WorstCaseSolution(w, top, top, 0.0, np.inf if uncertainty == "kl" else top, 0, "limit")
-    w, gain, bound, parameter, n_iter, method = _BALLS[uncertainty](scaled, radius)
-    # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
-    value, gap = top + scale * gain - smoothing * radius, scale * (bound - gain)
-    if not gap <= max(GAP * (1 + abs(value)), 1e-13 * (scale + abs(top))):
-        raise SolverError(
-            f"worst_case_weights: the gap {gap:.3g} is too large (n = {values.size}, "
-            f"uncertainty = {uncertainty!r}, radius = {radius:g})"
+    values, p = loss_vector(losses), base_measure(base, np.shape(losses)[0])
+    used = p > 0
+    if not used.all():
+        solution = worst_case_weights(
+            values[used], uncertainty, radius=radius, base=p[used], smoothing=smoothing
         )
-    parameter = parameter / scale if uncertainty == "kl" else top + scale * parameter
-    return WorstCaseSolution(w, value, value + gap, gap, parameter, n_iter, method)
+        w = np.zeros(len(p))
+        w[used] = solution.unit_weights
+        return replace(solution, unit_weights=w)
+    top = float(values.max())
+    scale = top - float(values.min())
+    if radius == 0 or scale == 0:
+        value = float(p @ values)
+        return WorstCaseSolution(p, value, value, 0.0, 0.0 if uncertainty == "kl" else top, "closed-form")
+    d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
+    if smoothing and (smoothed := _smoothed(values, p, uncertainty, radius, smoothing)):
+        return smoothed
+    largest = float(p[d == 0].sum())
+    if radius >= _LIMITS[uncertainty](largest):
+        w = np.where(d == 0, p / largest, 0.0)
+        return WorstCaseSolution(w, top, top, 0.0, np.inf if uncertainty == "kl" else top, "limit")
+    best = _BALLS[uncertainty](d, p, radius)
+    gain = float(best.w @ d)
+    # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
+    value, gap = top + scale * gain - smoothing * radius, scale * (best.bound - gain)
+    _check_gap(gap, value, scale + abs(top))
+    parameter = best.parameter / scale if uncertainty == "kl" else top + scale * best.parameter
+    return WorstCaseSolution(best.w, value, value + gap, gap, parameter, best.method)
 
 
-@dataclass(frozen=True)
-class _ScaledLosses:
-    """Losses as distances below the largest, divided by their range: d ∈ [−1, 0], in blocks.
+def _check_gap(gap: float, value: float, size: float) -> None:
+    if not abs(gap) <= max(GAP * (1 + abs(value)), 1e-13 * size):
+        raise SolverError(f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}")
 
-    ``p`` is the base measure, or 1/n if uniform; ``largest`` is the mass of the largest losses.
-    """
 
-    values: Floats
-    p: Floats | float
-    top: float
-    scale: float
-    largest: float
+class _Best(NamedTuple):
+    """Best weights for distances d with their parameter, and the dual bound."""
 
-    @classmethod
-    def build(cls, losses: npt.ArrayLike, base: npt.ArrayLike | None) -> Self:
-        values = loss_vector(losses)
-        p = 1.0 / values.size if base is None else base_measure(base, values.size)
-        with_mass = values if base is None else values[np.asarray(p) > 0]
-        top = float(with_mass.max())
-        at_top = values == top
-        largest = float(np.count_nonzero(at_top) * p if isinstance(p, float) else p @ at_top)
-        return cls(values, p, top, top - float(with_mass.min()), largest)
-
-    @property
-    def factor(self) -> float:
-        """Factor of sums over `blocks`, which give units of a uniform p the weight 1."""
-        return self.p if isinstance(self.p, float) else 1.0
-
-    def blocks(self) -> Iterator[tuple[slice, Floats, Floats | float]]:
-        for start in range(0, self.values.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            d = self.values[block] - self.top
-            d /= self.scale
-            if isinstance(self.p, float):
-                yield block, d, 1.0
-                continue
-            # Units without mass may have a larger loss.
-            np.minimum(d, 0.0, out=d)
-            yield block, d, self.p[block]
-
-    def moments(self, weigh: Callable[[Floats], Floats]) -> Floats:
-        """Return the sums of p f, p f d, p f d² and p f d³ over units, for f = weigh(d)."""
-        total = np.zeros(4)
-        for _, d, p in self.blocks():
-            f = weigh(d)
-            if not isinstance(p, float):
-                f *= p
-            total[0] += f.sum()
-            for power in (1, 2, 3):
-                total[power] += f @ d
-                if power < 3:
-                    f *= d
-        return total * self.factor
-
-    def weights(self, weigh: Callable[[Floats], Floats]) -> tuple[Floats, float, float]:
-        """Return normalised p f, its mean of d, and the sum of p f."""
-        w = np.empty(self.values.size)
-        total = mean = 0.0
-        for block, d, p in self.blocks():
-            f = weigh(d)
-            if not isinstance(p, float):
-                f *= p
-            w[block] = f
-            total += float(f.sum())
-            mean += float(f @ d)
-        w /= total
-        return w, mean / total, total * self.factor
-
-    def sample(self) -> _ScaledLosses | None:
-        """Return every k-th unit, or None if the units are few."""
-        every = slice(None, None, self.values.size // SAMPLE)
-        if self.values.size < 4 * SAMPLE:
-            return None
-        return type(self).build(self.values[every], None if isinstance(self.p, float) else self.p[every])
+    w: Floats
+    bound: float
+    parameter: float
+    method: str
 
 
 #: Radius from which all mass is on the largest losses, as a function of their base mass m.
@@ -216,176 +159,96 @@ _LIMITS: dict[str, Callable[[float], float]] = {
 }
 
 
-def _kl(scaled: _ScaledLosses, radius: float) -> tuple[Floats, float, float, float, int, str]:
-    theta, log_total, n_iter = _temperature(scaled, radius)
-    w, gain, total = scaled.weights(partial(_tilt, np.exp, theta))
+def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
+    """Return w_i ∝ p_i e^{θ d_i}, KL(w ‖ p) and log Σ p e^{θ d}."""
+    if theta > SMALL:
+        w = p * np.exp(theta * d)
+        total = float(w.sum())
+        w /= total
+        return w, theta * float(w @ d) - float(np.log(total)), float(np.log(total))
+    excess = np.expm1(theta * d)  # near θ = 0, sums are computed as differences from p
+    mean = float(p @ excess)
+    w = p * (1.0 + excess) / (1.0 + mean)
+    return w, divergence((excess - mean) / (1.0 + mean), p), float(np.log1p(mean))
+
+
+def _kl(d: Floats, p: Floats, radius: float) -> _Best:
+    low, high, theta = 0.0, np.inf, float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
+    for _ in range(200):  # Newton's method for √KL, which is nearly linear in small θ, inside a bracket
+        w, distance, log_total = _tilted(d, p, theta)
+        root = max(distance, 0.0) ** 0.5
+        low, high = (theta, high) if root < radius**0.5 else (low, theta)
+        slope = theta * float(w @ d**2 - (w @ d) ** 2) / max(2 * root, 1e-300)
+        new = theta - (root - radius**0.5) / slope if slope > 0 else np.inf
+        if not low < new < high:
+            new = 2 * theta if high == np.inf else 0.5 * (low + high)
+        if abs(new - theta) <= LAST_STEP * theta:
+            break
+        theta = new
     # Dual: min_θ (r + log Σ p e^{θd})/θ.
-    log_total = float(np.log(total)) if theta > SMALL else log_total
-    return w, gain, (radius + log_total) / theta, theta, n_iter, "newton"
+    return _Best(w, (radius + log_total) / theta, theta, "root")
 
 
-def _tilt(function: np.ufunc, theta: float, d: Floats) -> Floats:
-    exponent = theta * d
-    return np.asarray(function(exponent, out=exponent))
+def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
+    """Return w_i ∝ p_i (d_i − θ)_+ with E(d − θ)²_+ = (1 + 2r) (E(d − θ)_+)².
 
-
-def _temperature(scaled: _ScaledLosses, radius: float) -> tuple[float, float, int]:
-    """Return θ with KL(w(θ) ‖ p) = r for w_i ∝ p_i e^{θ d_i}, log Σ p e^{θ d}, and the number of passes."""
-    limit = -float(np.log(scaled.largest))
-    small = radius < 0.5 * limit
-    low, high, theta = 0.0, np.inf, 0.0
-    sample = scaled.sample()
-    if sample is not None and sample.scale > 0 and radius < -np.log(sample.largest):
-        theta = _temperature(sample, radius)[0] * scaled.scale / sample.scale
-    if theta == 0.0:
-        _, first, second, _ = scaled.moments(np.ones_like)
-        theta = float(np.sqrt(2 * radius / (second - first**2)))
-    for n_iter in range(1, 201):  # noqa: B007
-        if theta > SMALL:
-            total, *powers = scaled.moments(partial(_tilt, np.exp, theta))
-            log_total = float(np.log(total))
-        else:
-            # Near θ = 0, sums are computed as differences from p.
-            excess = scaled.moments(partial(_tilt, np.expm1, theta))
-            log_total, total = float(np.log1p(excess[0])), 1 + excess[0]
-            powers = list(scaled.moments(np.ones_like)[1:] + excess[1:])
-        mean, square, cube = (power / total for power in powers)
-        variance = square - mean**2
-        divergence = theta * mean - log_total
-        error = abs(divergence - radius)
-        if error <= 1e-12 * radius:
-            break
-        low, high = (theta, high) if divergence < radius else (low, theta)
-        # Derivatives of the divergence in θ.
-        slope, bend = theta * variance, variance + theta * (cube - 3 * mean * square + 2 * mean**3)
-        # The divergence is nearly quadratic in small θ and approaches its limit exponentially. So Halley's
-        # method is applied to √(2 KL) or to log(limit − KL), which are nearly linear.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if small:
-                root = np.sqrt(2 * max(divergence, 0.0))
-                miss, first = root - np.sqrt(2 * radius), slope / root
-                second = (bend - first**2) / root
-            else:
-                rest = limit - divergence
-                miss, first = np.log(limit - radius) - np.log(rest), slope / rest
-                second = bend / rest + first**2
-            new = theta - miss / (first - 0.5 * miss * second / first)
-        if not (low < new < high):
-            new = 2 * theta + 1 if high == np.inf else 0.5 * (low + high)
-        if new == theta or high - low <= 1e-15 * theta:
-            break
-        theta = float(new)
-        if error <= 1e-4 * radius and theta > SMALL:
-            break  # the last step cubes the error
-    return theta, log_total, n_iter
-
-
-def _chi2(scaled: _ScaledLosses, radius: float) -> tuple[Floats, float, float, float, int, str]:
-    mean = scaled.moments(np.ones_like)[1]
-    variance = scaled.moments(lambda d: (d - mean) ** 2)[0]
-    theta, n_iter, method = float(mean - np.sqrt(variance / (2 * radius))), 1, "closed-form"
-    bound = float(mean + np.sqrt(2 * radius * variance))
-    if theta > -1:
-        theta, second, n_iter = _threshold(scaled, radius)
-        # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
-        bound, method = theta + float(np.sqrt((1 + 2 * radius) * second)), "newton"
-    w, gain, _ = scaled.weights(lambda d: np.maximum(d - theta, 0.0))
-    return w, gain, bound, theta, n_iter, method
-
-
-def _threshold(scaled: _ScaledLosses, radius: float) -> tuple[float, float, int]:
-    """Return θ with E(d − θ)²_+ = (1 + 2r) (E(d − θ)_+)², the left side, and the number of passes.
-
-    Then w_i ∝ p_i (d_i − θ)_+ has the radius r. The ratio of both sides grows from θ = −1 to 0.
+    The ratio of both sides grows from θ = −1 to 0. If θ ≤ −1, all weights are positive.
     """
-    ratio, low, high, theta = 1.0 + 2.0 * radius, -1.0, 0.0, -0.5
-    sample = scaled.sample()
-    if sample is not None and sample.scale > 0 and radius < _LIMITS["chi2"](sample.largest):
-        guess = (sample.top + sample.scale * _threshold(sample, radius)[0] - scaled.top) / scaled.scale
-        theta = min(max(guess, -0.999), -1e-9)
-    for n_iter in range(1, 201):  # noqa: B007
-        active = first = second = 0.0
-        for _, d, p in scaled.blocks():
-            u = np.maximum(d - theta, 0.0)
-            if isinstance(p, float):
-                active += np.count_nonzero(u)
-                first += float(u.sum())
-                second += float(u @ u)
-            else:
-                active += float(p @ (u > 0))
-                first += float(p @ u)
-                second += float((p * u) @ u)
-        active, first, second = (scaled.factor * moment for moment in (active, first, second))
-        excess = second - ratio * first**2
-        if abs(excess) <= 1e-14 * second or high - low <= 1e-15:
-            break
-        low, high = (theta, high) if excess < 0 else (low, theta)
-        slope = -2 * first + 2 * ratio * first * active
-        new = theta - excess / slope if slope > 0 else np.nan
-        if not (low < new < high):
-            new = 0.5 * (low + high)
-        if new == theta:
-            break
-        theta = float(new)
-    return theta, second, n_iter
+    ratio = 1.0 + 2.0 * radius
+
+    def excess(theta: float) -> float:
+        above = np.maximum(d - theta, 0.0)
+        return float(p @ above**2 - ratio * (p @ above) ** 2)
+
+    theta = -1.0
+    if excess(theta) < 0:
+        theta = float(brentq(excess, theta, d[d < 0].max(), **ACCURACY))
+    # With the positive weights known, the equation is quadratic in θ.
+    active = d > theta if theta > -1.0 else np.ones(len(d), dtype=bool)
+    q = p[active]
+    mass, mean = float(q.sum()), float(q @ d[active]) / float(q.sum())
+    variance = float(q @ (d[active] - mean) ** 2) / mass
+    theta = mean - float(np.sqrt(variance / (ratio * mass - 1.0)))
+    above = np.maximum(d - theta, 0.0)
+    w = p * above
+    # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
+    return _Best(w / w.sum(), theta + float(np.sqrt(ratio * (w @ above))), theta, "root")
 
 
-def _tail(scaled: _ScaledLosses, radius: float) -> tuple[Floats, float, float, float, int, str]:
+def _tail(d: Floats, p: Floats, radius: float) -> _Best:
     alpha = float(np.exp(-radius))
-    p = np.full(scaled.values.size, scaled.p) if isinstance(scaled.p, float) else scaled.p
-    w, boundary = tail(scaled.values, alpha, p)
-    eta = (boundary - scaled.top) / scaled.scale
-    excess = gain = 0.0
-    for block, d, q in scaled.blocks():
-        gain += float(w[block] @ d)
-        excess += float(np.sum(q * np.maximum(d - eta, 0.0)))
-    return w, gain, eta + scaled.factor * excess / alpha, eta, 1, "closed-form"
+    w, eta = tail(d, alpha, p)
+    return _Best(w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, "closed-form")
 
 
-_BALLS: dict[str, Callable[[_ScaledLosses, float], tuple[Floats, float, float, float, int, str]]] = {
-    "kl": _kl,
-    "cvar": _tail,
-    "chi2": _chi2,
-}
+_BALLS: dict[str, Callable[[Floats, Floats, float], _Best]] = {"kl": _kl, "cvar": _tail, "chi2": _chi2}
 
 
 def _smoothed(
-    scaled: _ScaledLosses, uncertainty: str, radius: float, smoothing: float
+    values: Floats, p: Floats, uncertainty: str, radius: float, smoothing: float
 ) -> WorstCaseSolution | None:
     """Return the maximiser with smoothing; None if the ball decides alone.
 
     Without a ball, the maximiser is p tilted at temperature σ. If this tilt is outside of the KL ball, the
     ball decides the temperature. If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
     """
-    theta = scaled.scale / smoothing
-    w, gain, total = scaled.weights(partial(_tilt, np.exp, theta))
-    log_total = float(np.log(total))
-    if theta <= SMALL:  # a difference from 1
-        log_total = float(np.log1p(scaled.moments(partial(_tilt, np.expm1, theta))[0]))
+    top = float(values.max())
+    losses = values - top
+    scale = -float(losses.min())
+    w, distance, log_total = _tilted(losses / scale, p, scale / smoothing)
     # The largest w/p is e^(−log_total), that of the largest loss.
-    if (theta * gain - log_total if uncertainty == "kl" else -log_total) <= radius:
-        value = scaled.top + smoothing * log_total
-        return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, 1, "smoothed")
-    return None if uncertainty == "kl" else _smoothed_tail(scaled, radius, smoothing)
-
-
-def _smoothed_tail(scaled: _ScaledLosses, radius: float, smoothing: float) -> WorstCaseSolution:
-    p = np.full(scaled.values.size, scaled.p) if isinstance(scaled.p, float) else scaled.p
-    used = p > 0
-    base, losses = p[used], scaled.values[used] - scaled.top
-    best = Entropic(base, float(np.exp(-radius)), 1 / smoothing)
+    if (distance if uncertainty == "kl" else -log_total) <= radius:
+        value = top + smoothing * log_total
+        return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, "smoothed")
+    if uncertainty == "kl":
+        return None
+    best = Entropic(p, float(np.exp(-radius)), 1 / smoothing)
     solution = best(losses)
     value = float(solution.w @ losses) - solution.penalty
     # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
     caps_from = best.guess
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
-    dual = eta + float((base * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
-    gap, rounding = dual - value, 1e-15 * smoothing + 1e-13 * (scaled.scale + abs(scaled.top))
-    if not gap <= max(GAP * (1 + abs(scaled.top + value)), rounding):
-        raise SolverError(f"worst_case_weights: the gap {gap:.3g} is too large (smoothing = {smoothing:g})")
-    w = np.zeros(scaled.values.size)
-    w[used] = solution.w
-    return WorstCaseSolution(
-        w, scaled.top + value, scaled.top + dual, gap, scaled.top + caps_from, 1, "smoothed"
-    )
+    dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
+    _check_gap(dual - value, top + value, scale + abs(top) + smoothing)
+    return WorstCaseSolution(solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed")

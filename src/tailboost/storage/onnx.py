@@ -161,7 +161,7 @@ class _Graph:
                 return P
             scaled = self.op("Mul", P, self.constant(1.0 - model.prior))
             return self.op("Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None]))
-        if isinstance(model, TableLinear) and len(model.classes_) == self.K:
+        if isinstance(model, TableLinear) and len(model.classes_) == self.K and not model.landmarks:
             _refuse_categories(model.table_, name)
             return self._linear(model)
         if len(model.classes_) != self.K:

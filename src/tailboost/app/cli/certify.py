@@ -11,7 +11,7 @@ import typer
 from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel, check_model_output
 from tailboost.app.cli.rates import (
     CostTable,
@@ -29,20 +29,6 @@ from tailboost.app.cli.score_rules import (
     is_rule_file,
     read_label_rules,
     read_model,
-)
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    check_output,
-    command_line,
-    digest_of,
-    fail,
-    read_number,
-    say,
-    say_aside,
-    tell,
-    tell_json,
-    write_out,
 )
 from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
 
@@ -81,7 +67,7 @@ def certify(
     targets, asked = read_targets(max_error), [*read_rates(rate), *read_limits(limit)]
     if (labelled := read_label_rules(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
-            raise BadInput("rules of several labels per row are certified by --limit alone")
+            raise shared.BadInput("rules of several labels per row are certified by --limit alone")
         _print_certificate(certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require)
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
@@ -119,23 +105,23 @@ def certify(
 def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
     """Print a certificate; end with an exit code if a required limit is not certified."""
     if as_json:
-        tell_json(certificate.to_dict())
+        shared.tell_json(certificate.to_dict())
     else:
-        tell(str(certificate))
+        shared.tell(str(certificate))
     if not require:
         return
     if certificate.certified is None:
-        raise BadInput("--require: there is no limit to certify; give one by --limit")
+        raise shared.BadInput("--require: there is no limit to certify; give one by --limit")
     if not certificate.certified:
         lacking = ", ".join(bound.title for bound in certificate.tested if bound.certified is False)
-        raise typer.Exit(fail(f"not certified: {lacking}", NOT_CERTIFIED))
+        raise typer.Exit(shared.fail(f"not certified: {lacking}", NOT_CERTIFIED))
 
 
 def _two_numbers(option: str, text: str) -> tuple[float, float]:
     try:
-        low, high = map(read_number, text.split(","))
+        low, high = map(shared.read_number, text.split(","))
     except ValueError:
-        raise BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
+        raise shared.BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
     return low, high
 
 
@@ -168,32 +154,38 @@ def calibrate(
     """
     targets, limits = read_targets(max_error), read_limits(limit)
     if targets is not None and limits:
-        raise BadInput("--max-error and --limit: give one of them")
+        raise shared.BadInput("--max-error and --limit: give one of them")
     if is_rule_file(model) != is_rule_file(out):
-        raise BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
+        raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = read_model(model)
     if isinstance(stored, StoredRule):
-        check_output("--model", out, model, data, selection)
+        shared.check_output("--model", out, model, data, selection)
         if selection is None:
-            raise BadInput("--selection: name the file on which the rule was selected")
+            raise shared.BadInput("--selection: name the file on which the rule was selected")
         stored = stored.selected_again(selection, sep)
     else:
         check_model_output(out, model, data, previous)
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
-        raise BadInput(f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from")
+        raise shared.BadInput(
+            f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from"
+        )
     earlier = None if previous is None else read_model(previous).classifier
     log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
-    check_output("--attempts", log.path, model, data, out, previous)
-    call = command_line("calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster)
-    log = log.before(f"{call} --confidence {confidence:g} of {digest_of(data)}")
+    shared.check_output("--attempts", log.path, model, data, out, previous)
+    call = shared.command_line(
+        "calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster
+    )
+    log = log.before(f"{call} --confidence {confidence:g} of {shared.digest_of(data)}")
     classifier.calibration_attempts_ = log.earlier
     labels, own_limits = classifier.classes_.tolist(), fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
     if targets is None and not limits and not own_limits:
         targets = fitted_targets(classifier)
         if targets is None:
-            raise BadInput("--max-error: the model was fitted without targets; give targets, or a --limit")
+            raise shared.BadInput(
+                "--max-error: the model was fitted without targets; give targets, or a --limit"
+            )
     with_groups = stored.by_group or bool(limits or group or own_limits)
     with stored.labelled_rows(
         data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster
@@ -212,9 +204,9 @@ def calibrate(
             )
         except NotCertifiedError as error:
             log.add(classifier)
-            code = fail(f"no model is written: {error.reason}", 1)
+            code = shared.fail(f"no model is written: {error.reason}", 1)
             if error.attempts:
-                say_aside(
+                shared.say_aside(
                     f"The rows of {data} cannot be used again. Attempts recorded in {log.path}: "
                     f"{log.count(classifier)}. Call calibrate again with a file of other rows: it reads the "
                     "record, and each further attempt has a smaller part of the error probability"
@@ -222,9 +214,9 @@ def calibrate(
             raise typer.Exit(code) from None
         log.add(classifier)
     stored.save(point, out, calibrated=str(data.name))
-    tell(str(point.certificate_))
-    say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
-    say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
+    shared.tell(str(point.certificate_))
+    shared.say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
+    shared.say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
 
 
 def card(
@@ -251,9 +243,9 @@ def card(
     from tailboost.app.model_card import ModelCard  # slow to import
 
     for path in out or []:
-        check_output("--out", path, model, data)
+        shared.check_output("--out", path, model, data)
         if path.suffix not in (".md", ".html"):
-            raise BadInput(f"--out: {str(path)!r} must end in .md or .html")
+            raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = read_targets(max_error)
     stored = StoredModel.read(model)
     columns = stored.group_columns if group is None else group
@@ -274,10 +266,10 @@ def card(
             versions=stored.versions,
         )
     for path in out or []:
-        write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())
-        say(f"Model card: {path}")
+        shared.write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())
+        shared.say(f"Model card: {path}")
     if not out:
-        tell(model_card.to_markdown())
+        shared.tell(model_card.to_markdown())
 
 
 # -- the record of attempts, a file next to the model file ---------------------------------------------------
@@ -295,7 +287,7 @@ class AttemptLog:
     @classmethod
     def read(cls, path: Path, classifier: Any) -> AttemptLog:
         """Read the record, if the file exists. Attempts noted in the model come first."""
-        with bad_input("--attempts: "):
+        with shared.bad_input("--attempts: "):
             recorded = read_attempts(path, classifier)
         noted = {key: ("", rows) for key, rows in known_attempts(classifier).items() if key not in recorded}
         return cls(path, noted | recorded)
@@ -329,7 +321,7 @@ class AttemptLog:
             if key not in self.attempts
         }
         if new:
-            with bad_input("--attempts: "):
+            with shared.bad_input("--attempts: "):
                 write_attempts(self.path, self.attempts | new)
 
     def count(self, classifier: Any) -> int:

@@ -18,25 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import datasets, rates
 from tailboost.app.baselines import TunedThresholdClassifier
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.alerts import read_to_fit
-from tailboost.app.cli.shared import (
-    INTERRUPTED,
-    BadInput,
-    bad_input,
-    command_line,
-    console,
-    fail,
-    make_folder,
-    printable,
-    progress,
-    refuse_overwriting,
-    say,
-    say_aside,
-    tell,
-    warn,
-    write_out,
-)
 from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
@@ -89,10 +72,10 @@ def demo(
     The use takes all credit default clients. The comparisons take samples of the clients and of wines of five
     grades. index.html in the folder shows the use and the curves, and links to the reports.
     """
-    command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
+    command = shared.command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
     tables = {"credit": datasets.load_credit_default(), "wine": datasets.load_wine_quality()}
     for folder in tables:
-        make_folder(out / folder)
+        shared.make_folder(out / folder)
     compared: dict[str, Results] = {}
     # One thread: threads of small fits cost more than they save.
     with _time_left() as advance, threadpool_limits(1):
@@ -119,10 +102,10 @@ def demo(
     page = Demo(
         use, ComparisonTable(compared["credit"], use.label), ComparisonTable(compared["wine"]), command
     )
-    write_out(out / "index.html", render_demo(page))
-    tell(page.headline)
-    tell(page.second)
-    say(f"Page: {out / 'index.html'}")
+    shared.write_out(out / "index.html", render_demo(page))
+    shared.tell(page.headline)
+    shared.tell(page.second)
+    shared.say(f"Page: {out / 'index.html'}")
 
 
 def _use(credit: Any, card: Path, seed: int) -> UseCase:
@@ -136,7 +119,7 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     described = ModelCard.of(
         use.rule, X_test, y_test, purpose=purpose, rows_are="the test clients", versions=versions()
     )
-    write_out(card, described.to_html())
+    shared.write_out(card, described.to_html())
     return use
 
 
@@ -167,18 +150,18 @@ def compare_methods(
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
-    with bad_input("--methods: "):
+    with shared.bad_input("--methods: "):
         chosen = _chosen(methods, grouped=bool(group))
     try:
         alphas = [float(item) for item in _listed(alpha)]
     except ValueError:
         alphas = []
     if not alphas or not all(0 < a <= 1 for a in alphas):
-        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
-    refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+        raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
+    shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
-    make_folder(out)
-    with bad_input("--rows: "):
+    shared.make_folder(out)
+    with shared.bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
     with _time_left() as advance:
         results = _compare(
@@ -193,8 +176,8 @@ def compare_methods(
             repeats=repeats,
             random_state=seed,
             n_jobs=jobs,
-            data_name=printable(data.name),
-            command=command_line(
+            data_name=shared.printable(data.name),
+            command=shared.command_line(
                 "compare",
                 data,
                 target=target,
@@ -212,7 +195,7 @@ def compare_methods(
             ),
         )
     _print_results(results)
-    say(
+    shared.say(
         "\n".join(
             f"{what} {out / name}" for what, name in zip(("Numbers:", "Report: "), REPORT_FILES, strict=True)
         )
@@ -245,7 +228,7 @@ def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
         try:
             available.append(installed(name))
         except ImportError as error:
-            warn(f"{name} is left out: {error}")
+            shared.warn(f"{name} is left out: {error}")
     return available
 
 
@@ -262,7 +245,7 @@ def _part_of(advance: Advance, start: float, end: float, name: str) -> Advance:
 def _time_left() -> Iterator[Advance]:
     """Show one line of progress with the time left; outside a terminal, a line for each tenth of the work."""
     start, tenths = time.monotonic(), -1
-    with progress(BarColumn(), TextColumn("{task.description}")) as bar:
+    with shared.progress(BarColumn(), TextColumn("{task.description}")) as bar:
         task = bar.add_task("starting", total=1.0)
 
         def advance(done: float, what: str) -> None:
@@ -271,7 +254,7 @@ def _time_left() -> Iterator[Advance]:
             bar.update(task, completed=done, description=f"{what}{left}")
             if bar.disable and int(10 * done) > tenths:
                 tenths = int(10 * done)
-                say_aside(f"{what}{left}")
+                shared.say_aside(f"{what}{left}")
 
         yield advance
 
@@ -283,18 +266,18 @@ def _compare(out: Path, X: Any, y: Any, groups: Any = None, *, advance: Advance,
         results.save(out / REPORT_FILES[0])
         advance(done / total, what)
 
-    with bad_input():
+    with shared.bad_input():
         results = compare(X, y, groups, on_progress=keep, **settings)
-    write_out(out / REPORT_FILES[1], render(results))
+    shared.write_out(out / REPORT_FILES[1], render(results))
     return results
 
 
 def _end(results: Results) -> None:
     """Exit with an error code if the comparison is incomplete."""
     if results.document["status"] == "interrupted":
-        raise typer.Exit(fail("stopped by Ctrl-C; the finished fits are kept", INTERRUPTED))
+        raise typer.Exit(shared.fail("stopped by Ctrl-C; the finished fits are kept", shared.INTERRUPTED))
     if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
-        raise typer.Exit(fail(f"{', '.join(failed)} failed, see above", 1))
+        raise typer.Exit(shared.fail(f"{', '.join(failed)} failed, see above", 1))
 
 
 def _print_results(results: Results) -> None:
@@ -305,7 +288,7 @@ def _print_results(results: Results) -> None:
         "Δ: ours minus the baseline at the baseline's overall error"
     )
     for column in ("method", *comparison.columns):
-        table.add_column(Text(printable(column)), justify="left" if column == "method" else "right")
+        table.add_column(Text(shared.printable(column)), justify="left" if column == "method" else "right")
     for row in comparison.rows:
         name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
         cells = [name]
@@ -319,7 +302,7 @@ def _print_results(results: Results) -> None:
             cells.append(text)
         table.add_row(*cells)
     if comparison.rows:
-        console().print(table)
+        shared.console().print(table)
     for message in (*comparison.problems, *comparison.warnings):
-        tell(f"- {message}")
-    tell(comparison.sentence)
+        shared.tell(f"- {message}")
+    shared.tell(comparison.sentence)

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets, rates
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
@@ -33,16 +33,6 @@ from tailboost.app.cli.rates import (
     read_targets,
     spelled,
     targets_by_label,
-)
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    console,
-    is_quiet,
-    printable,
-    say,
-    warn,
-    warnings_as_lines,
 )
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
@@ -96,7 +86,7 @@ def fit(
     }
     if costs is not None and parameters["objective"] is None:
         parameters["objective"] = rates.cost()
-    with bad_input("--method: "):
+    with shared.bad_input("--method: "):
         chosen = installed(method or "robustmixture")
     settings = list(settings or [])
     if group and chosen.may_use_groups and parameters["objective"] is None and parameters["limits"] is None:
@@ -104,7 +94,7 @@ def fit(
     classifier = configured(chosen, settings, parameters, seed, jobs)
     _check_options(chosen, classifier, group, weight)
     check_model_output(model, data, test, costs)
-    with bad_input("--test: "):
+    with shared.bad_input("--test: "):
         if test is not None:
             datasets.read_raw(test, sep)  # a faulty file must fail before the fit
 
@@ -124,7 +114,7 @@ def fit(
     notes = {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "method": chosen.name,
-        "data": printable(data.name),
+        "data": shared.printable(data.name),
         "rows": int(counts.sum()),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "target": target,
@@ -132,11 +122,11 @@ def fit(
         "weight": weight,
         "not_features": [*no_features, *([] if weight is None else [weight])],
     }
-    with bad_input("--model: "):
+    with shared.bad_input("--model: "):
         save_model(pipeline, model, notes=notes)
-    say(f"Model: {model}")
+    shared.say(f"Model: {model}")
     for sentence in group_sentences(classifier, group or [], no_features):
-        say(f"G{sentence[1:]}.")
+        shared.say(f"G{sentence[1:]}.")
     if test is not None:
         evaluate(model, test, sep=sep)
     _print_summary(classifier, model, measured=test is not None)
@@ -154,25 +144,25 @@ def configured(
         option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
             able = ", ".join(m.name for m in METHODS.values() if _has_parameter(m, name))
-            raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
+            raise shared.BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
         if any(setting.partition("=")[0] == name for setting in settings):
-            raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
-        with bad_input(f"{option}: "):
+            raise shared.BadInput(f"{option} and --set {name}=… are the same; give one of them")
+        with shared.bad_input(f"{option}: "):
             classifier.set_params(**{name: value})
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
-            raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
+            raise shared.BadInput(f"--set needs NAME=VALUE, got {setting!r}")
         if name == "theta" and name not in known and "max_error" in known:
-            raise BadInput("--set: theta is 1 − max_error; theta=.8 is --max-error .2")
+            raise shared.BadInput("--set: theta is 1 − max_error; theta=.8 is --max-error .2")
         if name not in known:
             hint = did_you_mean(name, known)
             names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
-            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
-        with bad_input(f"--set {name}={text}: "):
+            raise shared.BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
+        with shared.bad_input(f"--set {name}={text}: "):
             classifier.set_params(**{name: literal(text)})
     if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
-        with bad_input("--set: "):
+        with shared.bad_input("--set: "):
             classifier._validate_params()
     return classifier
 
@@ -198,9 +188,9 @@ def _check_options(method: Method, classifier: Any, group: list[str] | None, wei
     if group and not (method.may_use_groups or method.uses_groups):
         able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
         reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
-        raise BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
+        raise shared.BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
-        raise BadInput(f"--weight: {method.name} does not accept weights")
+        raise shared.BadInput(f"--weight: {method.name} does not accept weights")
 
 
 def _use_labels(classifier: Any, table: Any, max_error: Any, group: Sequence[str]) -> None:
@@ -238,53 +228,58 @@ def _use_costs(
         classifier.set_params(objective=objective, limits=limits)
         used = [rate_of(one) for one in (params["objective"], *params["limits"])]
         if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
-            raise BadInput("--costs: neither --objective nor --limit names cost()")
+            raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
 def _fitted(classifier: Any, method: Method, table: Any, options: dict[str, Any]) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier; options are arguments of its ``fit``."""
-    with bad_input("--set: "):  # the name of the learner may be wrong
+    with shared.bad_input("--set: "):  # the name of the learner may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
-    say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+    shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
     arguments = {f"classifier__{name}": value for name, value in options.items()}
     # Ctrl-C must not store a model of fewer rounds.
-    with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
+    with (
+        ending_at_interrupts(),
+        shared.bad_input(),
+        shared.warnings_as_lines(),
+        _showing_rounds(classifier, method),
+    ):
         pipeline.fit(table.data, table.target, **arguments)
     if hasattr(classifier, "group_features_"):  # columns of the file instead of encoded ones
         features = telling_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
-    say(f"Fitted in {time.perf_counter() - start:.1f} s.")
+    shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return pipeline
 
 
 def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
     """Print the rates of the fit and its summary. The model is stored, so a fault here is a warning."""
-    if is_quiet():
+    if shared.is_quiet():
         return
     if not measured:
         rates_of_fit = getattr(classifier, "rates_", None)
         if rates_of_fit is None:
-            say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
+            shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
         else:
-            say("")
+            shared.say("")
             print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
-            say(f"Bounds, columns and versions: tailboost inspect {model} --details")
+            shared.say(f"Bounds, columns and versions: tailboost inspect {model} --details")
             if not measured:
-                say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
+                shared.say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: no fault of its summary may lose it
-        warn(f"the summary failed ({type(error).__name__}: {error})")
+        shared.warn(f"the summary failed ({type(error).__name__}: {error})")
 
 
 @contextmanager
 def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
     """Show the rounds on standard error: a changing line on a terminal, otherwise a line every 2 s."""
-    terminal, last = console(stderr=True), -np.inf
+    terminal, last = shared.console(stderr=True), -np.inf
     # Classifiers of tailboost print a line per round if verbose=1; verbose=1 of the user is left unchanged.
-    if is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
+    if shared.is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
         yield
         return
     with terminal.status(f"fitting {method.title}") if terminal.is_terminal else nullcontext() as status:

@@ -10,19 +10,9 @@ import numpy as np
 import typer
 
 from tailboost import ThresholdRule, rates
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    plain_table,
-    say,
-    tell,
-    tell_json,
-    warn,
-    warnings_as_lines,
-)
 from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
@@ -62,7 +52,7 @@ def evaluate(
     targets = targets_by_name(classifier)
     errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)
     if as_json:
-        tell_json(
+        shared.tell_json(
             {
                 "model": str(stored.path),
                 "data": str(data),
@@ -78,19 +68,19 @@ def evaluate(
         return
     print_errors(errors, f"Errors of predict on the {len(rows.y):,} rows of {data.name}")
     if deferred is not None:
-        tell(deferral_words(int(deferred.sum()), len(rows.y)))
+        shared.tell(deferral_words(int(deferred.sum()), len(rows.y)))
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
-    say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
+    shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
     if cluster is None:
-        say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
+        shared.say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
     else:
-        say(
+        shared.say(
             "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds "
             f"alone with about 95 % confidence, for independent values of {cluster}."
         )
     if measured is not None:
-        tell("")
+        shared.tell("")
         print_rates(measured)
 
 
@@ -98,7 +88,9 @@ def warn_of_leakage(classifier: Any, features: Any) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
     fraction = float(classifier.seen_share(features)) if hasattr(classifier, "seen_share") else 0.0
     if fraction > LEAKAGE:
-        warn(f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows")
+        shared.warn(
+            f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"
+        )
     return fraction
 
 
@@ -110,11 +102,11 @@ def inspect_model(
     as_json: options.Json = False,
 ) -> None:
     """Print the content of a model file: method, training data, classes, errors, summary, versions."""
-    with warnings_as_lines():
+    with shared.warnings_as_lines():
         stored = StoredModel.read(model)
     about = _description(stored)
     if as_json:
-        tell_json(about)
+        shared.tell_json(about)
     else:
         _print_description(about, stored, details)
 
@@ -166,17 +158,17 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         "no features": ", ".join(no_features),
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
-    plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
+    shared.plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
     if about["columns"] and details:
         columns = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
-        plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
+        shared.plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
     if about["rates"] is not None:
-        tell("")
+        shared.tell("")
         print_rates(classifier.rates_)
     if about["summary"] is not None:
-        tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
+        shared.tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
     if not details:
-        tell("All columns, and the bounds with their symbols: --details.")
+        shared.tell("All columns, and the bounds with their symbols: --details.")
 
 
 def rule(
@@ -205,23 +197,23 @@ def rule(
     probabilities.
     """
     if as_json and sql:
-        raise BadInput("--json and --sql: give one of them")
+        raise shared.BadInput("--json and --sql: give one of them")
     classifier = StoredModel.read(model).classifier
     if not hasattr(classifier, "rule_"):
-        raise BadInput(
+        raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
             "robustmixture"
         )
     decision_rule = classifier.rule_
     if as_json:
-        tell_json(decision_rule.to_dict())
+        shared.tell_json(decision_rule.to_dict())
     elif sql:
-        with bad_input("--columns: "):
+        with shared.bad_input("--columns: "):
             try:
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
                 raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
-        with bad_input("--sql: "):
+        with shared.bad_input("--sql: "):
             if isinstance(decision_rule, ThresholdRule):
                 expression = decision_rule.to_sql(
                     group=group, what="deferred" if deferred else "action", table=table
@@ -235,7 +227,7 @@ def rule(
                 )
         print(expression)
     else:
-        tell(str(decision_rule))
+        shared.tell(str(decision_rule))
 
 
 # -- errors by class and group -----------------------------------------------------------------------------
@@ -306,7 +298,7 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
         "verdict": [line["verdict"] for line in errors],
     }
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
-    plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
+    shared.plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
 
 
 def targets_by_name(classifier: Any) -> dict[str, float]:

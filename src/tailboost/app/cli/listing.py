@@ -15,17 +15,7 @@ import typer
 
 import tailboost
 from tailboost import datasets
-from tailboost.app.cli import options
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    make_folder,
-    plain_table,
-    say,
-    tell,
-    tell_json,
-    write_out,
-)
+from tailboost.app.cli import options, shared
 from tailboost.app.registry import METHODS, Method, get_method
 
 # Files of `example` with fractions of the rows: for a fit, for selection or calibration, for certificates.
@@ -48,7 +38,7 @@ def list_all(
 ) -> None:
     """List methods, data sets and experiments; or the parameters of one method."""
     if method is not None:
-        with bad_input("--method: "):
+        with shared.bad_input("--method: "):
             chosen = get_method(method)
         _list_parameters(chosen, as_json)
         return
@@ -69,13 +59,13 @@ def list_all(
         ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
     ]
     if as_json:
-        tell_json(
+        shared.tell_json(
             {key: [dict(zip(heads, row, strict=True)) for row in rows] for key, _, heads, rows in sections}
         )
         return
     for _, title, heads, rows in sections:
         if rows:  # only a checkout has experiments
-            plain_table(heads, rows, title=title, left=len(heads))
+            shared.plain_table(heads, rows, title=title, left=len(heads))
 
 
 def _list_parameters(method: Method, as_json: bool) -> None:
@@ -90,13 +80,13 @@ def _list_parameters(method: Method, as_json: bool) -> None:
     if as_json:
         parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
         about = {"name": method.name, "title": method.title, "summary": method.summary}
-        tell_json(about | {"parameters": parameters})
+        shared.tell_json(about | {"parameters": parameters})
         return
-    tell(f"{method.title}: {method.summary}\n")
+    shared.tell(f"{method.title}: {method.summary}\n")
     if rows:
-        plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
+        shared.plain_table(("--set NAME=…", "default", "takes"), rows, left=3)
     else:
-        tell("The method has no parameters.")
+        shared.tell("The method has no parameters.")
 
 
 def example(
@@ -109,13 +99,13 @@ def example(
     """
     for name in FILES:
         if (out / name).exists():
-            raise BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
-    make_folder(out)
+            raise shared.BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
+    shared.make_folder(out)
     data = datasets.load_credit_default()
     table = data.data.assign(SEX=data.groups["sex"].astype(str))
     table["default"] = np.where(data.target == 1, "yes", "no")
     order = np.random.default_rng(0).permutation(len(table))
     ends = np.round(np.cumsum(list(FILES.values())) * len(table)).astype(int)
     for name, rows in zip(FILES, np.split(order, ends[:-1]), strict=True):
-        write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
-        say(f"{out / name}: {len(rows):,} clients")
+        shared.write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
+        shared.say(f"{out / name}: {len(rows):,} clients")

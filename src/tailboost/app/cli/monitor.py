@@ -13,7 +13,7 @@ import pandas as pd
 import typer
 
 from tailboost import Certificate, Monitor
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import NewRows, StoredModel, known_labels
 from tailboost.app.cli.rates import (
     fitted_limits,
@@ -24,17 +24,6 @@ from tailboost.app.cli.rates import (
     targets_by_label,
 )
 from tailboost.app.cli.score_rules import read_model
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    check_output,
-    say_aside,
-    tell,
-    tell_json,
-    warn,
-    warnings_as_lines,
-    write_out,
-)
 from tailboost.app.report import render_monitor
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import monitored_columns
@@ -78,26 +67,26 @@ def monitor(
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
-    check_output("--state", state, model, data)
+    shared.check_output("--state", state, model, data)
     if page is not None:
-        check_output("--page", page, model, data, state)
+        shared.check_output("--page", page, model, data, state)
     with ExitStack() as stack:
-        with bad_input("--state: "):
+        with shared.bad_input("--state: "):
             stack.enter_context(held(state))
         stored = read_model(model)
         columns, evidence = _read_state(state, model)
         if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
-            raise BadInput(
+            raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error, --limit and --reference"
             )
         tested = Tested.of(stored, certificate, max_error, limit) if evidence is None else None
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
-        with warnings_as_lines():
+        with shared.warnings_as_lines():
             rows = stored.read_rows(data, sep, purpose="monitor", columns=columns, cluster=cluster)
             y = _labels(stored, rows, target)
-            with bad_input(f"{data}: "):
+            with shared.bad_input(f"{data}: "):
                 if tested is not None:
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
@@ -115,16 +104,16 @@ def monitor(
                     clusters=rows.clusters,
                 )
         document = {"model": _digest(model), "group": columns, "monitor": evidence.to_dict()}
-        write_out(state, json.dumps(document, allow_nan=False), "--state")
+        shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
     if page is not None:
-        write_out(page, render_monitor(evidence, f"{model.name}: monitor"), "--page")
-        say_aside(f"Page: {page}")
+        shared.write_out(page, render_monitor(evidence, f"{model.name}: monitor"), "--page")
+        shared.say_aside(f"Page: {page}")
     if as_json:
-        tell_json(evidence.summary())
+        shared.tell_json(evidence.summary())
     else:
-        tell(str(evidence))
+        shared.tell(str(evidence))
     if evidence.alarms:
-        warn(evidence.verdict)
+        shared.warn(evidence.verdict)
         raise typer.Exit(ALARM)
 
 
@@ -132,14 +121,14 @@ def _read_state(state: Path, model: Path) -> tuple[list[str], Monitor | None]:
     """Return the columns of groups and the monitor of a state file; no monitor if there is no file."""
     if not state.exists():
         return [], None
-    with bad_input(f"--state {state}: "):
+    with shared.bad_input(f"--state {state}: "):
         try:
             document = json.loads(state.read_text(encoding="utf-8"))
             columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
             raise ValueError(f"the file is no state of `tailboost monitor` ({failure})") from None
     if document["model"] != _digest(model):
-        raise BadInput(
+        raise shared.BadInput(
             f"--state: {str(state)!r} belongs to another model than {str(model)!r}; give a new file"
         )
     return columns, evidence
@@ -166,14 +155,14 @@ class Tested:
         targets, limits = read_targets(max_error), list(read_limits(limit))
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
-            raise BadInput("--certificate, --max-error and --limit: give one of them")
+            raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
         certificate = None if path is None else _certificate(path)
         if not n_given:
             certificate = getattr(classifier, "certificate_", None)
         if not n_given and certificate is None:
             targets, limits = fitted_targets(classifier), list(fitted_limits(classifier) or ())
             if targets is None and not limits:
-                raise BadInput(
+                raise shared.BadInput(
                     "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
                     "certify --json`), --max-error or --limit"
                 )
@@ -194,18 +183,18 @@ class Tested:
         if self.limits:
             labels = self.classifier.classes_.tolist()
             limits = [spelled(each, labels, columns) for each in self.limits]
-            with bad_input("--limit: "):
+            with shared.bad_input("--limit: "):
                 return Monitor.against(
                     self.classifier, limits=limits, subgroups=subgroups, confidence=confidence
                 )
         targets = targets_by_label(self.max_error, self.classifier.classes_, columns)
-        with bad_input("--max-error: "):
+        with shared.bad_input("--max-error: "):
             return Monitor.against(self.classifier, targets, subgroups=subgroups, confidence=confidence)
 
 
 def _certificate(path: Path) -> Certificate:
     """Return the certificate of a file."""
-    with bad_input(f"--certificate {path}: "):
+    with shared.bad_input(f"--certificate {path}: "):
         try:
             return Certificate.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (KeyError, TypeError, AttributeError) as failure:
@@ -222,7 +211,7 @@ def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     name = target or stored.target
     if name is None or name not in rows.table:
         if target is not None:
-            raise BadInput(f"--target: the data have no column {target!r}")
+            raise shared.BadInput(f"--target: the data have no column {target!r}")
         return None
     column = rows.table[name]
     known = column.notna().to_numpy()

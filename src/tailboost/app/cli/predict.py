@@ -9,18 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, label_rows, read_label_rules, read_model
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    check_output,
-    escaped,
-    say,
-    warnings_as_lines,
-    write_out,
-)
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.subgroups import can_defer
 
@@ -44,22 +35,22 @@ def predict(
     row is "human review", and the margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
-        check_output("--out", out, model, data)
+        shared.check_output("--out", out, model, data)
     if identity in ("row", "prediction", "deferred", "margin"):
-        raise BadInput(f"--id: the output has its own column {identity!r}")
+        raise shared.BadInput(f"--id: the output has its own column {identity!r}")
     unused = [] if identity is None else [identity]
-    with warnings_as_lines():
+    with shared.warnings_as_lines():
         if (labelled := read_label_rules(model)) is not None:
             rules, _ = labelled
             rows = label_rows(rules, data, sep)
-            with bad_input(f"{data}: "):
+            with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {
                     f"prediction_{k}": v for k, v in rules.predict(rows.features).items()
                 }
         else:
             stored = read_model(model)
             rows = stored.read_rows(data, sep, purpose="predict", unused=unused)
-            with bad_input(f"{data}: "):
+            with shared.bad_input(f"{data}: "):
                 answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if identity is not None:
@@ -68,8 +59,8 @@ def predict(
     if out is None:
         print(_csv(columns, escape_formulas), end="")
         return
-    write_out(out, _csv(columns, escape_formulas))
-    say(f"{len(rows.table):,} predictions: {out}")
+    shared.write_out(out, _csv(columns, escape_formulas))
+    shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
 def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
@@ -95,8 +86,8 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
     table = pd.DataFrame(columns)
     if escape:
         for name in table.select_dtypes(exclude=["number", "bool"]):
-            table[name] = escaped(table[name].tolist())
-        table.columns = pd.Index(escaped(table.columns))
+            table[name] = shared.escaped(table[name].tolist())
+        table.columns = pd.Index(shared.escaped(table.columns))
     return str(table.to_csv(index=False))
 
 
@@ -121,26 +112,26 @@ def decide(
     The prediction of a deferred row is "person". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
-    check_output("--out", out, model, data)
+    shared.check_output("--out", out, model, data)
     if identity in ("prediction", "candidate", "u", "deferred"):
-        raise BadInput(f"--id: the output has its own column {identity!r}")
+        raise shared.BadInput(f"--id: the output has its own column {identity!r}")
     if not os.environ.get(secret_env):
         # The message does not repeat the name: it may be the secret itself.
-        raise BadInput(
+        raise shared.BadInput(
             "--secret-env must name an environment variable that holds the secret; the given variable does "
             "not exist or is empty"
         )
     stored = StoredModel.read(model)
     name = context if context is not None else stored.target
     if name is None:
-        raise BadInput("--context: the model does not name its target; give a name for the decision")
-    with bad_input(f"{model}: "):
+        raise shared.BadInput("--context: the model does not name its target; give a name for the decision")
+    with shared.bad_input(f"{model}: "):
         policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), name)
-    with warnings_as_lines():
+    with shared.warnings_as_lines():
         rows = stored.read_rows(data, sep, purpose="decide on", unused=[identity])
         ids = rows.column(identity, "--id")
         groups = stored.group_arguments(rows)
-        with bad_input(f"{data}: --id {identity}: "):
+        with shared.bad_input(f"{data}: --id {identity}: "):
             decisions = policy.decide(rows.features, ids, **groups)
     columns = {
         identity: ids.to_numpy(),
@@ -150,7 +141,7 @@ def decide(
     }
     if can_defer(stored.classifier):
         columns["deferred"] = decisions.deferred
-    write_out(out, _csv(columns, escape_formulas))
+    shared.write_out(out, _csv(columns, escape_formulas))
     deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
-    say(f"{len(decisions):,} decisions{deferred}: {out}")
-    say(f"Context: {name}")
+    shared.say(f"{len(decisions):,} decisions{deferred}: {out}")
+    shared.say(f"Context: {name}")

@@ -78,6 +78,7 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
+    message = message.replace("equal_rows='natural'", "--equal-rows natural")  # the option of this parameter
     line = f"tailboost: {printable(' '.join(message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
         start, end = line[: LONGEST_LINE - 150], line[-150:]

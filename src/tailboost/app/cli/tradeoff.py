@@ -12,21 +12,10 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from tailboost.app.cli import options
+from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import StoredModel, check_model_output
 from tailboost.app.cli.rates import read_curve_rate, spelled
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    check_output,
-    plain_table,
-    say,
-    tell,
-    tell_json,
-    warnings_as_lines,
-    write_out,
-)
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -76,17 +65,17 @@ def tradeoff(
     point. --pick stores the model of one point.
     """
     if (pick is None) != (picked is None):
-        raise BadInput("--pick and --model belong together: the limit of a point, and its model file")
+        raise shared.BadInput("--pick and --model belong together: the limit of a point, and its model file")
     if picked is not None:
         check_model_output(picked, model, data)
     if out is not None:
-        check_output("--out", out, model, data)
+        shared.check_output("--out", out, model, data)
         if out.suffix not in (".csv", ".json", *PICTURES):
-            raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
+            raise shared.BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
     if objective is not None and limited is None:
-        raise BadInput("--objective: only with --limited, the other rate of the curve")
+        raise shared.BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
-        raise BadInput(
+        raise shared.BadInput(
             "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit 'deferred() <= .05'`"
         )
     asked = [
@@ -97,10 +86,12 @@ def tradeoff(
     stored = StoredModel.read(model)
     classifier, name = stored.classifier, type(stored.classifier).__name__
     if not hasattr(classifier, "tradeoff"):
-        raise BadInput(f"{str(model)!r}: a {name} has no trade-off curve; use a method such as robustmixture")
+        raise shared.BadInput(
+            f"{str(model)!r}: a {name} has no trade-off curve; use a method such as robustmixture"
+        )
     labels = classifier.classes_.tolist()
     rates = [spelled(rate, labels, stored.group_columns) for rate in asked]
-    with bad_input(f"{model}: "), warnings_as_lines():
+    with shared.bad_input(f"{model}: "), shared.warnings_as_lines():
         curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
     measured = None
     if data is not None:
@@ -110,18 +101,18 @@ def tradeoff(
             measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
     shown = _Curves(curve if deferred else {None: curve}, measured)
     if as_json:
-        tell_json(shown.document())
+        shared.tell_json(shown.document())
     else:
         shown.print(data)
     if out is not None:
-        with bad_input("--out: "):  # matplotlib may be missing
-            write_out(out, shown.rendered(out.suffix))
-        say(f"Curve{'s' if deferred else ''}: {out}")
+        with shared.bad_input("--out: "):  # matplotlib may be missing
+            shared.write_out(out, shown.rendered(out.suffix))
+        shared.say(f"Curve{'s' if deferred else ''}: {out}")
     if pick is not None and picked is not None:
-        with bad_input("--pick: "), warnings_as_lines():
+        with shared.bad_input("--pick: "), shared.warnings_as_lines():
             point = curve.at(pick)
         stored.save(point, picked, limit=pick)
-        say(f"Model: {picked}, {curve.limited} within {pick:g}.")
+        shared.say(f"Model: {picked}, {curve.limited} within {pick:g}.")
 
 
 @dataclass(frozen=True)
@@ -167,12 +158,12 @@ class _Curves:
         cells = points.map("{:.4f}".format)
         if "deferred" in points:
             cells["deferred"] = points["deferred"].map("{:g}".format)
-        plain_table([headings[name] for name in points], cells.to_numpy().tolist(), left=0)
+        shared.plain_table([headings[name] for name in points], cells.to_numpy().tolist(), left=0)
         hint = " --pick X stores the model of a limit." if None in self.curves else ""
         which = "All columns are" if data is None else "The first two columns are"
-        tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")
+        shared.tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")
         if data is not None:
-            tell(f"predict: the same two rates on the rows of {data.name}.")
+            shared.tell(f"predict: the same two rates on the rows of {data.name}.")
 
     def rendered(self, suffix: str) -> str | bytes:
         """Return the content of a file with this suffix."""
@@ -187,7 +178,8 @@ class _Curves:
         figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
         ax = figure.subplots()
         for deferred, curve in self.curves.items():
-            on_selection_data, name = tuple(curve.values), deferred and f"at most {deferred:.3g} deferred"
+            on_selection_data = tuple(curve.values)
+            name = None if deferred is None else f"at most {deferred:.3g} deferred"
             rates: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
             if self.measured is not None:
                 rates["selection"] = on_selection_data
