@@ -60,7 +60,7 @@ class AdditiveCombiner:
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_value: bool) -> tuple[float, float]:
         """Add the newest base model; return the error of the ensemble and the gap 0."""
         self.boosted.append(response.member)
         votes = self._votes.copy()

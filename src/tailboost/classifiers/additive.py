@@ -31,7 +31,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
-from tailboost.selection.curve import Curve, CurvePoint, RateOf
+from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.rate_table import RateTable
 
 
@@ -170,8 +170,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
                 f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
             )
 
-        words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
-        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
+        return Curve((point,), limited, other, self.combiner_.rows.words, at, self)
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve."""

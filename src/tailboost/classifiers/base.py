@@ -360,7 +360,7 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, watched=schedule.watched)
+        take = partial(combiner.take, needs_value=schedule.needs_value)
         oracle = self._oracle(plan, scheme)
         if checkpoints is not None:
             while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):

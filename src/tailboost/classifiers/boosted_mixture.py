@@ -32,7 +32,7 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.curve import Curve, CurvePoint, Measured, RateOf, front
+from tailboost.selection.curve import Curve, CurvePoint, front
 from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
@@ -218,7 +218,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             X, rows = judged_rows(new, self._checked(X), rows_given_here, "", words)
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
-            pool = pool.judged_on(X, rows)
+            pool = pool.on_rows(X, rows)
             grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
         elif groups is not None:
             if same or objective in (None, "cvar", "worst_class"):
@@ -339,8 +339,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             CurvePoint(float(reached[i, 0]), float(reached[i, 1]), self._weighing(stated, weights[i]))
             for i in front(one, *reached.T)
         )
-        words, measures = self._rows_kept().words, (RateOf(one), RateOf(other))
-        return Curve(points, one, other, words, measures, at, self._along, self._sketch)
+        return Curve(points, one, other, self._rows_kept().words, at, self)
 
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
@@ -359,9 +358,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             )
         )
         overall = Objective.of(error())
-        measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
-        about = points, overall, combiner.objective, words, measures
-        return Curve(*about, at, self._along, self._sketch, corners.gap)
+        about = points, overall, combiner.objective, self._rows_kept().words
+        return Curve(*about, at, self, corners.gap)
 
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier with these mixture weights."""

@@ -144,7 +144,7 @@ class OCOBoostClassifier(MixtureClassifier):
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), watched=False)
+        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_value=False)
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)

@@ -28,7 +28,7 @@ from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, RateOf, front
+from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
@@ -365,17 +365,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 self._reaching(other, limits) if point is None else point._answering(point._selected, limits)
             )
 
-        return Curve(
-            points,
-            one,
-            other,
-            engine.words,
-            (RateOf(one), RateOf(other)),
-            at,
-            self._along,
-            self._sketch,
-            _measured_rows=measured_rows or MeasuredRows(),
-        )
+        measured_rows = measured_rows or MeasuredRows()
+        return Curve(points, one, other, engine.words, at, self, _measured_rows=measured_rows)
 
     def _tail_curve(self) -> Curve:
         rule = self._selected
@@ -389,17 +380,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             return new
 
         points = [CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve()]
-        measures, words = (RateOf(overall), rule.objective), self._outputs.rows.words
-        return Curve(
-            tuple(points),
-            overall,
-            rule.objective,
-            words,
-            measures,
-            lambda level, point: reweighted(level),
-            self._along,
-            self._sketch,
-        )
+        about = tuple(points), overall, rule.objective, self._outputs.rows.words
+        return Curve(*about, lambda level, point: reweighted(level), self)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         """Return the classifier of an objective within limits, which include targets and budget."""

@@ -371,7 +371,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
         zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
-        return Schedule(self._most_rounds(), stopping, watched=True)
+        return Schedule(self._most_rounds(), stopping, needs_value=True)
 
     def _depends_on_rounds(self) -> bool:
         return self.eta == "theory" or not (self._indicator or self.max_error == "auto")

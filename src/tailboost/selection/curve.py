@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.core.tables import unpack
-from tailboost.rates import Objective, Spread, measure
+from tailboost.rates import measure
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -38,25 +38,6 @@ class Points(NamedTuple):
     value: Floats
 
 
-class Measured(Protocol):
-    """A number of a rule: a rate, the largest of a family, a gap, a ratio, or a CVaR."""
-
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the number for answers, in the form of `tailboost.rates.measure`."""
-
-
-@dataclass(frozen=True)
-class RateOf:
-    """An objective, a gap or a ratio, measured on answers."""
-
-    stated: Objective | Spread
-
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the value for answers, in the form of `tailboost.rates.measure`."""
-        values = measure(self.stated.rate, y, answers, labels=labels, **more).values()
-        return self.stated.value(np.array([*values], dtype=np.float64))
-
-
 @dataclass(frozen=True)
 class CurvePoint:
     """One point of a trade-off, on the selection data.
@@ -78,17 +59,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
-    """Rows on which the points of a curve were measured. A later selection of a point may depend on them.
+    """Rows on which the points of a curve were measured. A later selection of a point may depend on them."""
 
-    Attributes
-    ----------
-    points : list of classifiers
-        Points of the curves, which record further rows at once.
-    fingerprints : list of Fingerprint
-        Fingerprints of the rows.
-    """
-
-    points: list[Any] = field(default_factory=list)
+    points: list[Any] = field(default_factory=list)  # points of the curves, which record further rows at once
     fingerprints: list[Fingerprint] = field(default_factory=list)
 
     def add(self, fingerprint: Fingerprint) -> None:
@@ -99,8 +72,6 @@ class MeasuredRows:
 
     def recorded_in(self, point: Any) -> Any:
         """Return a point; its ``chosen_rows_`` include the recorded rows."""
-        if not self.fingerprints:
-            return point
         known = {id(fingerprint) for fingerprint in point.chosen_rows_}
         new = [fingerprint for fingerprint in self.fingerprints if id(fingerprint) not in known]
         point.chosen_rows_ = (*point.chosen_rows_, *new)
@@ -121,7 +92,7 @@ class Curve:
         The limited rate.
     objective : Objective or CVaR
         The minimised rate.
-    judged_on : str
+    measured_on : str
         Description of the selection data.
     gap : float
         Largest distance by which a mixture of the candidates lies below the lines between the points;
@@ -142,15 +113,13 @@ class Curve:
     points: tuple[CurvePoint, ...]
     limited: Any
     objective: Any
-    judged_on: str
-    _measures: tuple[Measured, Measured] = field(repr=False)  # of both on answers
+    measured_on: str
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
-    # ``along(classifiers, X, groups)`` returns the answers of several classifiers, and which rows they defer.
-    _along: Callable[[Sequence[Any], Any, Any], list[tuple[Any, Any]]] = field(repr=False)
-    # ``sketch(X)`` returns the fingerprints of rows; None of rows without features.
-    _sketch: Callable[[Any], Fingerprint | None] = field(repr=False)
+    # The classifier of the curve. ``_along(classifiers, X, groups)`` returns the answers of several classifiers
+    # and which rows they defer. ``_sketch(X)`` returns the fingerprints of rows, or None without features.
+    _classifier: Any = field(repr=False)
     gap: float = float("inf")
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
@@ -220,16 +189,15 @@ class Curve:
             A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
         """
         X, y = unpack(X, y)
-        if (sketch := self._sketch(X)) is not None:
+        if (sketch := self._classifier._sketch(X)) is not None:
             self._measured_rows.add(sketch)
-        found = []
         classifiers = [p.classifier for p in self.points]
-        for classifier, (answers, deferred) in zip(
-            classifiers, self._along(classifiers, X, groups), strict=True
-        ):
-            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            found.append(self._measured(classifier.classes_, y, answers, more))
-        return Points(*np.array(found).reshape(-1, 2).T)
+        more = {"groups": groups, "sample_weight": sample_weight}
+        values = [
+            self._measured(y, answers, deferred=deferred, **more)
+            for answers, deferred in self._classifier._along(classifiers, X, groups)
+        ]
+        return Points(*np.array(values).reshape(-1, 2).T)
 
     def measured(
         self, others: Mapping[str, Any], X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
@@ -247,17 +215,23 @@ class Curve:
         -------
         dict of name to (limited, value)
         """
-        found, classes = {}, self.points[0].classifier.classes_
+        values = {}
         for name, other in others.items():
-            arguments = group_arguments(other, groups)
-            deferred = other.defers(X, **arguments) if can_defer(other) else None
-            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
-            found[name] = limited, value
-        return found
+            given = group_arguments(other, groups)
+            more = {"deferred": other.defers(X, **given) if can_defer(other) else None, "groups": groups}
+            values[name] = self._measured(y, other.predict(X, **given), sample_weight=sample_weight, **more)
+        return values
 
-    def _measured(self, classes: Any, y: Any, answers: Any, more: dict[str, Any]) -> list[float]:
-        return [of.of_answers(y, answers, labels=classes, **more) for of in self._measures]
+    def _measured(self, y: Any, answers: Any, **more: Any) -> tuple[float, float]:
+        """Return both rates of answers."""
+        more["labels"] = self._classifier.classes_
+
+        def value(of: Any) -> float:
+            if hasattr(of, "of_answers"):  # a CVaR
+                return float(of.of_answers(y, answers, **more))
+            return float(of.value(np.array([*measure(of.rate, y, answers, **more).values()], dtype=float)))
+
+        return value(self.limited), value(self.objective)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -265,7 +239,7 @@ class Curve:
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
-            "judged_on": self.judged_on,
+            "measured_on": self.measured_on,
             "curve": {"limited": limited.tolist(), "objective": value.tolist()},
         }
 
@@ -296,7 +270,7 @@ class Curve:
 
     def _words(self) -> str:
         few = "" if len(self) <= SHOWN else f" {SHOWN} of {len(self)} points are shown."
-        return f"On {self.judged_on}; fresh rows differ, see predicted(X, y).{few}"
+        return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
 
     def __str__(self) -> str:
         return f"{text_table(*self._cells(), left=())}\n{self._words()}"
@@ -310,14 +284,9 @@ def _within(limited: Any, reached: float, level: float) -> bool:
 
 
 def front(limited: Any, reached: Floats, value: Floats) -> list[int]:
-    """Return the undominated rules, from the tightest limit to the loosest.
+    """Return the undominated rules, from the tightest limit to the loosest; a ratio is limited from below.
 
-    Parameters
-    ----------
-    limited : Objective or Spread
-        The limited rate; a ratio is limited from below.
-    reached, value : ndarray of shape (T,)
-        The limited rate and the objective of each rule.
+    ``reached`` is the limited rate of each rule, ``value`` the objective, shape (T,) each.
     """
     sign = 1.0 if limited.within(limited.most).from_above else -1.0
     known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))

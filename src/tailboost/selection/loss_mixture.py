@@ -154,10 +154,10 @@ class Mixture(PoolCombiner):
         new.pool = pool
         return new
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_value: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
-        if self.even or not watched:
+        if self.even or not needs_value:
             return np.nan, 0.0
         solution = self.solve()
         return solution.value, solution.gap

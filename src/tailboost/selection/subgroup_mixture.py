@@ -260,7 +260,7 @@ class ModelPool:
 
     # -- other rows ----------------------------------------------------------------------------------
 
-    def judged_on(self, X: Any, rows: Rows) -> ModelPool:
+    def on_rows(self, X: Any, rows: Rows) -> ModelPool:
         """Return a pool of the same base models on other rows."""
         return self._answering(predict_models(self.members, X), rows)
 
@@ -317,10 +317,10 @@ class PoolCombiner:
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
     @abstractmethod
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_value: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
-        If not ``watched``, the objective may be NaN when its computation needs a solver.
+        If not ``needs_value``, the objective may be NaN when its computation needs a solver.
         """
 
     @property
@@ -440,7 +440,7 @@ class SubgroupMixture(PoolCombiner):
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_value: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
@@ -455,7 +455,7 @@ class SubgroupMixture(PoolCombiner):
         if self.voting:
             self._count(self.pool.n_rounds, self.pool.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
-        if self.even or not watched:
+        if self.even or not needs_value:
             return np.nan, 0.0
         beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
         return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
