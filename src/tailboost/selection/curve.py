@@ -117,8 +117,8 @@ class Curve:
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
-    # The classifier of the curve. ``_along(classifiers, X, groups)`` returns the answers of several classifiers
-    # and which rows they defer. ``_sketch(X)`` returns the fingerprints of rows, or None without features.
+    # The classifier of the curve: ``_along(classifiers, X, groups)`` returns the answers of classifiers, and
+    # the rows they defer; ``_sketch(X)`` returns the fingerprints of rows, or None without features.
     _classifier: Any = field(repr=False)
     gap: float = float("inf")
     # Shared by curves of one call, from any of which a point may be picked.
