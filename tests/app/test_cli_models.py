@@ -207,7 +207,6 @@ class TestFitOptions:
             (["--max-error", "yes=.2,yes=.3"], "occurs twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
             (["--max-error", ".2", "--set", "max_error=.3"], "are the same"),
-            (["--set", "theta=.8"], "--max-error"),
             (["--method", "robustmixture", "--set", "estimators=['tree']"], "--set estimators=['tree']: "),
             (["--max-error", "maybe=.2,*=.3", "--drop", "born", "--drop", "person"], "'maybe'"),
             (["--drop", "wheight"], "'wheight'"),

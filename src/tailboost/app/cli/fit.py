@@ -100,14 +100,14 @@ def fit(
 
     table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep, weight)
     _use_labels(classifier, table, parameters["max_error"], group or [])
-    options = _use_costs(classifier, table, group or [], costs, data, sep)
+    arguments = _use_costs(classifier, table, group or [], costs, data, sep)
     if weight is not None:
-        options["sample_weight"] = table.weight
+        arguments["sample_weight"] = table.weight
     if clusters is not None and has_fit_parameter(classifier, "clusters"):
-        options["clusters"] = clusters
+        arguments["clusters"] = clusters
     if group:  # methods of other libraries take one column of groups
-        options["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    pipeline = _fitted(classifier, chosen, table, options)
+        arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
+    pipeline = _fitted(classifier, chosen, table, arguments)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
     labels, counts = np.unique(table.target, return_counts=True)
@@ -143,7 +143,7 @@ def configured(
             continue
         option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
-            able = ", ".join(m.name for m in METHODS.values() if _has_parameter(m, name))
+            able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
             raise shared.BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
         if any(setting.partition("=")[0] == name for setting in settings):
             raise shared.BadInput(f"{option} and --set {name}=… are the same; give one of them")
@@ -153,8 +153,6 @@ def configured(
         name, equals, text = setting.partition("=")
         if not equals:
             raise shared.BadInput(f"--set needs NAME=VALUE, got {setting!r}")
-        if name == "theta" and name not in known and "max_error" in known:
-            raise shared.BadInput("--set: theta is 1 − max_error; theta=.8 is --max-error .2")
         if name not in known:
             hint = did_you_mean(name, known)
             names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
@@ -165,13 +163,6 @@ def configured(
         with shared.bad_input("--set: "):
             classifier._validate_params()
     return classifier
-
-
-def _has_parameter(method: Method, name: str) -> bool:
-    try:
-        return name in method.make().get_params(deep=False)
-    except ImportError:
-        return False
 
 
 def literal(text: str) -> Any:
@@ -232,13 +223,13 @@ def _use_costs(
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _fitted(classifier: Any, method: Method, table: Any, options: dict[str, Any]) -> Pipeline:
-    """Return the fitted pipeline of preparation and classifier; options are arguments of its ``fit``."""
+def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, Any]) -> Pipeline:
+    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments."""
     with shared.bad_input("--set: "):  # the name of the learner may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
     shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
-    arguments = {f"classifier__{name}": value for name, value in options.items()}
+    arguments = {f"classifier__{name}": value for name, value in arguments.items()}
     # Ctrl-C must not store a model of fewer rounds.
     with (
         ending_at_interrupts(),

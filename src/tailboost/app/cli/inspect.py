@@ -72,13 +72,11 @@ def evaluate(
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
     shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
-    if cluster is None:
-        shared.say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
-    else:
-        shared.say(
-            "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds "
-            f"alone with about 95 % confidence, for independent values of {cluster}."
-        )
+    method, independent = "Clopper–Pearson", "rows"
+    if cluster is not None:
+        method += " with the effective number of rows, Korn and Graubard"
+        independent = f"values of {cluster}"
+    shared.say(f"Each interval ({method}) holds alone with 95 % confidence, for independent {independent}.")
     if measured is not None:
         shared.tell("")
         print_rates(measured)
@@ -213,19 +211,13 @@ def rule(
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
                 raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
+        names, what = [lambda name, label: columns.format(model=name, label=label)], "label"
+        if isinstance(decision_rule, ThresholdRule):
+            names, what = [], "action"
         with shared.bad_input("--sql: "):
-            if isinstance(decision_rule, ThresholdRule):
-                expression = decision_rule.to_sql(
-                    group=group, what="deferred" if deferred else "action", table=table
-                )
-            else:
-                expression = decision_rule.to_sql(
-                    lambda name, label: columns.format(model=name, label=label),
-                    group=group,
-                    what="deferred" if deferred else "label",
-                    table=table,
-                )
-        print(expression)
+            print(
+                decision_rule.to_sql(*names, group=group, what="deferred" if deferred else what, table=table)
+            )
     else:
         shared.tell(str(decision_rule))
 
@@ -258,11 +250,11 @@ def errors_by_subgroup(
         ]
     errors = []
     for kind, name, inside in masks:
-        wrong_inside, error, low, high = wrong[inside], None, None, None
+        n, error, low, high = int(inside.sum()), None, None, None
         ids = None if clusters is None else clusters[inside]
-        if n := len(wrong_inside):
-            error = int(np.sum(wrong_inside)) / n
-            size = n if ids is None else clustered_size(wrong_inside, ids)
+        if n:
+            error = float(wrong[inside].mean())
+            size = n if ids is None else clustered_size(wrong[inside], ids)
             low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
         line = {"kind": kind, "name": name, "rows": n, "error": error, "target": targets.get(name)}
         line |= {"low": low, "high": high, "clusters": None if ids is None else len(np.unique(ids))}
@@ -281,22 +273,19 @@ def _verdict(line: Mapping[str, Any]) -> str:
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print a table of errors; columns without any value are left out."""
-
-    def text(value: Any) -> str:
-        return "–" if value is None else f"{value:.3f}"
-
-    columns = {
-        "": [line["kind"] for line in errors],
-        "name": [line["name"] for line in errors],
-        "rows": [f"{line['rows']:,}" for line in errors],
-        "clusters": ["" if line["clusters"] is None else f"{line['clusters']:,}" for line in errors],
-        "error": [text(line["error"]) for line in errors],
-        "95 % interval": [
-            "" if line["low"] is None else f"{text(line['low'])} – {text(line['high'])}" for line in errors
-        ],
-        "target": ["" if line["target"] is None else text(line["target"]) for line in errors],
-        "verdict": [line["verdict"] for line in errors],
-    }
+    forms = {
+        "": "{kind}", "name": "{name}", "rows": "{rows:,}", "clusters": "{clusters:,}",
+        "error": "{error:.3f}", "95 % interval": "{low:.3f} – {high:.3f}", "target": "{target:.3f}",
+        "verdict": "{verdict}",
+    }  # fmt: skip
+    columns: dict[str, list[str]] = {heading: [] for heading in forms}
+    for line in errors:
+        known = {key: value for key, value in line.items() if value is not None}
+        for heading, form in forms.items():
+            try:
+                columns[heading].append(form.format_map(known))
+            except KeyError:  # not measured
+                columns[heading].append("–" if heading == "error" else "")
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
     shared.plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
 
