@@ -440,7 +440,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
     named = classes, tuple(columns), tuple(columns.values())
     weights, of_columns = np.ones(len(crossed)), crossed[:, 1:] if columns else None
     strata, _ = Strata.of(crossed[:, 0], of_columns, weights, *named)
-    names, _ = strata.units(limit.rate.by)
+    names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
         if limit.form == "ratio" and low < 0.0:

@@ -36,7 +36,7 @@ class RateLine:
     ----------
     rate : str
         Name of the rate.
-    unit : object
+    subgroup : object
         The subgroup; None for all rows, "gap" or "ratio" for a comparison of subgroups.
     value : float
         The rate of the rule on these rows; NaN if no row counts.
@@ -60,7 +60,7 @@ class RateLine:
     """
 
     rate: str
-    unit: Any
+    subgroup: Any
     value: float
     low: float
     high: float
@@ -171,7 +171,7 @@ class RateTable:
         )
         if line is None or np.isnan(line.value):
             return None
-        return line.unit, line.value, None if np.isnan(line.low) else (line.low, line.high)
+        return line.subgroup, line.value, None if np.isnan(line.low) else (line.low, line.high)
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -222,7 +222,7 @@ class RateTable:
         head += ["95 % interval"] * between + ["limit", f"kept{here}"] * limited + ["price"] * priced
         rows = []
         for line in self._shown:
-            unit = "all" if line.unit is None else unit_name(line.unit)
+            unit = "all" if line.subgroup is None else unit_name(line.subgroup)
             row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
             row += [RULES[line.rule]] * drawn + [_text(line.value, f".{digits}f", "–")]
             ends = [_text(end, f".{2 if self.kind else 4}f", "–") for end in (line.low, line.high)]
@@ -272,7 +272,9 @@ def _text(value: float, digits: str, unknown: str) -> str:
 def _named(lines: Iterable[RateLine]) -> str:
     """Return the names of lines, of the first few of many."""
     found = [
-        line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
+        line.limit
+        if line.subgroup in (None, "gap", "ratio")
+        else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
