@@ -48,6 +48,11 @@ ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
     "of one person, no later shift), and no row was used to train or select the model."
 )
+ONLY_SCORES = (
+    "The rule reads scores alone, so rows with equal scores are different rows, and none is compared with "
+    "earlier ones: make sure that none of these rows was used in the selection or by the model."
+)
+UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
     "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
@@ -209,10 +214,9 @@ class FreshRows:
             deferred = int((self.answered.actions == strata.n_classes).sum())
             assumed = f"{assumed} {deferral_words(deferred, len(self))}"
         if self.repeated is None:
-            unknown = (
-                "The rows of the fit are not known here: make sure that none of these rows was used in it."
-            )
-            return [assumed, unknown]
+            return [assumed, UNKNOWN_ROWS]
+        if not self.repeated[:, 1].any():
+            return [assumed, ONLY_SCORES]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"

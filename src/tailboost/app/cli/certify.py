@@ -12,7 +12,7 @@ from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, shared
-from tailboost.app.cli.models import StoredModel, check_model_output
+from tailboost.app.cli.models import check_model_output
 from tailboost.app.cli.rates import (
     CostTable,
     fitted_limits,
@@ -220,7 +220,7 @@ def calibrate(
 
 
 def card(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     out: Annotated[
         list[Path] | None,
@@ -247,7 +247,7 @@ def card(
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = read_targets(max_error)
-    stored = StoredModel.read(model)
+    stored = read_model(model)
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
         model_card = ModelCard.of(
