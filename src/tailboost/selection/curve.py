@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.core.tables import unpack
-from tailboost.rates import measure
+from tailboost.rates import Largest, Limit, Objective, Spread, error, measure
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -38,6 +38,43 @@ class Points(NamedTuple):
     value: Floats
 
 
+class CurveSource(Protocol):
+    """A classifier with a trade-off."""
+
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+        """Return the answers of several classifiers of a curve, and which rows they defer."""
+
+    def _fingerprint(self, X: Any) -> Fingerprint | None:
+        """Return the fingerprints of rows; None of rows without features."""
+
+
+def rates_of_curve(
+    a: Any, b: Any, limited: Any, small: Any, limits: Sequence[Limit]
+) -> tuple[Any, Objective, tuple[Limit, ...]]:
+    """Return the limited rate, the minimised rate, and the limits on other rates.
+
+    Parameters
+    ----------
+    a, b : rate, largest, gap or ratio, optional
+        The rates given to ``tradeoff``, in any order if one is a gap or a ratio.
+    limited, small : rate, largest, gap or ratio
+        The rates by default. If only ``a`` is given, the overall error is minimised. A rate is not traded
+        against itself, but against the largest error of a class.
+    limits : sequence of Limit
+        The limits of the classifier.
+    """
+    if getattr(b, "compares", False):
+        a, b = b, a
+    if a is not None:
+        limited, small = a, error()
+    if limited == small:
+        small = Largest(error(by="class"))
+    one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
+    form = one.within(one.most).form
+    others = tuple(limit for limit in limits if (limit.form, limit.rate) != (form, one.rate))
+    return one, Objective.of(small if b is None else b), others
+
+
 @dataclass(frozen=True)
 class CurvePoint:
     """One point of a trade-off, on the selection data.
@@ -59,9 +96,17 @@ class CurvePoint:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
-    """Rows on which the points of a curve were measured. A later selection of a point may depend on them."""
+    """Rows on which the points of a curve were measured. A later selection of a point may depend on them.
 
-    points: list[Any] = field(default_factory=list)  # points of the curves, which record further rows at once
+    Attributes
+    ----------
+    points : list of classifiers
+        Points of the curves, which record further rows at once.
+    fingerprints : list of Fingerprint
+        Fingerprints of the rows.
+    """
+
+    points: list[Any] = field(default_factory=list)
     fingerprints: list[Fingerprint] = field(default_factory=list)
 
     def add(self, fingerprint: Fingerprint) -> None:
@@ -72,6 +117,8 @@ class MeasuredRows:
 
     def recorded_in(self, point: Any) -> Any:
         """Return a point; its ``chosen_rows_`` include the recorded rows."""
+        if not self.fingerprints:
+            return point
         known = {id(fingerprint) for fingerprint in point.chosen_rows_}
         new = [fingerprint for fingerprint in self.fingerprints if id(fingerprint) not in known]
         point.chosen_rows_ = (*point.chosen_rows_, *new)
@@ -117,9 +164,7 @@ class Curve:
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
-    # The classifier of the curve: ``_along(classifiers, X, groups)`` returns the answers of classifiers, and
-    # the rows they defer; ``_sketch(X)`` returns the fingerprints of rows, or None without features.
-    _classifier: Any = field(repr=False)
+    _source: CurveSource = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
@@ -189,15 +234,16 @@ class Curve:
             A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
         """
         X, y = unpack(X, y)
-        if (sketch := self._classifier._sketch(X)) is not None:
-            self._measured_rows.add(sketch)
+        if (fingerprint := self._source._fingerprint(X)) is not None:
+            self._measured_rows.add(fingerprint)
+        found = []
         classifiers = [p.classifier for p in self.points]
-        more = {"groups": groups, "sample_weight": sample_weight}
-        values = [
-            self._measured(y, answers, deferred=deferred, **more)
-            for answers, deferred in self._classifier._along(classifiers, X, groups)
-        ]
-        return Points(*np.array(values).reshape(-1, 2).T)
+        for classifier, (answers, deferred) in zip(
+            classifiers, self._source._along(classifiers, X, groups), strict=True
+        ):
+            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
+            found.append(self._measured(classifier.classes_, y, answers, more))
+        return Points(*np.array(found).reshape(-1, 2).T)
 
     def measured(
         self, others: Mapping[str, Any], X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
@@ -215,23 +261,17 @@ class Curve:
         -------
         dict of name to (limited, value)
         """
-        values = {}
+        found, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
-            given = group_arguments(other, groups)
-            more = {"deferred": other.defers(X, **given) if can_defer(other) else None, "groups": groups}
-            values[name] = self._measured(y, other.predict(X, **given), sample_weight=sample_weight, **more)
-        return values
+            arguments = group_arguments(other, groups)
+            deferred = other.defers(X, **arguments) if can_defer(other) else None
+            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
+            limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
+            found[name] = limited, value
+        return found
 
-    def _measured(self, y: Any, answers: Any, **more: Any) -> tuple[float, float]:
-        """Return both rates of answers."""
-        more["labels"] = self._classifier.classes_
-
-        def value(of: Any) -> float:
-            if hasattr(of, "of_answers"):  # a CVaR
-                return float(of.of_answers(y, answers, **more))
-            return float(of.value(np.array([*measure(of.rate, y, answers, **more).values()], dtype=float)))
-
-        return value(self.limited), value(self.objective)
+    def _measured(self, classes: Any, y: Any, answers: Any, more: dict[str, Any]) -> list[float]:
+        return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -279,14 +319,27 @@ class Curve:
         return html_table(*self._cells(), self._words())
 
 
+def _measured(of: Any, y: Any, answers: Any, **more: Any) -> float:
+    """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
+    if not isinstance(of, (Objective, Spread)):
+        return float(of.of_answers(y, answers, **more))
+    values = measure(of.rate, y, answers, **more).values()
+    return of.value(np.array([*values], dtype=np.float64))
+
+
 def _within(limited: Any, reached: float, level: float) -> bool:
     return bool(limited.within(level).keeps(reached, level))
 
 
 def front(limited: Any, reached: Floats, value: Floats) -> list[int]:
-    """Return the undominated rules, from the tightest limit to the loosest; a ratio is limited from below.
+    """Return the undominated rules, from the tightest limit to the loosest.
 
-    ``reached`` is the limited rate of each rule, ``value`` the objective, shape (T,) each.
+    Parameters
+    ----------
+    limited : Objective or Spread
+        The limited rate; a ratio is limited from below.
+    reached, value : ndarray of shape (T,)
+        The limited rate and the objective of each rule.
     """
     sign = 1.0 if limited.within(limited.most).from_above else -1.0
     known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
