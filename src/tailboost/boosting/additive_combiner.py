@@ -55,7 +55,7 @@ class AdditiveCombiner:
     _final: NDArray[Any] = field(init=False, repr=False)
     constant_alone: bool = field(init=False, default=False)  # no base model got a step
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with the selection data ``rows``."""
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))

@@ -275,10 +275,10 @@ def _parts_of(model: Any) -> tuple[Any, Any]:
             f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
             "AdaLPBoostClassifier or RobustMixtureClassifier"
         )
-    drawn = [m for m in ensemble.random_models if ensemble.weights[m] > 0]
-    if drawn:
+    drawing = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
+    if drawing:
         raise ValueError(
-            f"model: candidate {drawn[0]} draws its own answers from probabilities, so one draw does not "
+            f"model: candidate {drawing[0]} draws its own answers from probabilities, so one draw does not "
             "determine the answer; fit the model with shares=False"
         )
     return before, last

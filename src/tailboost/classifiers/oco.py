@@ -114,7 +114,7 @@ class OCOBoostClassifier(MixtureClassifier):
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
-        if validation.given:
+        if validation.any_given:
             raise ValueError("X_val: OCO boosting selects nothing on other rows")
         return super()._problem(X, y, sample_weight, groups, validation)
 

@@ -187,7 +187,7 @@ class Mixture(PoolCombiner):
         return mixture, solution.gap
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the best weights of the first ``n_rounds`` base models (all by default) and the extras."""
+        """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
         if self.error_budget is None:
             return self.objective.solve(self.pool, n_rounds)
         pool, means = self.pool, self.pool.mean_losses(n_rounds)
