@@ -84,9 +84,9 @@ def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
     predicted = metrics.class_errors(test.y, labels)
     found = []
     for line in clf.summary_.units.of_rule("predict"):
-        n_test = int((test.y == line.unit).sum())
+        n_test = int((test.y == line.subgroup).sum())
         if n_test and not np.isnan(line.value):
-            of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.unit]]
+            of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.subgroup]]
             found.append({"rows": int(line.rows), "test rows": n_test, "predict": of})
     return found
 

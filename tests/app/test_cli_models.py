@@ -1024,7 +1024,7 @@ class TestDeferral:
         model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
         answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
         actual = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
-        seen = {(line["rate"], str(line["unit"])): line["value"] for line in actual}
+        seen = {(line["rate"], str(line["subgroup"])): line["value"] for line in actual}
         for by in (None, "class", "group"):
             for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
                 counted = rates.measure(

@@ -47,8 +47,8 @@ def test_resubstitution():
     ((weight, seed, rows),) = diary.fits
     np.testing.assert_array_equal(weight, WEIGHT * U)
     assert (seed, rows) == (5, None)
-    np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
-    np.testing.assert_array_equal(response.answers, response.member.predict(X))
+    np.testing.assert_array_equal(response.losses, response.base_model.predict(X) != Y)
+    np.testing.assert_array_equal(response.answers, response.base_model.predict(X))
     assert not response.losses.any()  # a full tree has no training errors
 
 
@@ -58,8 +58,8 @@ def test_external_rows_judge_and_training_losses_drive():
     diary = Diary()
     response = AllRows(diary, TRAIN, judged, lambda member: member.predict(X_val))(U, 5)
     assert len(diary.fits) == 1
-    np.testing.assert_array_equal(response.answers, response.member.predict(X_val))
-    np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
+    np.testing.assert_array_equal(response.answers, response.base_model.predict(X_val))
+    np.testing.assert_array_equal(response.losses, response.base_model.predict(X) != Y)
 
 
 @pytest.mark.parametrize("refit", [True, False])
@@ -76,7 +76,7 @@ def test_held_out_rows_are_not_seen_by_the_model_that_is_judged(refit):
     np.testing.assert_array_equal(response.answers, partial.predict(X[held]))
     np.testing.assert_array_equal(response.losses, (partial.predict(X) != Y)[~held])
     whole = tree_on(None) if refit else partial
-    np.testing.assert_array_equal(response.member.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(response.base_model.predict(X), whole.predict(X))
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -90,7 +90,7 @@ def test_cross_fitting_shows_out_of_fold_losses_and_keeps_the_model_on_all_rows(
         expected[fold == j] = tree_on(fold != j).predict(X[fold == j])
     np.testing.assert_array_equal(response.answers, expected)
     np.testing.assert_array_equal(response.losses, expected != Y)
-    np.testing.assert_array_equal(response.member.predict(X), tree_on(None).predict(X))
+    np.testing.assert_array_equal(response.base_model.predict(X), tree_on(None).predict(X))
     assert response.losses.mean() > 0.1
 
 

@@ -127,7 +127,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         cells = combiner.stating(by_cell).errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:
-            k, (column, value) = line.unit
+            k, (column, value) = line.subgroup
             where = (y == k) & inside[names.names.tolist().index((column, value))]
             if where.any():
                 assert line.value == pytest.approx(np.average(losses[where], weights=weight[where]))

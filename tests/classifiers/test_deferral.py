@@ -140,7 +140,7 @@ def test_the_table_of_rates_is_what_counting_gives():
     answers, passed = mix.predict(P, groups=GROUPS), mix.defers(P, groups=GROUPS)
     for rate in (rates.answered_error(by="cell"), rates.deferred(by="sex"), rates.deferred()):
         counted = rates.measure(rate, Y, answers, groups=GROUPS, deferred=passed)
-        assert {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
+        assert {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
             counted
         )
     assert mix.limits_met_

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.fitting import fit_models
 from tailboost.classifiers.robust_mixture import default_estimators
@@ -24,7 +24,7 @@ from tailboost.learners.table import OpenTable
 
 def problem_of(X, y):
     n = len(y)
-    return Problem(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
+    return TrainingSet(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
 
 
 def judged_by(estimators, problem, **options):

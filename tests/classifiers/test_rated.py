@@ -50,11 +50,11 @@ def test_the_table_is_what_counting_the_answers_gives():
         assert mix.limits_met_
         for rate in (rates.error(by="class"), SELECTED, rates.precision("yes")):
             counted = rates.measure(rate, Y, answers, groups=groups)
-            said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+            said = {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)}
             # Groups that are not told are inferred out of fold there, and by a model of all rows here.
             slack = 1e-9 if told else 0.03
             assert {unit: said[unit] for unit in counted} == pytest.approx(counted, abs=slack)
-        [gap] = [line for line in mix.rates_ if line.unit == "gap"]
+        [gap] = [line for line in mix.rates_ if line.subgroup == "gap"]
         assert gap.met
         assert gap.value <= 0.05
         for line in mix.rates_:
@@ -91,7 +91,7 @@ def test_one_row_in_other_columns_of_groups_only_those_named_count():
     assert mix._engine.data.strata.columns == ("race",)
     both = judged(limits=[rates.error(by=("sex", "race")) <= 0.6])
     assert len(both._engine.data.strata.combinations) == 6
-    assert len([line for line in both.rates_ if isinstance(line.unit, tuple)]) == 6
+    assert len([line for line in both.rates_ if isinstance(line.subgroup, tuple)]) == 6
 
 
 def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
@@ -170,7 +170,7 @@ def test_the_keyed_draw_keeps_the_rates_of_the_table():
     assert alone.y[0] == drawn.y[7]
     for rate in (rates.miss(1, by="group"), rates.false_alarm(1, by="group")):
         found = rates.measure(rate, y[1000:], drawn.y, groups=sex[1000:])
-        said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+        said = {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)}
         assert found == pytest.approx({unit: said[unit] for unit in found}, abs=4 * 0.5 / np.sqrt(700))
 
 

@@ -1040,3 +1040,12 @@ def test_strong_estimators_fit_store_and_are_refused_as_a_wrong_name(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X[300:]), mix.predict_proba(X[300:]))
     with pytest.raises(ValueError, match="'strong'"):
         RobustMixtureClassifier("stronger").fit(X, y)
+
+
+def test_a_pipeline_may_begin_with_a_step_that_is_left_out():
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    plain, piped = (
+        RobustMixtureClassifier([("tree", model)], random_state=0).fit(X[:200], Y[:200])
+        for model in (tree, make_pipeline("passthrough", tree))
+    )
+    np.testing.assert_array_equal(piped.predict(X), plain.predict(X))

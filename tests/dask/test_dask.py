@@ -276,7 +276,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
             continue
         np.testing.assert_array_equal(*answers)
         for here, there in zip(other.rates_, one.rates_, strict=True):
-            assert (here.rate, here.unit, here.limit) == (there.rate, there.unit, there.limit)
+            assert (here.rate, here.subgroup, here.limit) == (there.rate, there.subgroup, there.limit)
             assert (here.value, here.rows) == pytest.approx((there.value, there.rows), abs=1e-9)
 
 
@@ -299,7 +299,9 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
             assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
             continue
         overall = np.average(1 - shares[np.arange(len(y)), y], weights=w)
-        stated = [line.value for line in mix.rates_ if line.unit is None and line.rate.startswith("error")]
+        stated = [
+            line.value for line in mix.rates_ if line.subgroup is None and line.rate.startswith("error")
+        ]
         assert all(value == pytest.approx(overall, abs=1e-9) for value in stated)
 
 
@@ -344,7 +346,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
         shares = shares.compute()
     told = table[["site", "side"]]
     one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
-    assert [line.unit for line in mix.rates_] == [line.unit for line in one.rates_]
+    assert [line.subgroup for line in mix.rates_] == [line.subgroup for line in one.rates_]
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
     np.testing.assert_array_equal(labels, local.predict(P))

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.training_set import Problem, Rows, strata_of
+from tailboost.boosting.training_set import Rows, TrainingSet, strata_of
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import stratified_places
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
@@ -149,7 +149,7 @@ def stages(
 
 def lasting(session: Session) -> bool:
     """Return whether later stages of growth leave the models of earlier stages unchanged."""
-    return bool(getattr(session, "lasting_stages", False))
+    return bool(getattr(session, "keeps_stages", False))
 
 
 def grown(
@@ -414,7 +414,7 @@ class Split:
     @classmethod
     def of(
         cls,
-        problem: Problem,
+        problem: TrainingSet,
         validation: Any,
         seed: int,
         otherwise: str = "",
@@ -425,7 +425,7 @@ class Split:
 
         Parameters
         ----------
-        problem : Problem
+        problem : TrainingSet
             Training set.
         validation : {"auto", "cv"}, int or float
             Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
@@ -491,7 +491,7 @@ class Split:
 
 def choose_scheme(
     session: Session,
-    problem: Problem,
+    problem: TrainingSet,
     validation: Any,
     *,
     seed: int,
@@ -507,7 +507,7 @@ def choose_scheme(
     ----------
     session : Session
         Session of the base learner on the training rows.
-    problem : Problem
+    problem : TrainingSet
         Training set, and a validation set if the user gave one.
     validation : {"auto", "train"}, int, float or Split
         As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
@@ -555,7 +555,7 @@ def _smallest_unit(rows: Rows) -> int:
     return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
 
 
-def only_known_classes(judged: Rows, side: Ints, problem: Problem) -> Rows:
+def only_known_classes(judged: Rows, side: Ints, problem: TrainingSet) -> Rows:
     """Exclude rows from their subgroups if their whole class is held out at once, or never."""
     first, last = np.full(problem.n_classes, side.max()), np.full(problem.n_classes, side.min())
     np.minimum.at(first, problem.y, side)

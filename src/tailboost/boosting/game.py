@@ -292,7 +292,7 @@ class Turn:
 class Response:
     """Output of the learner in a round: a base model and its losses."""
 
-    member: Any  # the base model
+    base_model: Any
     losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
     # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.
@@ -314,6 +314,15 @@ class Round:
     seconds: float
     gap: float
     value: float
+
+
+# Names of the numbers of a round.
+COLUMNS = ("weighted_loss", "effective_size", "seconds", "gap", "value")
+
+
+def _column(name: str) -> property:
+    """Return a property with a number of all rounds, shape (T,)."""
+    return property(lambda trace: np.array([getattr(r, name) for r in trace.rounds], dtype=np.float64))
 
 
 @dataclass
@@ -354,31 +363,10 @@ class Trace:
     def __iter__(self) -> Iterator[Round]:
         return iter(self.rounds)
 
-    def _column(self, name: str) -> Floats:
-        return np.array([getattr(r, name) for r in self.rounds], dtype=np.float64)
+    weighted_loss, effective_size, seconds, gap, value = map(_column, COLUMNS)
 
     @property
-    def weighted_loss(self) -> Floats:  # noqa: D102 -- documented with the class
-        return self._column("weighted_loss")
-
-    @property
-    def effective_size(self) -> Floats:  # noqa: D102
-        return self._column("effective_size")
-
-    @property
-    def seconds(self) -> Floats:  # noqa: D102
-        return self._column("seconds")
-
-    @property
-    def gap(self) -> Floats:  # noqa: D102
-        return self._column("gap")
-
-    @property
-    def value(self) -> Floats:  # noqa: D102
-        return self._column("value")
-
-    @property
-    def weights(self) -> Floats | None:  # noqa: D102
+    def weights(self) -> Floats | None:  # noqa: D102 -- documented with the class
         return None if self.unit_weights is None else np.array(self.unit_weights)
 
     @property
@@ -387,26 +375,18 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""
-        columns: dict[str, Any] = {
-            name: getattr(self, name).tolist()
-            for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
-        }
+        columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in COLUMNS}
         if self.unit_weights is not None:
             columns["weights"] = [w.tolist() for w in self.unit_weights]
         return columns | {"stop_reason": self.stop_reason}
 
     def _repr_html_(self) -> str:
         heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
+        numbers = ((r.weighted_loss, r.effective_size, r.value, r.gap, r.seconds) for r in self.rounds)
+        forms = ("{:.4f}", "{:.3f}", "{:.4f}", "{:.1e}", "{:.2f}")
         rows = [
-            [
-                str(t),
-                f"{r.weighted_loss:.4f}",
-                f"{r.effective_size:.3f}",
-                f"{r.value:.4f}",
-                f"{r.gap:.1e}",
-                f"{r.seconds:.2f}",
-            ]
-            for t, r in enumerate(self.rounds, start=1)
+            [str(t), *(form.format(x) for form, x in zip(forms, row, strict=True))]
+            for t, row in enumerate(numbers, start=1)
         ]
         half = SHOWN_ROUNDS // 2
         shown = rows if len(rows) <= SHOWN_ROUNDS else [*rows[:half], *rows[-half:]]

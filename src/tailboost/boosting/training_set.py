@@ -86,7 +86,7 @@ class Rows:
     words: str  # description for messages
     # Shape (n,): short hash of the content, equal for equal rows.
     row_hashes: NDArray[np.uint16] | None = None
-    given: RowOrigin | None = None
+    origin: RowOrigin | None = None
     fitted: bool = False  # whether base models were fitted on these rows, so losses are not out of fold
     fold: NDArray[np.uint8] | None = None  # shape (n,): fold of each row if losses are out of fold
     multiplicity: Multiplicity | None = None  # if a row aggregates several rows
@@ -106,7 +106,7 @@ class Rows:
             weight=self.weight[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             row_hashes=None if self.row_hashes is None else self.row_hashes[chosen],
-            given=None if self.given is None else self.given.part(chosen),
+            origin=None if self.origin is None else self.origin.part(chosen),
             fold=None if self.fold is None else self.fold[chosen],
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
@@ -201,7 +201,7 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def number(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
+    def numbers_of(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 
         With a mask, only the used rows are numbered; other rows may be in any group.
@@ -248,7 +248,7 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
 
 
 @dataclass
-class Problem:
+class TrainingSet:
     """Checked training set: rows of positive weight (``used``), with labels and groups as numbers."""
 
     X: Any

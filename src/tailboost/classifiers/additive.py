@@ -19,7 +19,7 @@ from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import FOLDS
@@ -56,10 +56,10 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         """Return the cost of the steps, and the bounds that follow for the training errors."""
 
     @abstractmethod
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         """Return the weight player, and set attributes for parameters that depend on the data."""
 
-    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
+    def _refit(self, problem: TrainingSet, units: Units) -> SoftMargin | None:
         """Return the program that computes the weights after the last round."""
         return None
 
@@ -82,7 +82,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
             )
         return self.cv
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
         rule = self._rule(problem, scheme, seed, units)
         heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())

@@ -52,14 +52,14 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     @property
     def candidates_(self) -> list[str]:
         """Names of the selected candidates."""
-        return [member.words(self.classes_) for member in self.ensemble_.members]
+        return [member.words(self.classes_) for member in self.ensemble_.base_models]
 
     @property
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on a single `Scores` column, otherwise costs on probabilities."""
         check_is_fitted(self)
         groups = self._group_names.values[0].tolist() if self.by_group else None
-        models, (first, *others) = self._models, self.ensemble_.members
+        models, (first, *others) = self._models, self.ensemble_.base_models
         score = getattr(models.fitted[0], "estimator", None) if len(models.fitted) == 1 else None
         if isinstance(score, Scores) and len(score.column_list) == 1 and not others:
             part = first.as_part(plain=False)
@@ -86,7 +86,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return the label distribution, ties settled; only models with positive weight are read."""
         ensemble = self.ensemble_
         used = np.flatnonzero(ensemble.weights > 0)
-        answers = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
+        answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
         return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
 
     def _scores(self, X: Any, groups: Any = None) -> Floats:
@@ -117,7 +117,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         columns, groups = self._group_names.columns or (), as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
-        return self._group_names.number(groups, "groups", n)
+        return self._group_names.numbers_of(groups, "groups", n)
 
     def example_groups(self, n_rows: int) -> Any:
         """Return groups in the form in which `predict` takes them, each group in turn.
@@ -305,7 +305,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         numbers, drawn = self._numbers(groups, n_rows_of(X)), self._drawn(members, n_rows_of(X))
 
         def answer(member: int, rows: Ints) -> Ints:
-            ask = getattr(self.ensemble_.members[member], method)
+            ask = getattr(self.ensemble_.base_models[member], method)
             return np.asarray(ask(_table(models, X, numbers, rows)), dtype=np.intp)
 
         return answers_by(drawn, answer)
@@ -368,13 +368,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def can_defer(self) -> bool:
         """Whether the rule may defer rows: `defers` tells which."""
         check_is_fitted(self)
-        return any(getattr(member, "defers", False) for member in self.ensemble_.members)
+        return any(getattr(member, "defers", False) for member in self.ensemble_.base_models)
 
     def _deferred(self, table: LogProbabilities) -> Mask:
         if not self.can_defer:
             raise ValueError("no row is deferred: state a limit on rates.deferred()")
         probability = np.zeros(table.n_rows)
-        for weight, member in zip(self.ensemble_.weights, self.ensemble_.members, strict=True):
+        for weight, member in zip(self.ensemble_.weights, self.ensemble_.base_models, strict=True):
             probability += weight * member.defers_table(table)
         deferred: Mask = probability >= 0.5
         return deferred
@@ -389,12 +389,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def used_models_(self) -> list[str]:
         """Names of the models that the rule reads."""
         ensemble = self.ensemble_
-        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.members[m].source}
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
         return [self._models.names[i] for i in sorted(used)]
 
     @property
     def _models(self) -> Models:
-        models: Models = self.ensemble_.members[0].table_
+        models: Models = self.ensemble_.base_models[0].table_
         return models
 
 

@@ -248,7 +248,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         if rate.by is None:  # the objective has limits already
             rate = self._counting.steering
         strata = grouping.table(pool.rows)[0].strata
-        names = strata.units(rate.by)[0]
+        names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
 
@@ -396,7 +396,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.rows
-        given = rows.given
+        given = rows.origin
         if given is None:
             raise ValueError("groups without X and y: the rows of the selection data are unknown")
         n = n_group_rows(groups)
@@ -406,7 +406,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 f"{given.n_rows:,} rows: give one group for each of these rows"
             )
         names = self._name_groups(groups, n)
-        numbers = names.number(groups, "groups", n)
+        numbers = names.numbers_of(groups, "groups", n)
         kept = numbers if given.index is None else numbers[given.index]
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             absent_names = names.names[absent].tolist()

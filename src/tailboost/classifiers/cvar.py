@@ -13,7 +13,7 @@ from tailboost.boosting.cross_fitting import CrossFitted, Scheme
 from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -203,7 +203,7 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
+    ) -> TrainingSet:
         if self._even and validation.given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
@@ -225,7 +225,7 @@ class CVaRBoostClassifier(MixtureClassifier):
             return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
         return super()._schedule(plan)
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(

@@ -135,7 +135,7 @@ class SelectedMixture:
         """The errors of the classes by `predict`, on the selection data."""
         strata, logs = self.engine.data.strata, self.outputs.table
         used = np.flatnonzero(self.ensemble.weights > 0)
-        answers = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
+        answers = {m: self.ensemble.base_models[m].predict_table(logs) for m in used.tolist()}
         distributions = self.ensemble.mix(answers.values(), logs.n_rows, lambda m, rows: answers[m][rows])
         counts = self.engine.data.in_memory.count(distributions.argmax(axis=1))
         stated = [(error(by="class"), None)]
@@ -144,7 +144,7 @@ class SelectedMixture:
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
-        names = [member.words(classes) for member in self.ensemble.members]
+        names = [member.words(classes) for member in self.ensemble.base_models]
         weights, nothing = self.ensemble.weights, ((), ())
         return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
 

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.classifiers.plan import FitInterruptedWarning
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import positions
@@ -38,7 +38,7 @@ MOST_PARTS = 255
 
 def fit_models(
     estimators: Estimators,
-    problem: Problem,
+    problem: TrainingSet,
     classes: Any,
     *,
     cv: Any,
@@ -57,7 +57,7 @@ def fit_models(
     ----------
     estimators : list of (str, classifier)
         Frozen estimators are not fitted. Their earlier training data must not include selection data.
-    problem : Problem
+    problem : TrainingSet
         The training rows, with a validation set if one was given.
     classes : ndarray of shape (K,)
         The labels.
@@ -124,7 +124,7 @@ def fit_models(
 def _fits(
     estimators: Estimators,
     frozen: list[bool],
-    problem: Problem,
+    problem: TrainingSet,
     parts: Parts,
     *,
     weighted: bool,
@@ -194,7 +194,7 @@ class Parts:
     chosen: Any  # name of the scheme
 
     @classmethod
-    def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
+    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool) -> Parts:
         """Return the parts for a value of ``cv``.
 
         Raises
@@ -220,7 +220,7 @@ class Parts:
         return cls._given(problem, cv)
 
     @classmethod
-    def _given(cls, problem: Problem, cv: Any) -> Parts:
+    def _given(cls, problem: TrainingSet, cv: Any) -> Parts:
         n, place = len(problem.y), np.full(problem.n_given, -1)
         place[problem.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
@@ -291,7 +291,7 @@ def _marked(rows: Any, place: Ints, split: int) -> Mask:
 class _Fitter:
     """Return an estimator fitted on some rows of a problem, and the class number of each column."""
 
-    problem: Problem
+    problem: TrainingSet
     weighted: bool
 
     def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
@@ -321,7 +321,7 @@ class _OneTable:
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingSet
         The rows.
     parts : Parts
         The held-out parts.
@@ -329,7 +329,7 @@ class _OneTable:
         Seed of the session.
     """
 
-    def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
+    def __init__(self, problem: TrainingSet, parts: Parts, seed: int) -> None:
         self.problem, self.parts, self.seed = problem, parts, seed
         self.opened = OpenTable(problem.X)
 

@@ -11,7 +11,7 @@ from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.plan import Plan
@@ -144,12 +144,12 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return groups, validation
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
-    def _name_subgroups(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
         assert problem.groups is not None
         self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
         return problem
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         judged, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
         assert judged.groups is not None

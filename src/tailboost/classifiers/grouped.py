@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from tailboost.boosting.targets import NamedSubgroups, Pools
-from tailboost.boosting.training_set import GroupNames, Problem
+from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.subgroup_views import intervals_of
@@ -103,7 +103,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         """Return the groups of the game, and the held-out rows with their groups."""
         return groups, validation
 
-    def _name(self, kind: str, problem: Problem) -> None:
+    def _name(self, kind: str, problem: TrainingSet) -> None:
         """Name the subgroups of a problem, and pool the small ones."""
         self._regrouped = False
         groups = None if problem.groups is None else self._group_names
@@ -159,7 +159,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         if not self._own:
             return table
         names, lines = self._named.names.tolist(), [table.lines[code] for code in self._codes]
-        return replace(table, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
+        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
 
     @property
     def expected_subgroup_errors_(self) -> Floats:

@@ -15,7 +15,7 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows, short_hashes, take
+from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, short_hashes, take
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
@@ -75,11 +75,11 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return the input tags of a learner; for a pipeline, the tags of its first step."""
+    """Return the input tags of a learner; for a pipeline, the tags of its first transformer."""
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        first = get_tags(learner.steps[0][1]).input_tags
+        first = get_tags(next(step for _, step in learner.steps if step != "passthrough")).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
 
@@ -200,7 +200,7 @@ def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, wor
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
+        numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
@@ -244,7 +244,7 @@ def read_problem(
     sample_weight: Any,
     groups: Any,
     class_weight: Any,
-) -> tuple[Problem, dict[str, Any]]:
+) -> tuple[TrainingSet, dict[str, Any]]:
     """Return the checked training set, and the attributes of the classifier that it defines.
 
     The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
@@ -278,7 +278,7 @@ def read_problem(
     attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
-        numbers = names.number(groups, "groups", len(y), used)
+        numbers = names.numbers_of(groups, "groups", len(y), used)
         revealing = zip(names.columns or (None,), telling_features(table, numbers), strict=True)
         attributes |= {
             "_group_names": names,
@@ -286,5 +286,5 @@ def read_problem(
             "group_combinations_": names.combinations,
             "group_features_": tuple(revealing),
         }
-    problem = Problem(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
+    problem = TrainingSet(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, attributes

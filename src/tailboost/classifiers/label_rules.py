@@ -22,7 +22,7 @@ from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.learners.scores import Scores
-from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits, from_dict, to_dict
+from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
@@ -177,7 +177,7 @@ class LabelRules:
         return {
             "format": FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
-            "limits": [to_dict(limit) for limit in self.limits],
+            "limits": [repr(limit) for limit in self.limits],
         }
 
     @classmethod
@@ -195,7 +195,7 @@ class LabelRules:
             rules = {str(name): ThresholdRule.from_dict(each) for name, each in document["labels"].items()}
             if not rules or any(rule.classes != [0, 1] or rule.groups for rule in rules.values()):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
-            limits = checked_limits([from_dict(limit) for limit in document["limits"]])
+            limits = checked_limits(document["limits"])
             _split(limits, list(rules))
         except (AttributeError, KeyError, TypeError, ValueError) as failure:
             raise ValueError(f"these are no rules by label: {type(failure).__name__}: {failure}") from None
@@ -306,7 +306,7 @@ def tune_labels(
         rules = {name: score.rule(classifier, name) for name, score in zip(names, fitted, strict=True)}
         found = LabelRules(rules, checked_limits(limits))
         found = replace(found, rates_=found._measured(X, y))
-        values = np.array([line.value for line in found.lines if line.unit == ANY])
+        values = np.array([line.value for line in found.lines if line.subgroup == ANY])
         excess = [(line.value - line.bound) * (1 if line.sense == "≤" else -1) for line in found.lines]
         order = max([0.0, *excess]), classifier.rates_.lines[0].value
         best = (order, found) if best is None else min(best, (order, found), key=lambda pair: pair[0])
@@ -319,7 +319,8 @@ def tune_labels(
     assert best is not None
     if missed := [line for line in best[1].lines if line.met is False]:
         words = "; ".join(
-            f"{line.rate} of {line.unit}: {line.value:.4g} ({line.sense} {line.bound:g})" for line in missed
+            f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
+            for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
     return best[1]

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
-from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     ValidationRows,
@@ -412,7 +412,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
         if problem.validation is not None:
             judged_on = problem.validation[1]
-            given = judged_on.given
+            given = judged_on.origin
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
@@ -530,7 +530,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        used = None if judged.rows.given is None else judged.rows.given.index
+        used = None if judged.rows.origin is None else judged.rows.origin.index
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
         mix._selected.warn(forewarned=False)
         return mix
@@ -572,11 +572,11 @@ def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
 
 
-def _places(problem: Problem, judged: Rows) -> Any:
+def _places(problem: TrainingSet, judged: Rows) -> Any:
     """Return the places of the selection data among the training rows."""
-    if judged.given is None or judged.given.index is None:
+    if judged.origin is None or judged.origin.index is None:
         return np.arange(len(problem.y))
-    return np.searchsorted(problem.used, judged.given.index)
+    return np.searchsorted(problem.used, judged.origin.index)
 
 
 def default_estimators() -> list[tuple[str, Any]]:

@@ -100,7 +100,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
-        return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
     def _settle(
         self,
@@ -232,7 +232,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             if groups is not None:
                 new._name_groups(groups)
             outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
-            origin = outputs.rows.given
+            origin = outputs.rows.origin
             used = None if origin is None else origin.index
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
             if outputs.models.are_given:
@@ -255,7 +255,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
         """Return the selection data with other groups, which are given for all rows of the table."""
-        n, given = n_group_rows(groups), rows.given
+        n, given = n_group_rows(groups), rows.origin
         if given is None or n != given.n_rows:
             raise ValueError(
                 f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
@@ -263,7 +263,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
         used = np.arange(n) if given.index is None else given.index
         self._name_groups(groups, np.isin(np.arange(n), used))
-        return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
+        return replace(rows, groups=self._group_names.numbers_of(groups, "groups", n)[used])
 
     def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
         """Return the trade-off curve of two rates, without training.

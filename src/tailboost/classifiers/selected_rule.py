@@ -106,7 +106,7 @@ class SelectedRule:
     @property
     def _guesses_groups(self) -> bool:
         """Whether rules estimate the group from the models' probabilities, without features."""
-        members = self.ensemble.members
+        members = self.ensemble.base_models
         return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
 
     def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
@@ -184,7 +184,7 @@ class SelectedRule:
         best_guess = mixed(solve(constants, program).weights, constants.counts)
         random_guess = mixed(np.full(len(numbers), 1.0 / len(numbers)), constants.counts)
         most_accurate = min(self.pool.counts, key=lambda counts: overall_errors(program, counts[None])[0])
-        members = self.ensemble.members
+        members = self.ensemble.base_models
         only = None if len(members) > 1 else name
         if only is not None and members[0].candidate.is_constant:
             costs = members[0].candidate.action_costs[0, : len(classes)]
@@ -291,7 +291,8 @@ class SelectedRule:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
         lines, limits, strata = self._table().lines, self.program.limits, self.program.strata
         few = [
-            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'} ({line.rows:,.0f} rows)"
+            f"{line.rate}"
+            f"{'' if line.subgroup is None else f' of {unit_name(line.subgroup)}'} ({line.rows:,.0f} rows)"
             for line in lines
             if 0 < line.rows < FEW_ROWS
         ]
@@ -303,8 +304,8 @@ class SelectedRule:
             )
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
         for line in lines:
-            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
+            noisy = line.subgroup == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
                     f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "

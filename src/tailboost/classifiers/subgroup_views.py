@@ -40,7 +40,7 @@ class SubgroupViews:
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         check_is_fitted(self)
-        return {line.unit: line.value for line in self._subgroup_table()}
+        return {line.subgroup: line.value for line in self._subgroup_table()}
 
     @property
     def subgroups_(self) -> list[Any]:

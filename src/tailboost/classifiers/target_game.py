@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.cross_fitting import Scheme, ask
 from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
 from tailboost.boosting.targets import MAX_ERRORS, Pools
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.subgroups import unit_name
@@ -28,13 +28,13 @@ MOST_COUNTED = 20
 
 
 def target_subgroups(
-    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingSet
         Training set.
     scheme : Scheme
         Selection data of the game.
@@ -93,7 +93,7 @@ def least_error_met(reached: float) -> float:
 
 def warn_of_unmeasured(errors: RateTable) -> None:
     """Warn of subgroups without rows."""
-    unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
+    unmeasured = [unit_name(line.subgroup) for line in errors if np.isnan(line.value)]
     if unmeasured:
         warn_user(
             f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except rows "
@@ -145,7 +145,7 @@ def warn_of_missed(
         Further reasons for the message.
     """
     below = "less than " if any(line.sense == "<" for line in missed) else ""
-    named = [f"{unit_name(x.unit)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
+    named = [f"{unit_name(x.subgroup)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
     more = " and others" if len(named) > NAMED else ""
     subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
     because = "; ".join(filter(None, (*reasons, unreachable(combiner))))

@@ -14,7 +14,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
-from tailboost.boosting.training_set import Problem, Rows
+from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
@@ -292,15 +292,15 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Whether the hypotheses vote."""
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
-    def _name_subgroups(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
         kind = (
             ("class" if problem.groups is None else "group") if self.subgroups == "auto" else self.subgroups
         )
         self._name(kind, problem)
-        problem.groups = self._named.number(problem.rows).groups
+        problem.groups = self._named.with_subgroups(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
-            problem.validation = X_val, self._named.number(rows)
+            problem.validation = X_val, self._named.with_subgroups(rows)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "
@@ -311,7 +311,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         indicator, T = self._indicator, self._most_rounds()
         units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
@@ -338,7 +338,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error == "auto":
             return ()
         rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
-        names = table.strata.units(self._named.kind)[0]
+        names = table.strata.subgroups(self._named.kind)[0]
         named = [names[code] for code in self._codes]
         return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 

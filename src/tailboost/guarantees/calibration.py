@@ -362,10 +362,10 @@ def _margin(lines: Any, limits: Any) -> float:
 
     A limited rate without an interval (few rows) gives −∞: the rule is not safe.
     """
-    bounds = {(limit.rate, limit.unit, limit.sense): limit.bound for limit in limits if limit.limit}
+    bounds = {(limit.rate, limit.subgroup, limit.sense): limit.bound for limit in limits if limit.limit}
     margins = [np.inf]
     for line in lines:
-        bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
+        bound = bounds.get((line.rate, line.subgroup, line.sense), np.nan)
         if np.isnan(bound):
             continue
         width = max(line.high - line.value, line.value - line.low)
@@ -385,7 +385,7 @@ def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
             if 0 <= line.bound <= 1 and line.rows > 0:
                 # A rate far from its limit here can be close if other limits are tighter.
                 width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
-            half.setdefault(line.limit, {})[line.unit] = width
+            half.setdefault(line.limit, {})[line.subgroup] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]

@@ -357,7 +357,7 @@ def mixture_summary(
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
         upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
-        draws=len(used) > 1 or bool(getattr(pool.members[used[0]], "draws", False)),
+        draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
     )
 
 

@@ -127,7 +127,7 @@ class FreshRows:
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
-        return self.answered.strata.units(rate.by)[0]
+        return self.answered.strata.subgroups(rate.by)[0]
 
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""

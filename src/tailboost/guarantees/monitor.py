@@ -448,7 +448,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
         tuple(columns),
         tuple(columns.values()),
     )
-    names, _ = strata.units(limit.rate.by)
+    names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
         if limit.form == "ratio" and low < 0.0:

@@ -182,7 +182,7 @@ class Mixture(PoolCombiner):
 
     def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
         """Return the mixture weights of all base models, and the gap of the solution."""
-        solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.members))
+        solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.base_models))
         mixture[self.stage_members(n_rounds)] = solution.mixture
         return mixture, solution.gap
 

@@ -36,7 +36,7 @@ class RateLine:
     ----------
     rate : str
         Name of the rate.
-    unit : object
+    subgroup : object
         The subgroup; None for all rows, "gap" or "ratio" for a comparison of subgroups.
     value : float
         The rate of the rule on these rows; NaN if no row counts.
@@ -60,7 +60,7 @@ class RateLine:
     """
 
     rate: str
-    unit: Any
+    subgroup: Any
     value: float
     low: float
     high: float
@@ -200,7 +200,7 @@ class RateTable:
             known = [line for line in self.lines if line.rule == rule and not np.isnan(line.value)]
             if known:
                 line = max(known, key=lambda line: line.value)
-                return line.unit, line.value, None if np.isnan(line.low) else (line.low, line.high)
+                return line.subgroup, line.value, None if np.isnan(line.low) else (line.low, line.high)
         return None
 
     def __iter__(self) -> Iterator[RateLine]:
@@ -246,7 +246,7 @@ class RateTable:
         drawn = bool(self.kind) and len({line.rule for line in self.lines}) > 1
         digits, rows = (3, 2) if self.kind else (4, 4), []
         for line in self._shown:
-            unit = "all" if line.unit is None else unit_name(line.unit)
+            unit = "all" if line.subgroup is None else unit_name(line.subgroup)
             value, low, high = (
                 "–" if np.isnan(x) else f"{x:.{n}f}"
                 for x, n in zip((line.value, line.low, line.high), (digits[0], *digits[1:] * 2), strict=True)
@@ -304,7 +304,9 @@ class RateTable:
 def _named(lines: Iterable[RateLine]) -> str:
     """Return the names of lines, of the first few of many."""
     found = [
-        line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
+        line.limit
+        if line.subgroup in (None, "gap", "ratio")
+        else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""

@@ -148,7 +148,7 @@ class Rule:
         weights = ensemble.weights.tolist()
         rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
         order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
-        parts = [replace(ensemble.members[m].as_part(), weight=weights[m]) for m in order]
+        parts = [replace(ensemble.base_models[m].as_part(), weight=weights[m]) for m in order]
         return cls(np.asarray(classes).tolist(), None if groups is None else list(groups), parts)
 
     @property

@@ -131,7 +131,7 @@ class ModelPool:
         return self.__dict__ | {"probabilities": {}, "_losses": None}
 
     @property
-    def members(self) -> list[Any]:
+    def base_models(self) -> list[Any]:
         """All base models: the boosted ones first."""
         return [*self.boosted, *self.extras]
 
@@ -156,8 +156,8 @@ class ModelPool:
         if P is not None:
             self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
             for rank in range(1, min(RUNNERS_UP + 1, P.shape[1]) if t == 0 and self.runners_up else 1):
-                self.add_extra(Ranked(response.member.table_, rank), ranked(P, rank))
-        self.add_boosted(response.member, response.answers)
+                self.add_extra(Ranked(response.base_model.table_, rank), ranked(P, rank))
+        self.add_boosted(response.base_model, response.answers)
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first base models: an interrupt may have left `take` unfinished."""
@@ -242,12 +242,12 @@ class ModelPool:
         P = response.probabilities
         if P is None:
             return response
-        table = response.member.table_
+        table = response.base_model.table_
         if self.boosted:
             P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
         answers = P.argmax(axis=1)
         wrong = self.rows.wrong(answers)
-        return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+        return replace(response, base_model=Ranked(table), losses=wrong, answers=answers, probabilities=P)
 
     def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
         """Return class probabilities of some rows, added to the probabilities of earlier rounds."""
@@ -262,11 +262,11 @@ class ModelPool:
 
     def judged_on(self, X: Any, rows: Rows) -> ModelPool:
         """Return a pool of the same base models on other rows."""
-        return self._answering(predict_models(self.members, X), rows)
+        return self._answering(predict_models(self.base_models, X), rows)
 
     def part(self, chosen: Mask) -> ModelPool:
         """Return a pool of the same base models on some of the rows."""
-        answers = (self.answer(m)[chosen] for m in range(len(self.members)))
+        answers = (self.answer(m)[chosen] for m in range(len(self.base_models)))
         return self._answering(answers, self.rows.part(chosen))
 
     def _answering(self, answers: Iterable[Ints], rows: Rows) -> ModelPool:
@@ -312,7 +312,7 @@ class PoolCombiner:
         K, fraction = self.n_classes, self.outlier_fraction
         self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
         for response in fit_plain() if self.with_erm else ():
-            self.pool.add_extra(response.member, response.answers)
+            self.pool.add_extra(response.base_model, response.answers)
         for k in range(K if self.with_constants else 0):
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
@@ -356,13 +356,13 @@ class PoolCombiner:
         if not self.even:
             return self.ensemble(*self.selection(n_rounds), self.stage_members(n_rounds))
         voters = self._voters(n_rounds)
-        mixture = np.zeros(len(self.pool.members))
+        mixture = np.zeros(len(self.pool.base_models))
         mixture[:voters] = 1.0 / voters
         return self.ensemble(mixture, among=np.arange(voters))
 
     def stage_members(self, n_rounds: int | None) -> Ints:
         """Return the numbers of the first boosted models (all by default) and the extras."""
-        t, last = self.pool.n_rounds, len(self.pool.members)
+        t, last = self.pool.n_rounds, len(self.pool.base_models)
         return np.r_[: t if n_rounds is None else n_rounds, t:last]
 
     def _voters(self, n_rounds: int) -> int:
@@ -377,7 +377,7 @@ class PoolCombiner:
         """Return the classifier with these weights; base models ``among``, all by default, settle ties."""
         order = self.pool.by_mean_loss()
         order = order if among is None else order[np.isin(order, among)]
-        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order, gap)
+        return MixtureEnsemble(self.pool.base_models, mixture, self.n_classes, order, gap)
 
     @abstractmethod
     def value(self, mixture: Floats) -> float:
@@ -509,7 +509,9 @@ class SubgroupMixture(PoolCombiner):
 
     @cached_property
     def _extra_counts(self) -> list[Floats]:
-        return [self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.members))]
+        return [
+            self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.base_models))
+        ]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
         """Return the first hypotheses, all by default, and the extras as candidates; each is its number."""
@@ -537,7 +539,7 @@ class SubgroupMixture(PoolCombiner):
             own = program.within((*tighter, *program.limits[len(tighter) :]))
             mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
         counts = [*map(self.predicted, mixtures), *pool.counts]
-        mixtures += list(np.eye(len(self.pool.members))[pool.candidates])
+        mixtures += list(np.eye(len(self.pool.base_models))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
         return mixtures[int(select(rules, program).numbers[0])], found.gap
 
@@ -594,7 +596,7 @@ class SubgroupMixture(PoolCombiner):
         else:
             _, excess = program.evaluate(pool.all_counts)
             for i in np.flatnonzero(excess <= SLIGHT).tolist():
-                alone = np.zeros(len(self.pool.members))
+                alone = np.zeros(len(self.pool.base_models))
                 alone[pool.candidates[i]] = 1.0
                 found.append((pool.counts[i], alone))
         reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
@@ -642,7 +644,7 @@ class SubgroupMixture(PoolCombiner):
 
     def weights(self, found: Selection, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
-        mixture = np.zeros(len(self.pool.members))
+        mixture = np.zeros(len(self.pool.base_models))
         mixture[self.stage_members(n_rounds)[found.numbers]] = found.weights
         return mixture
 

@@ -35,7 +35,7 @@ class Reviewed:
 
 
 # Allowed functions of a FunctionTransformer; also listed in `save_model` and SECURITY.md.
-_UFUNCS = tuple(
+UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
         "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "cbrt", "square", "absolute", "sign",
@@ -124,8 +124,8 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.preprocessing._polynomial", "PolynomialFeatures"),
     "sklearn.preprocessing._function_transformer.FunctionTransformer": Reviewed(
         functions={
-            "func": (*_UFUNCS, _NUMBERS),
-            "inverse_func": _UFUNCS,
+            "func": (*UFUNCS, _NUMBERS),
+            "inverse_func": UFUNCS,
         }
     ),
     **_names("sklearn.impute._base", "MissingIndicator", "SimpleImputer"),
@@ -228,7 +228,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     **_names("tailboost.learners.stopped", "StoppedBoost"),
     # -- nets
-    **_names("tailboost.learners.torch.net_data", "Feed"),
+    **_names("tailboost.learners.torch.net_data", "RowPreparation"),
     **_names("tailboost.learners.torch.net_learner",
         "TorchClassifier",
         functions={"module": _NETS},
@@ -240,9 +240,8 @@ OURS: dict[str, Reviewed] = {
     ),
     **_names("tailboost.learners.torch.fitted_net", "FittedNet", finish=_with_weights),
     # -- rates
-    **_names("tailboost.rates.kinds", "Kind"),
-    **_names("tailboost.rates.objective", "Largest", "Objective", "Spread"),
-    **_names("tailboost.rates.rate", "Limit", "Rate"),
+    **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
+    **_names("tailboost.rates.rate", "Kind", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.stratum_probabilities", "Calibration", "GroupModel"),
     **_names("tailboost.selection.stratum_probabilities", "StratumProbabilities"),
@@ -264,7 +263,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.fit_summary", "Bound", "Budget", "Summary"),
     **_names("tailboost.selection.loss_mixture", "CVaR", "Mixture", "WorstRow"),
     **_names("tailboost.selection.subgroup_mixture", "Grouping", "ModelPool", "SubgroupMixture"),
-    **_names("tailboost.boosting.soft_margin", "SoftMarginStage", "SoftMargin"),
+    **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.classifiers.rated", "ProbabilityRule", "SelectionEngine", "RateProblem"),
     **_names("tailboost.classifiers.selected_rule", "SelectedRule"),

@@ -12,7 +12,14 @@ import typer
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel
-from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
+from tailboost.app.cli.rates import (
+    fitted_rates,
+    fitted_targets,
+    measured_rates,
+    print_rates,
+    read_limits,
+    read_rates,
+)
 from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
@@ -26,6 +33,7 @@ def evaluate(
     target: options.Labels = None,
     group: options.Groups = None,
     rate: options.Rates = None,
+    limit: options.Limits = None,
     costs: options.Costs = None,
     cluster: options.Cluster = None,
     sep: options.Sep = ",",
@@ -33,11 +41,11 @@ def evaluate(
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
-    A second table has the rates and limits of the fit, or of --rate. The default of --group is the
-    columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A warning
-    gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
+    A second table has the rates and limits of the fit, or of --rate and --limit. The default of --group is
+    the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
+    warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = read_rates(rate), StoredModel.read(model)
+    asked, stored = [*read_rates(rate), *read_limits(limit)], StoredModel.read(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
     with stored.labelled_rows(
         data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
@@ -294,8 +302,8 @@ def targets_by_name(classifier: Any) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
     if fitted_targets(classifier) is None:
         return {}
-    lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
-    return {_subgroup_name(line.unit): line.bound for line in lines}
+    lines = [line for line in classifier.rates_ if line.subgroup is not None and not np.isnan(line.bound)]
+    return {_subgroup_name(line.subgroup): line.bound for line in lines}
 
 
 def _subgroup_name(subgroup: Any) -> str:
