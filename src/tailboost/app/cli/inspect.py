@@ -20,6 +20,7 @@ from tailboost.app.cli.rates import (
     read_limits,
     read_rates,
 )
+from tailboost.app.cli.score_rules import read_model
 from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
@@ -28,7 +29,7 @@ LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate`
 
 
 def evaluate(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     target: options.Labels = None,
     group: options.Groups = None,
@@ -45,7 +46,7 @@ def evaluate(
     the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
     warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = [*read_rates(rate), *read_limits(limit)], StoredModel.read(model)
+    asked, stored = [*read_rates(rate), *read_limits(limit)], read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
     with stored.labelled_rows(
         data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
