@@ -1,4 +1,4 @@
-"""Checkpoints of any learner: kills, damage, other fits, two fits at once, learners with a handler of Ctrl-C."""
+"""Checkpoints of any learner: kills, damage, other fits, two fits at once, handlers of Ctrl-C."""
 
 import errno
 import os
@@ -511,7 +511,7 @@ def test_files_of_others_stay(tmp_path):
     assert not set(ours) & set(names(tmp_path))
 
 
-# -- learners with a handler of Ctrl-C --------------------------------------------------------------------------
+# -- learners with a handler of Ctrl-C ----------------------------------------------------------------------
 
 
 class Swallowing(DecisionTreeClassifier):
