@@ -514,7 +514,9 @@ class SubgroupMixture(PoolCombiner):
         program = within_budget(pool, self.program, self.error_budget)
         found = select(pool, program, randomized=self.randomized)
         weights = self.weights(found, n_rounds)
-        if not self.randomized or (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
+        if not self.randomized or not self.limits:
+            return weights, found.gap
+        if (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
             return weights, found.gap
         mixtures = [weights]
         for share in SHARES:
