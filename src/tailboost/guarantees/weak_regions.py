@@ -17,9 +17,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_length, n_rows_of
+from tailboost.core.checks import check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
-from tailboost.core.numeric import finite
 from tailboost.core.tables import as_pandas
 
 #: Name of the rows outside of all regions.

@@ -15,9 +15,9 @@ from sklearn.frozen import FrozenEstimator
 
 from tailboost.boosting.training_set import N_SHORT_HASHES, Rows
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.threads import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners.scores import GivenProbabilities
 

@@ -12,10 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import n_rows_of
 from tailboost.core.fingerprints import hash_rows, stratified_places
 from tailboost.core.tables import as_pandas
+from tailboost.core.threads import one_blas_thread
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
 from tailboost.selection.candidates import Singles, spread

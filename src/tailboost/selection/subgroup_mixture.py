@@ -17,8 +17,8 @@ from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_models
+from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.candidates import SelectionData

@@ -185,7 +185,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.linear", "TableLinear"),
     **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
         left_out=frozenset({"_booster"}), finish=_boosted_bytes),
-    **_names("tailboost.learners.mean", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.table", "ClassProbabilities", "Ranked"),
     **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
