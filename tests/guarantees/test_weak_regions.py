@@ -87,7 +87,7 @@ def test_few_rows_are_refused():
 
 def test_an_array_of_texts_is_refused_by_its_column():
     X, errors, _ = planted(400, 0)
-    with pytest.raises(ValueError, match="column 2 holds '(Bern|Oslo|Rome)', which is no number"):
+    with pytest.raises(ValueError, match=r"column 2 holds '(Bern|Oslo|Rome)', which is no number"):
         tb.WeakRegions().fit(X.to_numpy(), errors)
     assert tb.WeakRegions().fit(X[["age", "income"]].to_numpy().astype(str), errors).n_tested_ >= 0
     with pytest.raises(ValueError, match="n rows and d columns"):
