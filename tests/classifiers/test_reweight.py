@@ -194,7 +194,7 @@ def test_groups_for_training_losses_and_groups_without_a_row():
     with pytest.warns(tb.ResubstitutionWarning, match="Fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
     clf = fit(cv=0.2).fit(X, Y)
-    held = clf.combiner_.pool.rows.origin.index
+    held = clf.combiner_.pool.rows.used
     rare = np.full(600, "usual")
     rare[np.setdiff1d(np.arange(600), held)[0]] = "rare"
     with pytest.raises(ValueError, match=r"no row in group\(s\) \['rare'\]"):

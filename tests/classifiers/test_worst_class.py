@@ -602,17 +602,6 @@ def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
 # -- the pictures -------------------------------------------------------------------------------------------
 
 
-@quiet
-def test_displays():
-    mpl = pytest.importorskip("matplotlib")
-    mpl.use("Agg")
-    X, y = noisy(19, n=300, K=3)
-    g = np.arange(300) % 2
-    clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, subgroups="cell")
-    weights = tb.plotting.WeightTrajectoryDisplay.from_estimator(clf)
-    assert [line.get_label() for line in weights.lines_] == [f"{c} / {k}" for k in range(2) for c in range(3)]
-
-
 # -- without any setting -------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ class TestErrors:
             clf.fit(X[train], y[train], sample_weight=weight[train], **given)
         else:
             clf.fit(X, y, sample_weight=weight)
-            judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.origin.index
+            judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.used
         found = clf.summary_
         wrong = clf.predict(X[judged]) != y[judged]
         w = weight[judged]

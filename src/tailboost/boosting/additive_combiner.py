@@ -55,12 +55,12 @@ class AdditiveCombiner:
     _final: NDArray[Any] = field(init=False, repr=False)
     constant_alone: bool = field(init=False, default=False)  # no base model got a step
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with the selection data ``rows``."""
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the error of the ensemble and the gap 0."""
         self.boosted.append(response.base_model)
         votes = self._votes.copy()

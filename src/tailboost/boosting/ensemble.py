@@ -55,7 +55,7 @@ class MixtureEnsemble:
         )
 
     @property
-    def drawing(self) -> Ints:
+    def random_candidates(self) -> Ints:
         """Numbers of the base models that answer with a label distribution."""
         return np.flatnonzero([getattr(member, "draws", False) for member in self.base_models])
 
@@ -63,7 +63,7 @@ class MixtureEnsemble:
     def draws(self) -> bool:
         """Whether answers are random: several models have positive weight, or a single one that is random."""
         used = np.flatnonzero(self.weights > 0)
-        return len(used) > 1 or bool(np.isin(used, self.drawing).any())
+        return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
     def answer(self, member: int, X: Any) -> Ints:
         """Return the class numbers of one base model, shape (n,)."""

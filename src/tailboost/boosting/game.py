@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import memberships
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
 
 State = TypeVar("State")
@@ -230,18 +229,26 @@ class StopKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Stop:
-    """End of a game: the reason, and the reason as text with its numbers."""
+    """End of a game.
+
+    Attributes
+    ----------
+    kind : StopKind
+        Reason, for decisions in code.
+    text : str
+        Reason with its numbers, for messages.
+    """
 
     kind: StopKind
-    words: str
+    text: str
 
     # Model files store no enumerations.
     def __getstate__(self) -> dict[str, str]:
-        return {"kind": self.kind.name, "words": self.words}
+        return {"kind": self.kind.name, "text": self.text}
 
     def __setstate__(self, state: dict[str, str]) -> None:
         object.__setattr__(self, "kind", StopKind[state["kind"]])
-        object.__setattr__(self, "words", state["words"])
+        object.__setattr__(self, "text", state["text"])
 
     @property
     def early(self) -> bool:
@@ -371,7 +378,7 @@ class Trace:
 
     @property
     def stop_reason(self) -> str:  # noqa: D102
-        return "" if self.stop is None else self.stop.words
+        return "" if self.stop is None else self.stop.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""
@@ -455,7 +462,6 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
-    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
@@ -466,8 +472,9 @@ class Game(Generic[State]):
         state = self.player.update(self.state, losses)
         value, gap = take(response, state)
         played = Round(
-            weighted_loss=float(w @ losses.astype(np.float64)),
-            effective_size=float(1.0 / (w @ (w / self.units.base))),
+            # Sums, not products of vectors, for which BLAS would start threads.
+            weighted_loss=float((w * losses).sum()),
+            effective_size=float(1.0 / (w * (w / self.units.base)).sum()),
             seconds=time.perf_counter() - began,
             gap=max(gap, self.player.gap(self.state)),
             value=value,

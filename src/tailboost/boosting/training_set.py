@@ -93,6 +93,11 @@ class Rows:
     refit: bool = False  # whether models are fitted again after their losses were measured on these rows
 
     @property
+    def used(self) -> Ints | None:
+        """Numbers of the rows among those that the user passed; None for all."""
+        return None if self.origin is None else self.origin.index
+
+    @property
     def base(self) -> Floats:
         """Normalised weights, shape (n,)."""
         p: Floats = self.weight / self.weight.sum()
@@ -229,6 +234,24 @@ class GroupNames:
 def n_group_rows(groups: Any) -> int:
     """Return the number of rows of a groups argument: a column or a table."""
     return n_rows_of(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else n_rows_of(groups)
+
+
+def rows_among(groups: Any, rows: Rows) -> Mask:
+    """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
+
+    Raises
+    ------
+    ValueError
+        If the number of rows is another one, or unknown.
+    """
+    n, origin = n_group_rows(groups), rows.origin
+    if origin is None or n != origin.n_rows:
+        n_rows = len(rows.y) if origin is None else origin.n_rows
+        raise ValueError(
+            f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
+            "rows: give one group for each of these rows"
+        )
+    return np.ones(n, dtype=np.bool_) if origin.index is None else np.isin(np.arange(n), origin.index)
 
 
 def _describe_columns(columns: tuple[Any, ...]) -> str:

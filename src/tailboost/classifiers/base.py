@@ -221,7 +221,7 @@ class BaseBoostClassifier(
         ValueError
             If an argument is not as described. Nothing has been fitted then.
         """
-        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
         return self
 
@@ -234,7 +234,7 @@ class BaseBoostClassifier(
         )
         self.__dict__.pop("group_features_", None)  # of an earlier fit
         self.__dict__.update(attributes)
-        if validation.given:
+        if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
             X_val = self._checked(validation.X)
             problem.validation = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
@@ -297,7 +297,7 @@ class BaseBoostClassifier(
         X, y = unpack(X, y)
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
-                problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                problem = self._problem(X, y, sample_weight, groups, validation)
                 # Fingerprints by which `certify` recognises training rows and selection data.
                 seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()
@@ -328,7 +328,7 @@ class BaseBoostClassifier(
             self._settle()
         stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
         if stop is not None and stop.early:
-            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
@@ -342,10 +342,10 @@ class BaseBoostClassifier(
     def _open_game(self, problem: TrainingSet, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
-        def extras() -> Iterator[Response]:
+        def unboosted() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
-        plan.combiner.open(scheme.selection_rows, extras)
+        plan.combiner.open(scheme.selection_rows, unboosted)
         self.game_, self.combiner_ = Game.new(plan.player, plan.units), plan.combiner
         return plan
 
@@ -360,7 +360,7 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, watched=schedule.watched)
+        take = partial(combiner.take, needs_objective=schedule.needs_objective)
         oracle = self._oracle(plan, scheme)
         if checkpoints is not None:
             while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):

@@ -204,7 +204,9 @@ class CVaRBoostClassifier(MixtureClassifier):
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
-        if self._even and validation.given:
+        if self.n_estimators == "auto" and self.player != "entropic":
+            raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
+        if self._even and validation.any_given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
@@ -214,11 +216,8 @@ class CVaRBoostClassifier(MixtureClassifier):
         return "train" if self._even else self.cv
 
     def _most_rounds(self) -> int:
-        if not isinstance(self.n_estimators, str):
-            return int(self.n_estimators)
-        if self.player != "entropic":
-            raise ValueError(f"n_estimators='auto' is for player='entropic', got player={self.player!r}")
-        return entropic_theory(self.alpha, self.delta)[1]
+        by_theory = isinstance(self.n_estimators, str)
+        return entropic_theory(self.alpha, self.delta)[1] if by_theory else int(self.n_estimators)
 
     def _schedule(self, plan: Plan) -> Schedule:
         if self._even:
@@ -354,11 +353,6 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
-
     def __init__(
         self,
         estimator: Any = None,
@@ -446,11 +440,6 @@ class LPBoostClassifier(CVaRBoostClassifier):
     >>> clf.predict(X[:1])
     array([0])
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
 
     def __init__(
         self,
@@ -637,11 +626,6 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     >>> clf.fit(X, y).estimator_weights_
     array([0.25, 0.25, 0.25, 0.25])
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    clock: Clock | None = None,
+    clock: Clock,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
@@ -69,7 +69,7 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    clock : Clock, optional
+    clock : Clock
         Time limit; the first estimator is always fitted.
     factors : ndarray of shape (n,), optional
         Factors of the weights in the fits alone, from ``class_weight``.
@@ -84,7 +84,6 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
-    clock = Clock.of(None, False) if clock is None else clock
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
@@ -167,11 +166,6 @@ class Clock:
     until: float  # seconds since the epoch, valid in all processes
     verbose: bool  # whether each fit is printed with its seconds
 
-    @classmethod
-    def of(cls, seconds: float | None, verbose: bool) -> Clock:
-        """Return a started clock."""
-        return cls(np.inf if seconds is None else time.time() + seconds, verbose)
-
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""
         if time.time() >= self.until:
@@ -210,13 +204,8 @@ class Parts:
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            held = split.parts
-            return cls(
-                held,
-                [~part for part in held],
-                split.selection_rows(problem.rows, "probabilities"),
-                split.validation,
-            )
+            rows, held = split.selection_rows(problem.rows, "probabilities"), split.parts
+            return cls(held, [~part for part in held], rows, split.validation)
         return cls._given(problem, cv)
 
     @classmethod
@@ -246,12 +235,9 @@ class Parts:
             fold[part] = j
             held.append(part)
             fitted.append(rest)
-        judged = fold >= 0
-        words = (
-            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
-        )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
-        return cls(held, fitted, replace(rows, words=words), "splits")
+        count = f"{(fold >= 0).sum():,} of the {n:,} training rows ({len(held)} splits)"
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
+        return cls(held, fitted, replace(rows, words=f"out-of-fold probabilities of {count}"), "splits")
 
     @property
     def fold(self) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -47,13 +48,9 @@ class ValidationRows:
     sample_weight: Any = None
 
     @property
-    def given(self) -> bool:
+    def any_given(self) -> bool:
         """Whether any argument was given."""
-        return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
-
-    def unpacked(self) -> ValidationRows:
-        """Return the arguments with a torch Dataset split into X and y."""
-        return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+        return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
 
 def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
@@ -227,12 +224,16 @@ def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    revealing = tuple((column, features.get(column)) for column in names.columns or (None,))
+    return group_attributes(names, [features.get(column) for column in names.columns or (None,)])
+
+
+def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, Any]:
+    """Return a classifier's attributes for groups, with the features that reveal each column of groups."""
     return {
         "_group_names": names,
         "groups_": names.names,
         "group_combinations_": names.combinations,
-        "group_features_": revealing,
+        "group_features_": tuple(zip(names.columns or (None,), revealing, strict=True)),
     }
 
 
@@ -279,12 +280,6 @@ def read_problem(
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.numbers_of(groups, "groups", len(y), used)
-        revealing = zip(names.columns or (None,), telling_features(table, numbers), strict=True)
-        attributes |= {
-            "_group_names": names,
-            "groups_": names.names,
-            "group_combinations_": names.combinations,
-            "group_features_": tuple(revealing),
-        }
+        attributes |= group_attributes(names, telling_features(table, numbers))
     problem = TrainingSet(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, attributes

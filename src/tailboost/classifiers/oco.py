@@ -114,7 +114,7 @@ class OCOBoostClassifier(MixtureClassifier):
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
-        if validation.given:
+        if validation.any_given:
             raise ValueError("X_val: OCO boosting selects nothing on other rows")
         return super()._problem(X, y, sample_weight, groups, validation)
 
@@ -122,7 +122,7 @@ class OCOBoostClassifier(MixtureClassifier):
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
-                f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
+                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
 
     def _default_learner(self) -> Any:
@@ -144,7 +144,9 @@ class OCOBoostClassifier(MixtureClassifier):
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), watched=False)
+        return Schedule(
+            self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_objective=False
+        )
 
     def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)

@@ -188,6 +188,10 @@ def error(by: Any = None) -> Rate:
     return Rate("error", by=_by(by))
 
 
+# The same for all rows.
+OVERALL_ERROR = Rate("error")
+
+
 def miss(label: Any, by: Any = None) -> Rate:
     """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
 

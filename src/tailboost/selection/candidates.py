@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.rates import Strata, error
+from tailboost.rates import Strata
+from tailboost.rates.make import OVERALL_ERROR
 
 # Number of actions up to which a loop finds a row's cheapest action.
 FEW_ACTIONS = 255
@@ -289,7 +290,7 @@ class Pool:
 def plain_costs(data: AnySelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = data.strata
-    plain = error().terms(strata).linear[0][: len(strata.mass)].copy()
+    plain = OVERALL_ERROR.terms(strata).linear[0][: len(strata.mass)].copy()
     if strata.defers:
         plain[:, -1] = 2.0 * np.abs(plain).max()
     return plain

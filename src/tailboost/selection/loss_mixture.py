@@ -154,10 +154,10 @@ class Mixture(PoolCombiner):
         new.pool = pool
         return new
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
-        if self.even or not watched:
+        if self.even or not needs_objective:
             return np.nan, 0.0
         solution = self.solve()
         return solution.value, solution.gap
@@ -187,7 +187,7 @@ class Mixture(PoolCombiner):
         return mixture, solution.gap
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the best weights of the first ``n_rounds`` base models (all by default) and the extras."""
+        """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
         if self.error_budget is None:
             return self.objective.solve(self.pool, n_rounds)
         pool, means = self.pool, self.pool.mean_losses(n_rounds)

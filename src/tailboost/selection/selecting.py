@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
+from tailboost.core.threads import one_blas_thread
 from tailboost.rates import error
+from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import AnySelectionData, Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.program import SLIGHT, Program, Solution, grow, mixed, solve
 from tailboost.selection.search import search, sweep
@@ -107,7 +108,7 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
     """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
-    errors: Floats = np.tensordot(counts, error().terms(program.strata).linear[0], axes=2)
+    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
     return errors
 
 
