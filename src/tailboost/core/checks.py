@@ -28,7 +28,9 @@ from tailboost.core.tables import as_pandas
 
 
 def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table."""
+    """Return the number of rows of a table, or of a dict of columns."""
+    if isinstance(X, Mapping):
+        X = next(iter(X.values()), ())
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
