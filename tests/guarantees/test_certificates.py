@@ -692,7 +692,7 @@ def test_the_second_attempt_spends_less(fitted):
     """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
         tb.calibrate(copy.copy(fitted), X[800:820], Y[800:820], 0.45)
-    safest = next(iter(candidates(fitted, {("class", k): 0.45 for k in range(3)})))
+    safest = next(iter(candidates(fitted, "class", dict.fromkeys(range(3), 0.45))))
     wrong = safest.predict(X) != Y
 
     def p_value(end):

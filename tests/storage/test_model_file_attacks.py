@@ -636,7 +636,7 @@ class TestList:
             "tailboost.solvers",
             "tailboost.boosting.game",
             "tailboost.core.array_types",
-            "tailboost.core.numeric",
+            "tailboost.core.checks",
         )
         standard = {"__future__", "abc", "collections.abc", "dataclasses", "math", "typing"}
         arithmetic = {"numpy", "numpy.typing", "scipy.optimize"}

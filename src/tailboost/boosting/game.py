@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import memberships
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
 
 State = TypeVar("State")
@@ -455,7 +454,6 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
-    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
@@ -466,8 +464,9 @@ class Game(Generic[State]):
         state = self.player.update(self.state, losses)
         value, gap = take(response, state)
         played = Round(
-            weighted_loss=float(w @ losses.astype(np.float64)),
-            effective_size=float(1.0 / (w @ (w / self.units.base))),
+            # Sums, not products of vectors, for which BLAS would start threads.
+            weighted_loss=float((w * losses).sum()),
+            effective_size=float(1.0 / (w * (w / self.units.base)).sum()),
             seconds=time.perf_counter() - began,
             gap=max(gap, self.player.gap(self.state)),
             value=value,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.training_set import GroupNames, Rows, memberships
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.numeric import check_number
+from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
 
 # Values of max_error="auto"; θ in the paper is 1 − max_error.

@@ -11,7 +11,7 @@ import highspy
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.blas import one_blas_thread
+from tailboost.core.threads import one_blas_thread
 from tailboost.rates import GAP, RATIO, Limit, Objective, Strata
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import Candidate, Pool, plain_state

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
+from tailboost.core.threads import one_blas_thread
 from tailboost.rates import error
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import AnySelectionData, Candidate, Pool, expected_costs, plain_costs

@@ -17,8 +17,8 @@ from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_models
+from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.candidates import SelectionData
@@ -554,19 +554,8 @@ class SubgroupMixture(PoolCombiner):
     def front_of(self, limited: Any, n_points: int) -> tuple[Floats, list[Floats]]:
         """Return rules between the least objective and the tightest limit on another rate.
 
-        Parameters
-        ----------
-        limited : Objective or Spread
-            The limited rate.
-        n_points : int
-            Limits for which mixtures are selected; of single members all are returned.
-
-        Returns
-        -------
-        reached : ndarray of shape (B, 2)
-            The limited rate and the objective of each rule.
-        weights : list of ndarray
-            The mixture weights of the members.
+        The result is the limited rate and the objective of each rule, shape (B, 2), and the mixture weights
+        of each rule. Mixtures are selected for ``n_points`` limits; of single members all are returned.
         """
         pool = self.candidates()
         program = within_budget(pool, self.program, self.error_budget)
@@ -589,11 +578,9 @@ class SubgroupMixture(PoolCombiner):
                 if each.keeps:
                     found.append((each.counts, self.weights(each)))
         else:
-            _, excess = program.evaluate(pool.all_counts)
-            for i in np.flatnonzero(excess <= SLIGHT).tolist():
-                alone = np.zeros(len(self.pool.base_models))
-                alone[pool.candidates[i]] = 1.0
-                found.append((pool.counts[i], alone))
+            alone = np.eye(len(self.pool.base_models))[pool.candidates]
+            inside = np.flatnonzero(program.evaluate(pool.all_counts)[1] <= SLIGHT)
+            found = [(pool.counts[i], alone[i]) for i in inside.tolist()]
         reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
         return np.array(reached).reshape(-1, 2), [weights for _, weights in found]
 
@@ -727,13 +714,12 @@ class SubgroupMixture(PoolCombiner):
             return 0.0
         if rows.fold is None:
             return float("nan")
-        fold, A = rows.fold[inside].astype(np.intp), self.n_classes
-        n_folds, n_strata = int(fold.max(initial=0)) + 1, len(table.strata.mass)
-        cell = (fold * n_strata + table.stratum) * A
-        shape, counts = (n_folds, n_strata, A), []
-        for m in range(self.pool.n_rounds):
-            each = np.bincount(cell + self.pool.answer(m)[inside], table.weights, n_folds * n_strata * A)
-            counts.append(each.astype(np.float64).reshape(shape))
+        fold = rows.fold[inside].astype(np.intp)
+        shape = int(fold.max(initial=0)) + 1, len(table.strata.mass), self.n_classes
+        cell = (fold * shape[1] + table.stratum) * shape[2]
+        each = (cell + self.pool.answer(m)[inside] for m in range(self.pool.n_rounds))
+        size = int(np.prod(shape))
+        counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
         return fold_spread(self.steering, table.strata, counts)
 
     def stating(

@@ -49,10 +49,6 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     path : path
         Path of the model file.
 
-    Returns
-    -------
-    Path
-
     Raises
     ------
     ValueError

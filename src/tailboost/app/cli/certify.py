@@ -12,17 +12,8 @@ from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, shared
+from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import check_model_output
-from tailboost.app.cli.rates import (
-    CostTable,
-    fitted_limits,
-    fitted_targets,
-    read_limits,
-    read_rates,
-    read_targets,
-    spelled,
-    targets_by_label,
-)
 from tailboost.app.cli.score_rules import (
     StoredRule,
     certify_labels,
@@ -64,7 +55,7 @@ def certify(
     fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
     `tailboost tune`.
     """
-    targets, asked = read_targets(max_error), [*read_rates(rate), *read_limits(limit)]
+    targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
     if (labelled := read_label_rules(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
@@ -73,19 +64,19 @@ def certify(
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = read_model(model)
     classifier = stored.classifier
-    by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
+    by_rates = bool(asked or (stated.fitted_limits(classifier) and targets is None))
     # A group-aware rule needs the groups of the fit.
     needed = stored.group_columns if stored.by_group or by_rates else []
     columns = list(dict.fromkeys([*needed, *(group or [])]))
     if targets is not None:
-        targets = targets_by_label(targets, classifier.classes_, columns)
+        targets = stated.targets_by_label(targets, classifier.classes_, columns)
     elif not group:
-        targets = fitted_targets(classifier)
+        targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
     with stored.labelled_rows(
         data, sep, target, purpose="certify on", columns=columns, cluster=cluster
     ) as rows:
-        table = None if costs is None else CostTable.read(costs, labels, rows.y, data, sep)
+        table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, sep)
         certificate = certify_model(
             classifier,
             rows.features,
@@ -93,7 +84,7 @@ def certify(
             confidence=confidence,
             groups=rows.groups,
             max_error=None if by_rates else targets,
-            rates=[spelled(one, labels, columns, table) for one in asked] or None,
+            rates=[stated.spelled(one, labels, columns, table) for one in asked] or None,
             costs=None if table is None else table.by_row,
             cost_range=between,
             equal_rows=equal_rows,
@@ -152,7 +143,7 @@ def calibrate(
     the exit code is 1. Each attempt is recorded in a file. A later attempt counts all recorded ones, and
     needs other rows.
     """
-    targets, limits = read_targets(max_error), read_limits(limit)
+    targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
     if is_rule_file(model) != is_rule_file(out):
@@ -178,10 +169,10 @@ def calibrate(
     )
     log = log.before(f"{call} --confidence {confidence:g} of {shared.digest_of(data)}")
     classifier.calibration_attempts_ = log.earlier
-    labels, own_limits = classifier.classes_.tolist(), fitted_limits(classifier)
+    labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
     if targets is None and not limits and not own_limits:
-        targets = fitted_targets(classifier)
+        targets = stated.fitted_targets(classifier)
         if targets is None:
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
@@ -195,8 +186,8 @@ def calibrate(
                 classifier,
                 rows.features,
                 rows.y,
-                targets_by_label(targets, classifier.classes_, columns),
-                limits=[spelled(one, labels, columns) for one in limits] or None,
+                stated.targets_by_label(targets, classifier.classes_, columns),
+                limits=[stated.spelled(one, labels, columns) for one in limits] or None,
                 confidence=confidence,
                 groups=rows.groups if with_groups else None,
                 previous=log.previous(earlier),
@@ -246,7 +237,7 @@ def card(
         shared.check_output("--out", path, model, data)
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
-    targets = read_targets(max_error)
+    targets = stated.read_targets(max_error)
     stored = read_model(model)
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
@@ -256,7 +247,7 @@ def card(
             rows.y,
             groups=rows.groups,
             clusters=rows.clusters,
-            max_error=targets_by_label(targets, stored.classifier.classes_, columns),
+            max_error=stated.targets_by_label(targets, stored.classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
             title=f"Model card: {model.name}",

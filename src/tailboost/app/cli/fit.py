@@ -7,7 +7,7 @@ import datetime
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,20 +20,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets, rates
 from tailboost.app.cli import options, shared
+from tailboost.app.cli import rates as stated
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
 from tailboost.app.cli.models import check_model_output
-from tailboost.app.cli.rates import (
-    CostTable,
-    print_rates,
-    rate_of,
-    read_limits,
-    read_objective,
-    read_targets,
-    spelled,
-    targets_by_label,
-)
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
@@ -79,10 +70,10 @@ def fit(
     content of a model file.
     """
     parameters = {
-        "max_error": read_targets(max_error),
+        "max_error": stated.read_targets(max_error),
         "error_budget": error_budget,
-        "objective": read_objective(objective),
-        "limits": read_limits(limit) or None,
+        "objective": stated.read_objective(objective),
+        "limits": stated.read_limits(limit) or None,
     }
     if costs is not None and parameters["objective"] is None:
         parameters["objective"] = rates.cost()
@@ -187,7 +178,7 @@ def _check_options(method: Method, classifier: Any, group: list[str] | None, wei
 def _use_labels(classifier: Any, table: Any, max_error: Any, group: Sequence[str]) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
-        classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
+        classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
 
 
@@ -211,13 +202,13 @@ def _use_costs(
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
-    cost_table = None if costs is None else CostTable.read(costs, labels, table.target, data, sep)
+    cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, sep)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        objective = spelled(params["objective"], labels, group, cost_table)
-        limits = [spelled(limit, labels, group, cost_table) for limit in params["limits"]]
+        objective = stated.spelled(params["objective"], labels, group, cost_table)
+        limits = [stated.spelled(limit, labels, group, cost_table) for limit in params["limits"]]
         classifier.set_params(objective=objective, limits=limits)
-        used = [rate_of(one) for one in (params["objective"], *params["limits"])]
+        used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
         if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
@@ -255,7 +246,7 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
         else:
             shared.say("")
-            print_rates(rates_of_fit)
+            stated.print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
             shared.say(f"Bounds, columns and versions: tailboost inspect {model} --details")
@@ -267,39 +258,33 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
 
 @contextmanager
 def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
-    """Show the rounds on standard error: a changing line on a terminal, otherwise a line every 2 s."""
-    terminal, last = shared.console(stderr=True), -np.inf
-    # Classifiers of tailboost print a line per round if verbose=1; verbose=1 of the user is left unchanged.
+    """Show the rounds on standard error; verbose=1 of the user is left unchanged."""
     if shared.is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
         yield
         return
-    with terminal.status(f"fitting {method.title}") if terminal.is_terminal else nullcontext() as status:
-
-        def show(line: str) -> None:
-            nonlocal last
-            if status is not None:
-                status.update(Text(line))
-            elif time.monotonic() - last >= BETWEEN_LINES:
-                terminal.print(Text(line), soft_wrap=True)
-                last = time.monotonic()
-
-        classifier.set_params(verbose=1)
-        try:
-            with redirect_stdout(_Lines(show)):
-                yield
-        finally:
-            classifier.set_params(verbose=0)
+    rounds = _Rounds(f"fitting {method.title}")
+    classifier.set_params(verbose=1)  # the classifiers of tailboost print a line per round
+    try:
+        with rounds.status or nullcontext(), redirect_stdout(rounds):
+            yield
+    finally:
+        classifier.set_params(verbose=0)
 
 
-class _Lines(io.TextIOBase):
-    """A stream that calls a function for each complete line."""
+class _Rounds(io.TextIOBase):
+    """Stream whose lines appear on standard error: the last one on a terminal, otherwise one every 2 s."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-        self._begun = ""
+    def __init__(self, title: str) -> None:
+        self.terminal = shared.console(stderr=True)
+        self.status = self.terminal.status(title) if self.terminal.is_terminal else None
+        self.begun, self.shown = "", -np.inf
 
     def write(self, text: str) -> int:
-        *lines, self._begun = (self._begun + text).split("\n")
+        *lines, self.begun = (self.begun + text).split("\n")
         for line in lines:
-            self._show(line)
+            if self.status is not None:
+                self.status.update(Text(line))
+            elif time.monotonic() - self.shown >= BETWEEN_LINES:
+                self.terminal.print(Text(line), soft_wrap=True)
+                self.shown = time.monotonic()
         return len(text)

@@ -170,7 +170,7 @@ class WorstCase(AdditivePlayer):
 
         def descent(a: float) -> float:
             tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
-            return float(self.fit_weights(tried.w, tried) @ z)
+            return float((self.fit_weights(tried.w, tried) * z).sum())  # no BLAS, which would start threads
 
         if not high > _LEAST_STEP:
             return 0.0
@@ -207,7 +207,7 @@ class RealWorstCase(WorstCase):
         """Add the base model with its step, and solve for the new worst case."""
         z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
         u = self.weights(state)
-        if not float(u @ z) > 0:
+        if not (u * z).sum() > 0:
             return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
         verdict = ""
         if not (z[state.base > 0] > 0).all():
