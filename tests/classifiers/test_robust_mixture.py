@@ -1062,3 +1062,10 @@ def test_given_probabilities_are_certified_and_calibrated():
     calibrated = tb.calibrate(mix, new, y[~half], limits=limits)
     assert calibrated.certificate_.certified
     assert np.isnan(mix.seen_share(new))
+
+
+def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
+    trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
+    assert not mix.seen_rows_.complete
+    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).seen_rows_.complete

@@ -436,7 +436,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=Clock(until, bool(self.verbose)),
         )
         # Learners for prepared tables contain no models of earlier fits.
-        others = [model for _, model in estimators if not isinstance(model, TableLearner)]
+        others = [
+            model
+            for _, model in estimators
+            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
+        ]
         score_columns = frozen and only_scores(others)
         features, rows = problem.X, outputs.rows
         if problem.validation is not None:
