@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows, grown, stages
+from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, set_seeds
 from tailboost.learners.session import open_session
@@ -167,10 +167,12 @@ def schemes(learner):
     judged = Rows(Y[held], WEIGHT[held], None, "")
     X_val, y_val = noisy(3, n=40, K=3)
     return {
-        "train": AllRows(session, train, train),
-        "external": AllRows(session, train, Rows(y_val, np.ones(40), None, ""), lambda m: m.predict(X_val)),
-        "held out": HeldOut(session, train, judged, held, True),
-        "held out, kept": HeldOut(session, train, judged, held, False),
+        "train": SingleFit(session, train, train),
+        "external": SingleFit(
+            session, train, Rows(y_val, np.ones(40), None, ""), predict=lambda m: m.predict(X_val)
+        ),
+        "held out": SingleFit(session, train, judged, held, True),
+        "held out, kept": SingleFit(session, train, judged, held, False),
         "cv": CrossFitted(session, train, train, np.arange(150) % 5, None),
     }
 

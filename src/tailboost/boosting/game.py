@@ -229,18 +229,26 @@ class StopKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Stop:
-    """End of a game: the reason, and the reason as text with its numbers."""
+    """End of a game.
+
+    Attributes
+    ----------
+    kind : StopKind
+        Reason, for decisions in code.
+    text : str
+        Reason with its numbers, for messages.
+    """
 
     kind: StopKind
-    words: str
+    text: str
 
     # Model files store no enumerations.
     def __getstate__(self) -> dict[str, str]:
-        return {"kind": self.kind.name, "words": self.words}
+        return {"kind": self.kind.name, "text": self.text}
 
     def __setstate__(self, state: dict[str, str]) -> None:
         object.__setattr__(self, "kind", StopKind[state["kind"]])
-        object.__setattr__(self, "words", state["words"])
+        object.__setattr__(self, "text", state["text"])
 
     @property
     def early(self) -> bool:
@@ -370,7 +378,7 @@ class Trace:
 
     @property
     def stop_reason(self) -> str:  # noqa: D102
-        return "" if self.stop is None else self.stop.words
+        return "" if self.stop is None else self.stop.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""

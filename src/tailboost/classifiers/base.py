@@ -328,7 +328,7 @@ class BaseBoostClassifier(
             self._settle()
         stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
         if stop is not None and stop.early:
-            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:

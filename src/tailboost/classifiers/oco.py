@@ -122,7 +122,7 @@ class OCOBoostClassifier(MixtureClassifier):
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
-                f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
+                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
 
     def _default_learner(self) -> Any:
