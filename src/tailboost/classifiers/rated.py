@@ -437,7 +437,7 @@ class SelectionEngine:
             return selected(pool, program, randomized=randomized, budgeted=error_budget is not None)
 
         best = within(program)
-        if best.solution is not None and not (best.solution.feasible or problem.aims):
+        if not (best.solution.feasible or problem.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best, randomized=randomized)
         if not confidence or not problem.limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -64,7 +65,7 @@ class Selection:
     violations: Floats  # shape (n_limits,): violations by the rule on the selection data
     # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
     mixture_violations: Floats
-    solution: Solution | None  # the best mixture of the pool; None if it was not computed
+    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
 
     @property
     def gap(self) -> float:
@@ -214,7 +215,6 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
     sample, over = pool.on(small), program.over(small.strata)
     _extend(sample, over, randomized=randomized)
     best = select(sample, over)
-    assert best.solution is not None
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *towards = pool.add_all([sample.candidates[i] for i in carried])
     if not randomized:
