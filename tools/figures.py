@@ -28,7 +28,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"
-        for name in ("published", "limits", "many", "curves", "subgroups", "classes")
+        for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes")
     ),
 }
 #: Their figures are definitions, are printed by code that tests run, or come from benchmarks/README.md,
